@@ -1,9 +1,11 @@
 #include "bulk.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "bulk_operations.h"
+#include "memory_operands.h"
 
 namespace tilelang {
 namespace simulator {
@@ -76,6 +78,17 @@ uint8_t* claim_target(Warp& warp, const Instruction& instruction, int lane, cons
   const bool replaces = bulk_of(instruction).reduction == Reduction::kNone;
   return access_async(warp, instruction, lane, target.agent, Space::kShared, target.address + offset, bytes, alignment,
                       replaces ? AccessKind::kWrite : AccessKind::kAtomic, replaces);
+}
+
+uint8_t* claim_stored(Warp& warp, const Instruction& instruction, int lane, Agent agent, uint64_t address, uint32_t bytes,
+                      uint32_t alignment, const uint8_t* value) {
+  const bool replaces = bulk_of(instruction).reduction == Reduction::kNone;
+  const uint8_t* present = value ? peek(warp, Space::kGlobal, address, bytes) : nullptr;
+  warp.same_value = present && std::memcmp(present, value, bytes) == 0;
+  uint8_t* target = access_async(warp, instruction, lane, agent, Space::kGlobal, address, bytes, alignment,
+                                 replaces ? AccessKind::kWrite : AccessKind::kAtomic);
+  warp.same_value = false;
+  return target;
 }
 
 void start_store(Warp& warp, int lane, std::shared_ptr<BulkStore> store) {

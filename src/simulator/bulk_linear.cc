@@ -42,12 +42,14 @@ class LinearStore : public BulkStore {
  public:
   LinearStore(Warp& warp, const Instruction& instruction, int lane, uint32_t bytes)
       : BulkStore(warp, instruction, lane), bulk_(bulk_of(instruction)), bytes_(bytes) {
-    const AccessKind kind = bulk_.reduction == Reduction::kNone ? AccessKind::kWrite : AccessKind::kAtomic;
     source_ = access_async(warp, instruction, lane, reader_, Space::kShared,
                            bulk_shared_address(warp, bulk_.source, lane), bytes, kAlignment, AccessKind::kRead);
-    target_ = access_async(warp, instruction, lane, writer_, Space::kGlobal, lane_address(warp, bulk_.target, lane),
-                           bytes, kAlignment, kind);
     byte_mask_ = bulk_.byte_mask ? warp.reg<uint16_t>(bulk_.mask)[lane] : 0xffff;
+    std::vector<uint8_t> data;
+    if (settles_early(warp, bulk_) && byte_mask_ == 0xffff) gather(data);
+    target_ = claim_stored(warp, instruction, lane, writer_, lane_address(warp, bulk_.target, lane), bytes, kAlignment,
+                           data.empty() ? nullptr : data.data());
+    scatter(data);
   }
 
  protected:

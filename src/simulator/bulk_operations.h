@@ -48,6 +48,17 @@ class StoreOperation : public AsyncOperation {
   std::shared_ptr<BulkStore> store_;
 };
 
+/// Whether a store's data is put in place when it is issued, too, so that another block's store of the same value is recognised.
+/// Where races are checked, nothing that reads it before it lands goes unnoticed.
+inline bool settles_early(Warp& warp, const BulkInstruction& bulk) {
+  return bulk.reduction == Reduction::kNone && warp.cluster().race;
+}
+
+/// A part of what a store writes to global memory: checked and recorded, with what is stored there (null: where that decides
+/// nothing). Returns its host address, null after a finding.
+uint8_t* claim_stored(Warp& warp, const Instruction& instruction, int lane, Agent agent, uint64_t address, uint32_t bytes,
+                      uint32_t alignment, const uint8_t* value);
+
 /// Adds a store to the open bulk group of `lane`.
 void start_store(Warp& warp, int lane, std::shared_ptr<BulkStore> store);
 

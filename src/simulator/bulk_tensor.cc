@@ -47,15 +47,16 @@ Tile locate_tile(Warp& warp, const BulkInstruction& bulk, int lane, const Tensor
   return im2col_tile_at(map, coordinates, offsets);
 }
 
-// Host addresses of the rows, each checked as one access.
-void locate_rows(Warp& warp, const Instruction& instruction, int lane, Agent agent, AccessKind kind, TensorBox& box) {
+// Host addresses of the rows: claim(row, bytes, alignment, offset of the row in the copied bytes) checks each as one access.
+template <typename F>
+void locate_rows(TensorBox& box, F&& claim) {
   const uint32_t alignment = static_cast<uint32_t>(box.map.element_bytes());
   box.rows.reserve(box.tile.rows.size());
   for (const TileRow& row : box.tile.rows) {
     uint8_t* pointer = nullptr;
     if (row.last > row.first) {
       const uint32_t bytes = row.last - row.first;
-      pointer = access_async(warp, instruction, lane, agent, Space::kGlobal, row.global, bytes, alignment, kind);
+      pointer = claim(row, bytes, alignment, box.rows.size() * box.tile.row_bytes);
       // The data moves later: by then it has been fetched.
       for (uint32_t offset = 0; pointer && offset < bytes; offset += kLine) __builtin_prefetch(pointer + offset);
     }
@@ -144,8 +145,13 @@ class TensorStore : public BulkStore {
     start_ = bulk_shared_address(warp, bulk_.source, lane);
     source_ = access_async(warp, instruction, lane, reader_, Space::kShared, start_, box_.tile.shared_bytes,
                            kTileAlignment, AccessKind::kRead);
-    const AccessKind kind = bulk_.reduction == Reduction::kNone ? AccessKind::kWrite : AccessKind::kAtomic;
-    locate_rows(warp, instruction, lane, writer_, kind, box_);
+    std::vector<uint8_t> data;
+    if (settles_early(warp, bulk_)) gather(data);
+    locate_rows(box_, [&](const TileRow& row, uint32_t bytes, uint32_t alignment, size_t offset) {
+      const uint8_t* value = data.empty() ? nullptr : data.data() + offset + row.first;
+      return claim_stored(warp, instruction, lane, writer_, row.global, bytes, alignment, value);
+    });
+    scatter(data);
   }
 
  protected:
@@ -186,7 +192,10 @@ void start_load(Warp& warp, const Instruction& instruction, int lane, TensorBox 
   std::vector<BulkTarget> targets = bulk_targets(warp, instruction, lane);
   if (targets.empty()) return;
   for (BulkTarget& target : targets) target.data = claim_tile(warp, instruction, lane, box, target);
-  locate_rows(warp, instruction, lane, targets[0].agent, AccessKind::kRead, box);
+  locate_rows(box, [&](const TileRow& row, uint32_t bytes, uint32_t alignment, size_t) {
+    return access_async(warp, instruction, lane, targets[0].agent, Space::kGlobal, row.global, bytes, alignment,
+                        AccessKind::kRead);
+  });
   count_bulk(warp, instruction, uint64_t{box.tile.copied_bytes()} * targets.size(), true);
   warp.cluster().pending.post(std::make_unique<TensorLoad>(warp.cluster(), std::move(targets), std::move(box)));
 }

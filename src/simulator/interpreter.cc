@@ -273,6 +273,7 @@ WarpResult run_warp(Warp& warp, uint32_t quantum) {
     const Instruction& in = code[warp.pc];
     LaneMask exec = warp.mask & (warp.predicate(in.guard) ^ in.guard_flip);
     --left;
+    if (!warp.undefined.empty() && !warp.resumed) warp.undefined.before(warp, in, exec);
     Step step = Step::kNext;
     if (in.convergence == Convergence::kAligned && warp.mask != warp.live) {
       step = Step::kConverge;

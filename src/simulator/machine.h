@@ -19,6 +19,7 @@
 #include "trace.h"
 #include "random.h"
 #include "types.h"
+#include "undefined.h"
 
 namespace tilelang {
 namespace simulator {
@@ -102,6 +103,7 @@ struct alignas(64) Warp {
   std::shared_ptr<Frame> first_frame;  // of the kernel itself
   std::vector<std::vector<uint8_t>> local;              // per lane
   std::vector<std::vector<uint8_t>> local_initialised;  // per lane, when checked
+  UndefinedRegisters undefined;                         // by loads of local memory, when checked
   GroupQueue copy_groups;                               // cp.async
   GroupQueue bulk_groups;                               // cp.async.bulk with .bulk_group completion
   GroupQueue wgmma_groups;                              // wgmma.mma_async

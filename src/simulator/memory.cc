@@ -163,10 +163,8 @@ uint8_t* local_access(const Request& r, uint64_t address) {
   if (!aligned(r, Space::kLocal, address)) return nullptr;
   if (r.warp.checking(kCheckInit)) {
     uint8_t* init = r.warp.local_initialised[static_cast<size_t>(r.lane)].data() + address;
-    if (reads(r.kind) && !is_written(init, r.bytes)) {
-      r.warp.report(FindingKind::kUninitialised, r.instruction, r.lane,
-                    access_text(r.kind, r.bytes) + " at " + hex(address) + " in local memory: not written before");
-    }
+    if (reads(r.kind) && !is_written(init, r.bytes))
+      r.warp.undefined.loaded(r.warp, r.instruction, r.lane, address, init, r.bytes, r.alignment);
     if (writes(r.kind)) std::memset(init, kWritten, r.bytes);
   }
   return bytes.data() + address;

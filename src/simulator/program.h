@@ -67,6 +67,20 @@ struct Instruction {
   uint16_t counter_class = 0;  // index in Program::classes
 };
 
+/// What an instruction does with registers: places in the frame, in the order of the operands.
+struct RegisterUse {
+  enum class Kind : uint8_t {
+    kUses,      // what it does depends on the sources
+    kLoads,     // only the address does
+    kComputes,  // its results are undefined where a source is
+    kSelects,   // selp: or where the source that it chooses is
+    kAnd,       // of predicates: a false source decides
+    kOr,        // a true one
+  };
+  Kind kind = Kind::kUses;
+  std::vector<uint32_t> destinations, sources;
+};
+
 /// Where a call's values travel: a per-lane byte area in the frame.
 struct ParamArea {
   uint32_t offset = 0;  // byte offset in the frame; lane l starts at offset + l * bytes
@@ -159,6 +173,7 @@ struct Program {
   std::vector<GlobalVariable> globals;
   std::map<uint32_t, std::string> files;
   std::vector<std::string> classes;  // counter class names
+  std::vector<RegisterUse> register_uses;  // by program counter; empty ones in functions without local memory
   std::vector<std::string> texts;    // opcode with modifiers, by program counter
   std::vector<std::unique_ptr<uint32_t[]>> lists;
   std::vector<std::shared_ptr<void>> attachments;

@@ -76,6 +76,15 @@ def test_a_bulk_store_without_a_wait_is_reported_and_completed():
     assert np.array_equal(out, data + 1)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_two_blocks_that_store_the_same_value_do_not_race(seed):
+    report, data, out = round_trip(grid=2, seed=seed)
+    kernels.clean(report)
+    assert np.array_equal(out, data + 1)
+    report, _, _ = round_trip(fence="tile[0] += blockIdx.x; fence_async();", grid=2, seed=seed)
+    assert cuda.kinds(report) == {"race"}
+
+
 REDUCE = """
 extern "C" __global__ void k(TYPE* target, const TYPE* values) {
   __shared__ alignas(16) TYPE tile[64];

@@ -362,3 +362,38 @@ def test_a_loop_whose_extent_turns_out_to_be_zero(target):
             T.copy(tile, B)
 
     check(main, target, torch.arange(8, dtype=torch.int32).reshape(4, 2), torch.zeros((4, 2), dtype=torch.int32))
+
+
+@every_target
+def test_blocks_that_store_the_same_tile(target):
+    """Stores of the tensor memory accelerator were called a race, whatever they stored."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16")):
+        with T.Kernel(2, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            T.copy(A, tile)
+            T.copy(tile, B)
+
+    check(main, target, torch.randn(64, 64, generator=torch.Generator().manual_seed(1)).half(), torch.zeros(64, 64).half())
+
+
+@every_target
+def test_an_element_loaded_before_a_loop_by_threads_that_do_not_hold_it(target):
+    """NVRTC loads it above the condition of the loop's body; the simulator called that a fault."""
+
+    @T.prim_func
+    def main(sums: T.Tensor((5,), "float32"), n: T.int32):
+        with T.Kernel(2, threads=32) as bx:
+            tile = T.alloc_fragment((2, 2, 2), "uint16")
+            T.clear(tile)
+            T.fill(tile[bx % 2, :, :], 2)
+            for _ in T.serial(n):
+                for _ in T.Parallel(5):
+                    T.atomic_add(sums[0], T.cast(tile[0, 0, 0], "float32"))
+
+    expected, found = torch.zeros(5), torch.zeros(5)
+    assert interpreter.run(main, expected, 2) == []
+    with tilelang.simulator(strict=True):
+        tilelang.compile(main, target=target)(found, 2)
+    assert torch.equal(found, expected)

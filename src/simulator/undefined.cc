@@ -1,0 +1,144 @@
+#include "undefined.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_set>
+
+#include "machine.h"
+#include "memory.h"
+
+namespace tilelang {
+namespace simulator {
+namespace {
+
+constexpr uint32_t kNoRegister = 0xffffffffu;  // an immediate, a sink, an address
+
+/// Opcodes whose result depends on nothing but the lane's own operands, and that have no other effect.
+bool computes(const Statement& statement) {
+  static const std::unordered_set<std::string> opcodes = {
+      "mov", "add",  "sub",  "mul",   "mad",  "mul24", "mad24", "fma",   "div", "rem", "abs", "neg",      "min",   "max",
+      "cvt", "cvta", "setp", "set",   "selp", "slct",  "and",   "or",    "xor", "not", "shl", "cnot",     "shr",   "shf",
+      "bfe", "bfi",  "lop3", "prmt",  "brev", "bfind", "popc",  "clz",   "sad", "rcp", "ex2", "copysign", "testp", "lg2",
+      "sin", "cos",  "sqrt", "rsqrt", "tanh", "bmsk",  "szext"};
+  const auto& modifiers = statement.modifiers;
+  const bool sets_carry = std::find(modifiers.begin(), modifiers.end(), "cc") != modifiers.end();
+  return opcodes.count(statement.opcode) != 0 && !sets_carry;
+}
+
+RegisterUse::Kind kind_of(const Statement& statement) {
+  if (statement.opcode == "ld" || statement.opcode == "ldu") return RegisterUse::Kind::kLoads;
+  if (!computes(statement)) return RegisterUse::Kind::kUses;
+  if (statement.opcode == "selp") return RegisterUse::Kind::kSelects;
+  const auto& modifiers = statement.modifiers;
+  const bool predicates = std::find(modifiers.begin(), modifiers.end(), "pred") != modifiers.end();
+  if (predicates && statement.opcode == "and") return RegisterUse::Kind::kAnd;
+  if (predicates && statement.opcode == "or") return RegisterUse::Kind::kOr;
+  return RegisterUse::Kind::kComputes;
+}
+
+void add_registers(const Operand& operand, const std::vector<uint32_t>& slots, std::vector<uint32_t>& found) {
+  if (operand.children.empty())
+    found.push_back(operand.kind == Operand::Kind::kRegister ? slots[operand.index] : kNoRegister);
+  for (const Operand& child : operand.children) add_registers(child, slots, found);
+}
+
+}  // namespace
+
+RegisterUse register_use(const Statement& statement, const std::vector<uint32_t>& slots) {
+  RegisterUse use;
+  use.kind = kind_of(statement);
+  for (size_t i = 0; i < statement.operands.size(); ++i) {
+    const Operand& operand = statement.operands[i];
+    const bool written = i == 0 && operand.kind != Operand::Kind::kAddress;
+    add_registers(operand, slots, written ? use.destinations : use.sources);
+  }
+  return use;
+}
+
+const UndefinedRegisters::Entry* UndefinedRegisters::find(uint32_t offset) const {
+  for (const Entry& entry : entries_) {
+    if (entry.offset == offset) return &entry;
+  }
+  return nullptr;
+}
+
+void UndefinedRegisters::set(uint32_t offset, LaneMask exec, LaneMask undefined, const Origin& origin) {
+  auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.offset == offset; });
+  if (found == entries_.end()) {
+    if (undefined & exec) entries_.push_back({offset, undefined & exec, origin});
+    return;
+  }
+  found->lanes = (found->lanes & ~exec) | (undefined & exec);
+  if (undefined & exec) found->origin = origin;
+  if (!found->lanes) entries_.erase(found);
+}
+
+void UndefinedRegisters::loaded(Warp& warp, const Instruction& load, int lane, uint64_t address, const uint8_t* written,
+                                uint32_t bytes, uint32_t whole) {
+  const RegisterUse& use = warp.launch().program->register_uses[load.pc];
+  const Origin origin{load.pc, bytes, address};
+  const LaneMask lanes = 1u << lane;
+  if (use.kind != RegisterUse::Kind::kLoads) return report(warp, load, lanes, origin);
+  const auto frame = static_cast<uint32_t>(warp.frame - warp.registers);
+  const uint32_t element = whole / static_cast<uint32_t>(use.destinations.size());
+  for (uint32_t i = 0; i < use.destinations.size() && i * element < bytes; ++i) {
+    const uint8_t* end = written + std::min(bytes, (i + 1) * element);
+    const bool defined = std::all_of(written + i * element, end, [](uint8_t bits) { return bits == 0xff; });
+    if (!defined && use.destinations[i] != kNoRegister) set(frame + use.destinations[i], lanes, lanes, origin);
+  }
+}
+
+LaneMask UndefinedRegisters::source_lanes(const Warp& warp, const RegisterUse& use, size_t source) const {
+  if (source >= use.sources.size() || use.sources[source] == kNoRegister) return 0;
+  const Entry* entry = find(static_cast<uint32_t>(warp.frame - warp.registers) + use.sources[source]);
+  return entry ? entry->lanes : 0;
+}
+
+/// The lanes in which the result of a computation is undefined, given those in which some source is.
+LaneMask UndefinedRegisters::result_lanes(Warp& warp, const RegisterUse& use, LaneMask some) const {
+  using Kind = RegisterUse::Kind;
+  if (use.kind == Kind::kSelects) {
+    const LaneMask first = use.sources[2] == kNoRegister ? kAllLanes : warp.predicate(use.sources[2]);
+    return source_lanes(warp, use, 2) | (source_lanes(warp, use, 0) & first) | (source_lanes(warp, use, 1) & ~first);
+  }
+  if (use.kind != Kind::kAnd && use.kind != Kind::kOr) return some;
+  for (size_t i = 0; i < use.sources.size(); ++i) {
+    if (use.sources[i] == kNoRegister) continue;
+    const LaneMask value = warp.predicate(use.sources[i]);
+    some &= source_lanes(warp, use, i) | (use.kind == Kind::kAnd ? value : ~value);
+  }
+  return some;
+}
+
+void UndefinedRegisters::before(Warp& warp, const Instruction& instruction, LaneMask exec) {
+  const RegisterUse& use = warp.launch().program->register_uses[instruction.pc];
+  const auto frame = static_cast<uint32_t>(warp.frame - warp.registers);
+  if (const Entry* guard = instruction.guarded ? find(frame + instruction.guard) : nullptr) {
+    if (guard->lanes & warp.mask) report(warp, instruction, guard->lanes & warp.mask, guard->origin);
+  }
+  LaneMask some = 0;
+  Origin origin;
+  for (uint32_t slot : use.sources) {
+    const Entry* entry = slot == kNoRegister ? nullptr : find(frame + slot);
+    if (!entry || !(entry->lanes & exec)) continue;
+    some |= entry->lanes & exec;
+    origin = entry->origin;
+  }
+  const bool passes_on = use.kind != RegisterUse::Kind::kUses && use.kind != RegisterUse::Kind::kLoads;
+  if (some && !passes_on) report(warp, instruction, some, origin);
+  const LaneMask undefined = some && passes_on ? result_lanes(warp, use, some) : 0;
+  for (uint32_t slot : use.destinations) {
+    if (slot != kNoRegister) set(frame + slot, exec, undefined, origin);
+  }
+}
+
+void UndefinedRegisters::report(Warp& warp, const Instruction& instruction, LaneMask lanes, const Origin& origin) const {
+  const Instruction& load = warp.launch().program->code[origin.pc];
+  std::string message = "read of " + std::to_string(origin.bytes) + " bytes at " +
+                        describe_address(warp, Space::kLocal, origin.address) + ": not written before";
+  if (origin.pc != instruction.pc) message += ", used at PTX line " + std::to_string(instruction.line);
+  for_lanes(lanes, [&](int lane) { warp.report(FindingKind::kUninitialised, load, lane, message); });
+}
+
+}  // namespace simulator
+}  // namespace tilelang

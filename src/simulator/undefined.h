@@ -1,0 +1,52 @@
+// Registers that hold what was never written. A compiler may load local memory above the condition under which the value is
+// used: such a load is no fault, so an undefined value is followed through computations to what depends on it.
+#ifndef TILELANG_SIMULATOR_UNDEFINED_H_
+#define TILELANG_SIMULATOR_UNDEFINED_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "program.h"
+#include "types.h"
+
+namespace tilelang {
+namespace simulator {
+
+/// The registers of a warp that hold undefined values.
+class UndefinedRegisters {
+ public:
+  bool empty() const { return entries_.empty(); }
+  /// A load has found bytes that were never written: `written` has one flag byte for each byte that it wants, of `whole`.
+  void loaded(Warp& warp, const Instruction& load, int lane, uint64_t address, const uint8_t* written, uint32_t bytes,
+              uint32_t whole);
+  /// Call it before an instruction runs: results of computations become undefined, other uses are findings.
+  void before(Warp& warp, const Instruction& instruction, LaneMask exec);
+
+ private:
+  /// The load that an undefined value comes from.
+  struct Origin {
+    uint32_t pc = 0;
+    uint32_t bytes = 0;
+    uint64_t address = 0;
+  };
+  struct Entry {
+    uint32_t offset;  // of the register, in all of the warp's
+    LaneMask lanes;
+    Origin origin;
+  };
+  const Entry* find(uint32_t offset) const;
+  void set(uint32_t offset, LaneMask exec, LaneMask undefined, const Origin& origin);
+  LaneMask result_lanes(Warp& warp, const RegisterUse& use, LaneMask exec) const;
+  LaneMask source_lanes(const Warp& warp, const RegisterUse& use, size_t source) const;
+  void report(Warp& warp, const Instruction& instruction, LaneMask lanes, const Origin& origin) const;
+
+  std::vector<Entry> entries_;  // none without lanes
+};
+
+/// What a statement does with registers, with their places in the frame.
+RegisterUse register_use(const Statement& statement, const std::vector<uint32_t>& slots);
+
+}  // namespace simulator
+}  // namespace tilelang
+
+#endif  // TILELANG_SIMULATOR_UNDEFINED_H_
