@@ -16,6 +16,7 @@ from tilelang.target.cuda.headers import names_in, prelude
 from tilelang.target.cuda.host.alignment import tensor_alignment
 from tilelang.target.cuda.host.files import host_files
 from tilelang.target.cuda.host.text import HostProgram
+from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
 from tilelang.target.cuda.toolchain import compile_device, toolchain_versions
 from tilelang.target.cuda.toolchain.records import compile_script
@@ -45,7 +46,8 @@ def lower(func: Any, request: CompileRequest) -> Lowered:
     texts = result.value.kernels
     kernels = "\n".join(kernel.text for kernel in texts)
     mentioned = names_in(str(imported)).union(*(kernel.mentioned for kernel in texts))
-    body = "\n".join(filter(None, [str(imported), GRID_DECLARATION if GRID_STATE.text in mentioned else "", kernels]))
+    globals_ = Printer().instruction(GRID_DECLARATION) if GRID_STATE.text in mentioned else []
+    body = "\n".join(filter(None, [str(imported), *globals_, kernels]))
     launches = tuple(kernel.launch for kernel in texts)
     generated = prelude(mentioned) + "\n" + body
     source = rewritten("cuda", generated, request.target)

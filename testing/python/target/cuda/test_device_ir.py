@@ -11,7 +11,16 @@ from tilelang.ir.access import READ, UPDATE, WRITE
 from tilelang.target.cuda.codegen.verify import names_are_defined
 from tilelang.target.cuda.ir.access import Access, Agent
 from tilelang.target.cuda.ir.code import Block, BranchCode, accesses, counted, leaf
-from tilelang.target.cuda.ir.instructions import Assign, BulkLoad, CopyAsync, Define, Evaluate, LoadMatrix
+from tilelang.target.cuda.ir.function import (
+    DeclareGlobal,
+    DeclarePool,
+    DefineSharedArray,
+    PointerParameter,
+    Signature,
+    TensorMapParameter,
+    ValueParameter,
+)
+from tilelang.target.cuda.ir.instructions import Assign, BulkLoad, CopyAsync, DeclareArray, Define, Evaluate, LoadMatrix
 from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.ir.values import Array, Call, Name, Number, Select, Unary, both, total
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
@@ -42,6 +51,30 @@ PACKED = Array("p", "uint4")
 ])  # fmt: skip
 def test_values_print_with_the_parentheses_that_they_need(value, text):
     assert Printer().value(value) == text
+
+
+@pytest.mark.parametrize(("instruction", "text"), [
+    (Define(X, "dim3", Call("tl::rasterize_row", (), (8,))), "const dim3 x = tl::rasterize_row<8>();"),
+    (DeclareArray(REGISTERS, 4, 16, zero=True), "alignas(16) half r[4] = {};"),
+    (DeclarePool(Array("pool", "uint8"), 1024), "extern __shared__ __align__(1024) uchar pool[];"),
+    (DefineSharedArray(TILE, Array("pool", "uint8").to(64)), "half* const tile = reinterpret_cast<half*>(pool + 64);"),
+    (DeclareGlobal(X, "uint32"), "__device__ uint x;"),
+])  # fmt: skip
+def test_declarations_print(instruction, text):
+    assert Printer().instruction(instruction) == [text]
+
+
+def test_the_head_of_a_kernel_prints():
+    parameters = (
+        PointerParameter("a", "float16", constant=True, restrict=True),
+        PointerParameter("b", "float32"),
+        ValueParameter("n", "int32"),
+        TensorMapParameter("m"),
+    )
+    assert Printer().head(Signature("f", parameters, 128, 2)) == (
+        'extern "C" __global__ void __launch_bounds__(128, 2) '
+        "f(const half* __restrict__ a, float* b, int n, const __grid_constant__ CUtensorMap m) {"
+    )
 
 
 def test_what_a_printer_has_written_is_known():

@@ -14,20 +14,22 @@ from tilelang.ir.expr import as_int
 from tilelang.target.cuda.arch import Feature
 from tilelang.target.cuda.codegen import async_calls, tensor_maps
 from tilelang.target.cuda.codegen.conversions import converted
-from tilelang.target.cuda.ir.values import AddressOf, Binary, Call, Convert, Literal, Name, Number, Type, Value, Word
+from tilelang.target.cuda.ir.function import DeclareGlobal
+from tilelang.target.cuda.ir.instructions import Define
+from tilelang.target.cuda.ir.values import AddressOf, Binary, Call, Convert, Field, Literal, Name, Number, Type, Value, Word
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 RNG_STATE = Name("rng_state")
-"""The thread's random generator, which a kernel that names it declares."""
+"""The thread's random generator; a kernel that names it has :data:`RNG_DEFINITION`."""
 
-RNG_DECLARATION = f"tl::Philox {RNG_STATE.text} = tl::philox_init(0, 0, 0);"
-RNG_FUNCTIONS = ("tl::Philox", "tl::philox_init")
+RNG_DEFINITION = Define(RNG_STATE, "tl::Philox", Call("tl::philox_init", (Number(0),) * 3), constant=False)
 
 GRID_STATE = Name("tl_grid_state")
-"""The word of global memory at which blocks meet; a source that names it defines it (see :data:`GRID_DECLARATION`)."""
+"""The word of global memory at which blocks meet; a source that names it has :data:`GRID_DECLARATION`."""
 
-GRID_DECLARATION = f"__device__ uint32_t {GRID_STATE.text};"
+GRID_DECLARATION = DeclareGlobal(GRID_STATE, "uint32")
 
+_BLOCK_SIZE = Name("blockDim")
 _WHOLE_WARP = Literal(0xFFFFFFFF, "uint32")
 
 MEMORY_ORDERS: Mapping[str, int] = {"relaxed": 0, "consume": 2, "acquire": 2, "release": 3, "acq_rel": 4, "seq_cst": 5}
@@ -176,7 +178,7 @@ def _elect(call: Any, emitter: Any) -> Value:
 def _rng_init(call: Any, emitter: Any) -> Value:
     seed, sequence, offset = _values(call, emitter)
     if call.attrs is not None and "own_sequence" in call.attrs and bool(call.attrs["own_sequence"]):
-        threads = Name("blockDim.x") * Name("blockDim.y") * Name("blockDim.z")
+        threads = Field(_BLOCK_SIZE, "x") * Field(_BLOCK_SIZE, "y") * Field(_BLOCK_SIZE, "z")
         sequence = Convert("uint64", Call("tl::block_rank")) * threads + _RANK
     return Binary("=", RNG_STATE, Call("tl::philox_init", (seed, sequence, offset)))
 

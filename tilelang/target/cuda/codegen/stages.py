@@ -19,6 +19,8 @@ from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.code import Block, Leaf, Slot, owner
+from tilelang.target.cuda.ir.function import Signature
+from tilelang.target.cuda.ir.instructions import Instruction
 from tilelang.target.cuda.ir.printer import Printer, Statement
 from tilelang.target.cuda.ir.values import Name, Value
 from tilelang.target.cuda.schedule.shared_plan import SharedPlan
@@ -166,12 +168,15 @@ class KernelText(PlannedCode):
     """A kernel as CUDA text; empty where the program brings its own.
 
     Attributes:
+        signature, declared: what stands before the code; None of a kernel that the program brings.
         mentioned: names of functions and types in it.
         origins: None where the program brings the text.
     """
 
     text: str
     launch: KernelLaunch
+    signature: Signature | None = None
+    declared: tuple[Instruction, ...] = ()
     mentioned: frozenset[str] = frozenset()
     origins: Origins | None = None
 

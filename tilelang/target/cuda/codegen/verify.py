@@ -27,9 +27,10 @@ from tilelang.target.cuda.codegen.stages import (
     PlannedCode,
     Program,
 )
-from tilelang.target.cuda.codegen.write_text import defined_names
+from tilelang.target.cuda.codegen.write_text import BUILTINS, defined_names
 from tilelang.target.cuda.inference import verify as layouts
-from tilelang.target.cuda.ir.code import Block, BranchCode, GroupCode, Leaf, LoopCode, children, leaves, owner
+from tilelang.target.cuda.ir.code import Block, BranchCode, GroupCode, Leaf, LoopCode, children, leaf, leaves, owner
+from tilelang.target.cuda.ir.function import DeclarePool, DefineSharedArray
 from tilelang.target.cuda.ir.instructions import Declare, DeclareArray, Define, DefinePointer, Instruction
 from tilelang.target.cuda.ir.values import Array, Element, Name, Pointer, Value, parts_of
 from tilelang.target.cuda.operators import is_implemented
@@ -127,22 +128,28 @@ def planned(stage: PlannedCode) -> None:
     places = stage.plan.places
     for offset, size in places.values():
         assert 0 <= offset and offset + size <= stage.plan.size
-    for storage in {owner(storage) for leaf in leaves(stage.code) for storage in leaf.storages()}:
+    for storage in {owner(storage) for code in leaves(stage.code) for storage in code.storages()}:
         if is_shared(storage):
             assert places[storage][0] % _VECTOR_BYTES == 0, storage.name
 
 
 @_of_each
 def written(stage: KernelText) -> None:
-    """A launch passes one argument of a known type for each parameter."""
-    launch = stage.launch
+    """A launch passes one argument of a known type for each parameter, and the kernel defines every name that it uses."""
+    launch, signature = stage.launch, stage.signature
     assert len(launch.args) == len(launch.arg_dtypes)
-    assert stage.text == "" or launch.shared_bytes == stage.plan.size
+    if signature is not None:
+        assert len(launch.args) == len(signature.parameters) and launch.shared_bytes == stage.plan.size
+        known = {parameter.name for parameter in signature.parameters} | BUILTINS
+        names_are_defined(Block([leaf(list(stage.declared)), stage.code]), known)
 
 
 # Names in device code --------------------------------------------------------------------------------------------------
 
-_DEFINING = {Define: "name", Declare: "name", DefinePointer: "array", DeclareArray: "array"}
+_DEFINING = {
+    Define: "name", Declare: "name", DefinePointer: "array",
+    DeclareArray: "array", DefineSharedArray: "array", DeclarePool: "pool",
+}  # fmt: skip
 
 
 def names_are_defined(code: Any, known: set[str]) -> None:

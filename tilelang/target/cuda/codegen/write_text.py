@@ -6,7 +6,7 @@ Kernels that a program brings as CUDA source are launched as they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tilelang.artifact import KernelLaunch
@@ -20,14 +20,24 @@ from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.analysis.disjointness import changing_tensors
 from tilelang.target.cuda.codegen.async_calls import barrier_initialisation
 from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER, Names
-from tilelang.target.cuda.codegen.intrinsics import GRID_STATE, RNG_DECLARATION, RNG_FUNCTIONS, RNG_STATE
+from tilelang.target.cuda.codegen.intrinsics import GRID_STATE, RNG_DEFINITION, RNG_STATE
 from tilelang.target.cuda.codegen.kernel import arrivals
 from tilelang.target.cuda.codegen.origins import origins_of
 from tilelang.target.cuda.codegen.stages import CudaContext, KernelCode, KernelText, PlannedCode
 from tilelang.target.cuda.inference.sections import partly_written
-from tilelang.target.cuda.ir.cpp_types import is_packed
+from tilelang.target.cuda.ir.cpp_types import byte_count, is_packed
+from tilelang.target.cuda.ir.function import (
+    DeclarePool,
+    DefineSharedArray,
+    Parameter,
+    PointerParameter,
+    Signature,
+    TensorMapParameter,
+    ValueParameter,
+)
+from tilelang.target.cuda.ir.instructions import Declare, DeclareArray, Define, DefinePointer
 from tilelang.target.cuda.ir.printer import Printer
-from tilelang.target.cuda.ir.values import Array, Name
+from tilelang.target.cuda.ir.values import Array, Call, Cast, Field, Name, Number, Pointer, Value
 from tilelang.target.cuda.tile.nest import given_to_calls
 from tilelang.target.cuda.tile.program import Kernel, dimension_variables
 from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, touched_by, walk
@@ -35,10 +45,16 @@ from tilelang.target.params import dynamic_names, kernel_params
 from tilelang.tileop.thread import intrinsic_name
 from tilelang.transform.in_place import alias_sensitive
 
-BUILTINS = frozenset(
-    {TID.text, WARP_GROUP_NUMBER.text, RNG_STATE.text, GRID_STATE.text, "blockDim.x", "blockDim.y", "blockDim.z"}
-)
-"""Names that every kernel has, or declares where it uses them."""
+_POOL_ALIGNMENT = 1024
+"""Bytes; the period of the widest swizzle."""
+
+_Row = tuple[Parameter, tuple[str, str], str]
+"""A parameter, the launch argument that it is, and the type of that."""
+
+BUILTINS = frozenset({"threadIdx", "blockIdx", "blockDim", GRID_STATE.text})
+"""Names that every kernel has."""
+
+_DEFINED_WHERE_USED = frozenset({TID.text, WARP_GROUP_NUMBER.text, RNG_STATE.text})
 
 
 def write_text(stage: PlannedCode, context: CudaContext) -> KernelText:
@@ -56,7 +72,7 @@ def defined_names(stage: KernelCode) -> set[str]:
     variables += dimension_variables(kernel.func)
     variables += [var for var, _ in (*kernel.loops, *kernel.blocks, *kernel.cluster, *kernel.threads)]
     names = {known.name_of(var) for var in variables} | {spec.name for spec in known.tensor_maps}
-    return names | {*known.arrays.values(), *(name.text for name in known.output.kept.values()), *BUILTINS}
+    return names | {*known.arrays.values(), *(name.text for name in known.output.kept.values()), *BUILTINS, *_DEFINED_WHERE_USED}
 
 
 class _Writer:
@@ -72,114 +88,113 @@ class _Writer:
         self.printer = Printer()
 
     def write(self) -> KernelText:
-        kernel, plan, printer = self.kernel, self.stage.plan, self.printer
-        declared = [*self._kept(), *self._local_declarations(), *self._shared_declarations()]
-        body = [line for code in (*self._barriers(), self.stage.code) for line in printer.lines(code)]
+        kernel, printer = self.kernel, self.printer
+        declared = [*self._kept(), *self._registers(), *self._views(), *self._shared_arrays()]
+        lines = self._print(declared)
+        body = self._print([*self._barriers(), self.stage.code])
         indices = self._index_definitions()
-        if RNG_STATE.text in printer.names:
-            indices.append(f"  {RNG_DECLARATION}")
-            printer.functions.update(RNG_FUNCTIONS)
-        params, args, dtypes = self._parameters()
-        before = [
-            f'extern "C" __global__ void {self._launch_bounds()} {kernel.name}({", ".join(params)}) {{',
-            *indices,
-            *declared,
-        ]
-        launch = KernelLaunch(
+        lines = [*self._print(indices), *lines]
+        parameters = [*self._tensors_and_scalars(), *self._sizes(), *self._tensor_maps()]
+        signature = Signature(kernel.name, tuple(row[0] for row in parameters), kernel.thread_count, self._blocks())
+        text = [printer.head(signature), *lines, *body, "}", ""]
+        return self.stage.then(
+            KernelText,
+            text="\n".join(text),
+            launch=self._launch(parameters),
+            signature=signature,
+            declared=(*indices, *declared),
+            mentioned=frozenset(printer.names | printer.functions | printer.types),
+            origins=origins_of(self.stage, body, 1 + len(lines) + 1),
+        )
+
+    def _print(self, codes: Iterable[Any]) -> list[str]:
+        return [line for code in codes for line in self.printer.lines(code)]
+
+    def _launch(self, parameters: list[_Row]) -> KernelLaunch:
+        kernel, functions = self.kernel, self.printer.functions
+        return KernelLaunch(
             symbol=kernel.name,
-            args=tuple(args),
-            arg_dtypes=tuple(dtypes),
+            args=tuple(argument for _, argument, _ in parameters),
+            arg_dtypes=tuple(dtype for *_, dtype in parameters),
             grid=_grid(kernel),
             block=tuple(as_int(extent) for _, extent in kernel.threads),
             cluster=kernel.cluster_dims,
-            shared_bytes=plan.size,
+            shared_bytes=self.stage.plan.size,
             tensor_maps=self.known.tensor_maps,
-            cooperative="tl::grid_sync" in printer.functions,
-            dependent_launch="tl::pdl_wait" in printer.functions,
+            cooperative="tl::grid_sync" in functions,
+            dependent_launch="tl::pdl_wait" in functions,
             within=kernel.within,
         )
-        return self.stage.then(
-            KernelText,
-            text="\n".join([*before, *body, "}", ""]),
-            launch=launch,
-            mentioned=frozenset(printer.names | printer.functions | printer.types),
-            origins=origins_of(self.stage, body, len(before) + 1),
-        )
 
-    def _launch_bounds(self) -> str:
-        blocks = 1 if self.known.output.moves_registers else self.tree.hints.blocks_per_sm
-        count = self.kernel.thread_count
-        return f"__launch_bounds__({count})" if blocks is None else f"__launch_bounds__({count}, {blocks})"
+    def _blocks(self) -> int | None:
+        return 1 if self.known.output.moves_registers else self.tree.hints.blocks_per_sm
 
     # Declarations ------------------------------------------------------------------------------------------------------
 
-    def _kept(self) -> Iterator[str]:
+    def _kept(self) -> Iterator[Define]:
+        """Integers that each thread computes once."""
         for value, name in self.known.output.kept.items():
-            computed = self.printer.called("tl::kept", self.printer.value(value))
-            yield f"  const int {self.printer.value(name)} = {computed};"
+            yield Define(name, "int32", Call("tl::kept", (value,)))
 
-    def _index_definitions(self) -> list[str]:
-        """Definitions of the block's and the thread's indices that the kernel uses."""
-        kernel, printer = self.kernel, self.printer
-        lines = []
+    def _index_definitions(self) -> list[Define]:
+        """The block's and the thread's indices that the kernel uses, and the state of its random numbers."""
+        kernel, names = self.kernel, self.printer.names
+        found = []
         order, panel = self.tree.hints.rasterisation or ("row", 0)
-        source = "blockIdx"
+        block = Name("blockIdx")
         if panel > 0 and len(kernel.blocks) >= 2:
-            source = Names(self.known.identifiers).take("block").text
-            printer.functions.add(f"tl::rasterize_{order}")
-            lines.append(f"  const dim3 {source} = tl::rasterize_{order}<{panel}>();")
-        for axes, text in (
-            (kernel.blocks, lambda axis: f"{source}.{axis}"),
-            (kernel.cluster, lambda axis: printer.called(f"tl::cluster_block_{axis}")),
-            (kernel.threads, lambda axis: f"threadIdx.{axis}"),
+            block = Names(self.known.identifiers).take("block")
+            found.append(Define(block, "dim3", Call(f"tl::rasterize_{order}", (), (panel,))))
+        for axes, index in (
+            (kernel.blocks, lambda axis: Field(block, axis)),
+            (kernel.cluster, lambda axis: Call(f"tl::cluster_block_{axis}")),
+            (kernel.threads, lambda axis: Field(Name("threadIdx"), axis)),
         ):
-            names = ((self.known.name_of(var), axis) for (var, _), axis in zip(axes, "xyz"))
-            lines += [f"  const int {name} = {text(axis)};" for name, axis in names if name in printer.names]
-        if WARP_GROUP_NUMBER.text in printer.names:
-            lines.append(f"  const int {WARP_GROUP_NUMBER.text} = {printer.called('tl::warp_group')};")
-        if TID.text in printer.names:
-            lines.append(f"  const int tid = {_thread_number(kernel)};")
-        return lines
+            named = ((Name(self.known.name_of(var)), index(axis)) for (var, _), axis in zip(axes, "xyz"))
+            found += [Define(name, "int32", value) for name, value in named if name.text in names]
+        if WARP_GROUP_NUMBER.text in names:
+            found.append(Define(WARP_GROUP_NUMBER, "int32", Call("tl::warp_group")))
+        if TID.text in names:
+            found.append(Define(TID, "int32", _thread_number(kernel)))
+        return [*found, RNG_DEFINITION] if RNG_STATE.text in names else found
 
-    def _local_declarations(self) -> Iterator[str]:
+    def _registers(self) -> Iterator[Declare | DeclareArray]:
+        """Variables, arrays and fragments."""
         zeroed = self.known.output.padded | partly_written(self.tree, self.stage.layouts.conversions)
         for buffer in self.tree.allocations:
-            dtype, name = str(buffer.dtype), self.known.arrays[buffer]
+            dtype = str(buffer.dtype)
             if is_variable(buffer):
-                yield f"  {self.printer.type(dtype)} {name};"
+                yield Declare(Name(self.known.arrays[buffer]), dtype)
             elif is_array(buffer) or is_fragment(buffer):
                 layout = self.stage.layouts.fragments.get(buffer)
                 count = layout.registers if layout is not None else math.prod(map(as_int, buffer.shape))
                 # Elements of four bits are stored one by one, beside what is there. Of padding, the device's compiler may load
                 # what no thread has stored: it moves loads of an array before the conditions that their uses have.
                 is_padded = layout is not None and layout.is_padded
-                zero = " = {}" if is_packed(dtype) or is_padded or buffer in zeroed else ""
-                count = (count + 1) // 2 if is_packed(dtype) else count
-                yield f"  alignas(16) {self.printer.type(dtype)} {name}[{count}]{zero};"
+                zero = is_packed(dtype) or is_padded or buffer in zeroed
+                yield DeclareArray(self._array(buffer), byte_count(count, dtype) if is_packed(dtype) else count, 16, zero)
             elif not lies_in_shared(buffer):
                 raise CompileError(f"{buffer.name} has scope {buffer.scope()}, which CUDA kernels do not have")
+
+    def _views(self) -> Iterator[DefinePointer]:
+        """Other names of registers and tensors."""
         written = self._written_buffers() if self.tree.aliases else set()
         for buffer, source in self.tree.aliases.items():
             if not lies_in_shared(buffer):
                 root = self.tree.root_of(buffer)
-                const = "const " if root in self.kernel.func.params and root not in written else ""
-                dtype = const + self.printer.type(str(buffer.dtype))
-                pointer = self.printer.value(self._array(source))
-                yield f"  {dtype}* {self.known.arrays[buffer]} = reinterpret_cast<{dtype}*>({pointer});"
+                constant = root in self.kernel.func.params and root not in written
+                array, start = self._array(buffer), self._array(source)
+                yield DefinePointer(array, Cast(start, array.dtype, constant=constant), constant)
 
-    def _shared_declarations(self) -> Iterator[str]:
-        plan, arrays = self.stage.plan, self.known.arrays
+    def _shared_arrays(self) -> Iterator[DeclarePool | DefineSharedArray]:
+        plan, pool = self.stage.plan, Array("pool", "uint8")
         if plan.size:
-            yield "  extern __shared__ __align__(1024) uchar pool[];"
+            yield DeclarePool(pool, _POOL_ALIGNMENT)
         for buffer, (offset, _) in sorted(plan.places.items(), key=lambda item: (item[1], item[0].name)):
-            yield self._shared_pointer(buffer, f"pool + {offset}")
+            yield DefineSharedArray(self._array(buffer), Pointer(pool, (Number(offset),)))
         for buffer, source in self.tree.aliases.items():
             if lies_in_shared(buffer) and self.tree.root_of(buffer) in plan.places:
-                yield self._shared_pointer(buffer, arrays[source])
-
-    def _shared_pointer(self, buffer: Any, place: str) -> str:
-        dtype = self.printer.type(str(buffer.dtype))
-        return f"  {dtype}* const {self.known.arrays[buffer]} = reinterpret_cast<{dtype}*>({place});"
+                yield DefineSharedArray(self._array(buffer), self._array(source))
 
     def _barriers(self) -> list[Any]:
         found = [(self._array(buffer), counts) for buffer, counts in arrivals(self.tree).items()]
@@ -191,36 +206,30 @@ class _Writer:
 
     # Parameters --------------------------------------------------------------------------------------------------------
 
-    def _parameters(self) -> tuple[list[str], list[tuple[str, str]], list[str]]:
-        """C++ parameters, launch arguments and their types: what the code mentions."""
-        names = (spec.name for spec in self.known.tensor_maps)
-        maps = ((f"const __grid_constant__ CUtensorMap {name}", ("tensor_map", name), "handle") for name in names)
-        found = [*self._arguments(), *self._sizes(), *maps]
-        return [text for text, _, _ in found], [argument for _, argument, _ in found], [dtype for _, _, dtype in found]
-
-    def _arguments(self) -> Iterator[tuple[str, tuple[str, str], str]]:
+    def _tensors_and_scalars(self) -> Iterator[_Row]:
         written, used = self._written_buffers(), self.printer.names
         changing = changing_tensors(self.tree, self.tree.root_of) | alias_sensitive(self.kernel.body)
         aliased = self.tree.hints.may_overlap | {str(buffer.name) for buffer in changing}
         for param in self.kernel.func.params:
             if ir.is_buffer_var(param):
                 name = self.known.arrays[param]
+                pointer = PointerParameter(name, str(param.dtype), param not in written, param.name not in aliased)
                 if name in used:
-                    const, restrict = "" if param in written else "const ", "" if param.name in aliased else " __restrict__"
-                    yield f"{const}{self.printer.type(str(param.dtype))}*{restrict} {name}", ("tensor", str(param.name)), "handle"
+                    yield pointer, ("tensor", str(param.name)), "handle"
             elif self.known.name_of(param) in used:
-                pointer = isinstance(param.ty, ir.ir.PointerType)
-                dtype = canonical(str(param.ty.element_type if pointer else param.ty))
-                text = f"{self.printer.type(dtype)}{'*' if pointer else ''} {self.known.name_of(param)}"
-                yield text, ("scalar", str(param.name)), "handle" if pointer else str(dtype)
+                yield _scalar(param, self.known.name_of(param))
 
-    def _sizes(self) -> Iterator[tuple[str, tuple[str, str], str]]:
+    def _sizes(self) -> Iterator[_Row]:
         func = self.kernel.func
         scalars = {param for param in func.params if not ir.is_buffer_var(param)}
         for var in (*dimension_variables(func), *(var for var, _ in self.kernel.loops)):
-            name = self.known.name_of(var)
+            name, dtype = self.known.name_of(var), str(var.ty)
             if var not in scalars and name in self.printer.names:
-                yield f"{self.printer.type(str(var.ty))} {name}", ("dim", str(var.name)), str(canonical(str(var.ty)))
+                yield ValueParameter(name, dtype), ("dim", str(var.name)), str(canonical(dtype))
+
+    def _tensor_maps(self) -> Iterator[_Row]:
+        for spec in self.known.tensor_maps:
+            yield TensorMapParameter(spec.name), ("tensor_map", spec.name), "handle"
 
     def _written_buffers(self) -> set[Any]:
         """Global buffers that the kernel may write, or whose address it hands on."""
@@ -233,13 +242,22 @@ class _Writer:
         return found | {self.tree.root_of(buffer) for buffer in found}
 
 
-def _thread_number(kernel: Kernel) -> str:
-    text, stride = "threadIdx.x", as_int(kernel.threads[0][1])
+def _scalar(param: Any, name: str) -> _Row:
+    argument = ("scalar", str(param.name))
+    if isinstance(param.ty, ir.ir.PointerType):
+        return PointerParameter(name, str(canonical(str(param.ty.element_type)))), argument, "handle"
+    dtype = str(canonical(str(param.ty)))
+    return ValueParameter(name, dtype), argument, dtype
+
+
+def _thread_number(kernel: Kernel) -> Value:
+    thread = Name("threadIdx")
+    number, stride = Field(thread, "x"), as_int(kernel.threads[0][1])
     for axis, (_, extent) in zip("yz", kernel.threads[1:]):
         if as_int(extent) > 1:
-            text += f" + threadIdx.{axis} * {stride}"
+            number = number + Field(thread, axis) * stride
         stride *= as_int(extent)
-    return text
+    return number
 
 
 def _grid(kernel: Kernel) -> tuple:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Union
 
 from tilelang.dtypes import canonical
+from tilelang.target.cuda.ir import function as fn
 from tilelang.target.cuda.ir import instructions as op
 from tilelang.target.cuda.ir import values as v
 from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, GroupCode, Jump, Leaf, LoopCode, Wait
@@ -85,8 +86,9 @@ class Printer:
 
     def value_type(self, dtype: str) -> str:
         """The C++ type of a value outside of memory."""
-        self.types.add(value_type(dtype))
-        return value_type(dtype)
+        text = dtype if dtype in _RECORDS else value_type(dtype)
+        self.types.add(text)
+        return text
 
     def called(self, function: str, *arguments: str) -> str:
         """The text of a call."""
@@ -261,8 +263,7 @@ class Printer:
     # Instructions ------------------------------------------------------------------------------------------------------
 
     def _define(self, code: op.Define) -> str:
-        kind = code.dtype if code.dtype in _VECTORS else self.value_type(code.dtype)
-        return f"{'const ' * code.constant}{kind} {self.value(code.name)} = {self.value(code.value)};"
+        return f"{'const ' * code.constant}{self.value_type(code.dtype)} {self.value(code.name)} = {self.value(code.value)};"
 
     def _define_pointer(self, code: op.DefinePointer) -> str:
         return f"{'const ' * code.constant}{self.type(code.array.dtype)}* {self.value(code.array)} = {self.value(code.value)};"
@@ -307,6 +308,22 @@ class Printer:
         metadata = [] if code.metadata is None else [code.metadata]
         return self._statement(code.function, code.accumulator, code.left, code.right, *metadata)
 
+    # What stands around code --------------------------------------------------------------------------------------------
+
+    def head(self, signature: fn.Signature) -> str:
+        """The line that begins a kernel."""
+        bounds = signature.threads if signature.blocks is None else f"{signature.threads}, {signature.blocks}"
+        parameters = ", ".join(_PARAMETERS[type(parameter)](self, parameter) for parameter in signature.parameters)
+        return f'extern "C" __global__ void __launch_bounds__({bounds}) {signature.name}({parameters}) {{'
+
+    def _pointer_parameter(self, parameter: fn.PointerParameter) -> str:
+        restrict = " __restrict__" * parameter.restrict
+        return f"{'const ' * parameter.constant}{self.type(parameter.dtype)}*{restrict} {parameter.name}"
+
+    def _define_shared_array(self, code: fn.DefineSharedArray) -> str:
+        kind = self.type(code.array.dtype)
+        return f"{kind}* const {self.value(code.array)} = reinterpret_cast<{kind}*>({self.value(code.start)});"
+
     def _statement(self, function: str, *arguments: v.Value, templates: tuple[Any, ...] = ()) -> str:
         return self.value(v.Call(function, arguments, templates)) + ";"
 
@@ -331,8 +348,8 @@ def quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-_VECTORS = frozenset({"float2"})
-"""C++ vectors that a variable may hold."""
+_RECORDS = frozenset({"float2", "dim3", "tl::Philox"})
+"""C++ types of variables that are no element types."""
 
 _CAST_TYPES: Mapping[str, str] = {"byte": "uchar", "word": "uint32_t"}
 """What a pointer is cast to that is no element type."""
@@ -412,5 +429,14 @@ _INSTRUCTIONS: Mapping[type, Callable[[Printer, Any], str]] = {
     op.PinRegisters: _call("tl::wgmma_fence_operand", "registers", count=""),
     op.SetRegisters: _call("tl::set_max_nreg_{change}", count=""),
     op.NamedBarrier: _call("tl::named_barrier_sync", "number", "threads"),
+    fn.DeclarePool: lambda printer, code: f"extern __shared__ __align__({code.alignment}) uchar {printer.value(code.pool)}[];",
+    fn.DefineSharedArray: Printer._define_shared_array,
+    fn.DeclareGlobal: lambda printer, code: f"__device__ {printer.type(code.dtype)} {printer.value(code.name)};",
     op.WarpBarrier: lambda printer, code: f"__syncwarp(0x{code.mask:x}u);",
+}
+
+_PARAMETERS: Mapping[type, Callable[[Printer, Any], str]] = {
+    fn.ValueParameter: lambda printer, parameter: f"{printer.type(parameter.dtype)} {parameter.name}",
+    fn.PointerParameter: Printer._pointer_parameter,
+    fn.TensorMapParameter: lambda printer, parameter: f"const __grid_constant__ CUtensorMap {parameter.name}",
 }
