@@ -201,7 +201,7 @@ class Hooks:
         if not isinstance(iterable, LoopSpec):
             yield from _static_loop(builder, iterable)
             return
-        _refuse_carried(scope, carried)
+        before = _immutable(scope, carried)
         frame, value = iterable.open(builder, names)
         if len(names) > 1:
             distributed(names, _items(value))
@@ -209,6 +209,7 @@ class Hooks:
         builder.loop_ends.append(iterable.kind)
         builder.parallel += parallel
         yield value
+        _refuse_carried(scope, before)
         builder.parallel -= parallel
         builder.loop_ends.pop()
         builder.close(frame)
@@ -231,11 +232,12 @@ class Hooks:
                 builder.emit(stmt)
             yield from _static_loop(builder, _while_true(condition, test))
             return
-        _refuse_carried(scope, carried)
+        before = _immutable(scope, carried)
         span = builder.span()
         frame = builder.open("loop", lambda body: _while(boolean(condition), effects, body, span))
         builder.loop_ends.append("WHILE")
         yield None
+        _refuse_carried(scope, before)
         builder.loop_ends.pop()
         builder.close(frame)
 
@@ -377,10 +379,25 @@ def _is_run_time(index: Any) -> bool:
     return is_symbolic(index) and not isinstance(as_int(as_operand(index)), int)
 
 
-def _refuse_carried(scope: dict[str, Any], carried: tuple[str, ...]) -> None:
-    for name in carried:
-        value = scope.get(name, UNBOUND)
-        if isinstance(value, (int, float)) or (isinstance(value, ir.PrimExpr) and not is_buffer(value)):
+def _immutable(scope: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """The names that hold numbers or values of the kernel, with what they hold."""
+    held = {name: scope.get(name, UNBOUND) for name in names}
+    return {
+        name: value
+        for name, value in held.items()
+        if isinstance(value, (int, float)) or isinstance(value, ir.PrimExpr) and not is_buffer(value)
+    }
+
+
+def _refuse_carried(scope: dict[str, Any], before: Mapping[str, Any]) -> None:
+    """Refuses a loop whose traced pass ends with other values than it began with, so that the next pass would differ.
+
+    Branches that are decided at compile time count as they were taken: what they do not assign is not carried.
+    """
+    for name, value in before.items():
+        after = scope.get(name, UNBOUND)
+        is_same = after is value or isinstance(value, (int, float)) and type(after) is type(value) and after == value
+        if not is_same:
             raise CarriedValueError(name)
 
 

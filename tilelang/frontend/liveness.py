@@ -1,7 +1,8 @@
-"""Which names a block of user code assigns, and which carry a value from one iteration of a loop to the next.
+"""Which names a block of user code assigns, and which may carry a value from one iteration of a loop to the next.
 
 Tracing runs a loop body once, so a name that an iteration reads before it writes it would silently keep its first value. Both
-questions are answered on the syntax tree, conservatively: a name counts as written first only where every path writes it.
+questions are answered on the syntax tree, conservatively: a name counts as written first only where every path writes it. The
+hooks refuse those names that the traced pass does assign.
 """
 
 from __future__ import annotations

@@ -170,6 +170,30 @@ def test_carried_value():
                 A[0] = total
 
 
+def test_carried_value_of_a_branch_at_run_time():
+    with error_at_mark(CarriedValueError, "'total' is read and reassigned in a run-time loop"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                total = 0.0
+                for i in range(8):  # <- error
+                    if A[i] > 0:
+                        total = total + A[i]
+
+
+def test_carried_values_that_are_swapped():
+    with error_at_mark(CarriedValueError, "'first' is read and reassigned in a run-time loop"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                first, second = 0.0, 1.0
+                for i in range(8):  # <- error
+                    A[i] = first
+                    first, second = second, first
+
+
 def test_stale_value_after_a_branch():
     with error_at_mark(StaleValueError, "'value' was assigned inside a run-time condition"):
 

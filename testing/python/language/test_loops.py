@@ -267,3 +267,20 @@ def test_a_condition_on_memory_is_no_fact_once_memory_changes(target):
     memory = torch.zeros(64, dtype=torch.int32)
     run(main, torch.tensor([3, 40], dtype=torch.int32), memory[:8], target=target)
     assert not memory.any()
+
+
+def test_what_a_branch_that_is_not_taken_assigns_is_not_carried():
+    is_circular = False
+
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32"), B: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=1):
+            slot = 0
+            for i in range(4):
+                if is_circular:
+                    slot = (slot + 1) % 4
+                B[i] = A[slot]
+
+    out = torch.zeros(4, dtype=torch.int32)
+    run(main, torch.tensor([5, 6, 7, 8], dtype=torch.int32), out)
+    assert out.tolist() == [5, 5, 5, 5]
