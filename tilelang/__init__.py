@@ -46,10 +46,8 @@ __all__ = ["__version__", *_HOME, *_SUBMODULES]
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         value = getattr(importlib.import_module(_HOME[name]), name)
-    elif name in _SUBMODULES:
-        value = importlib.import_module(f"tilelang.{name}")
     else:
-        value = _elsewhere(name)
+        value = _moved.submodule(__name__, name) or _elsewhere(name)
     globals()[name] = value
     return value
 

@@ -7,6 +7,7 @@ imported, and is an error with the reason where it is used.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -114,6 +115,14 @@ def _reason(path: str) -> str:
             return _REASONS[path]
         path = path.rpartition(".")[0]
     return ""
+
+
+def submodule(package: str, name: str) -> ModuleType | None:
+    """The module ``package.name``, which programs reach as an attribute without an import; None where there is none."""
+    path = f"{package}.{name}"
+    if not hasattr(sys.modules[package], "__path__") or importlib.util.find_spec(path) is None:
+        return None
+    return importlib.import_module(path)
 
 
 def install() -> None:

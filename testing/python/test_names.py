@@ -39,6 +39,11 @@ assert DataType(T.float16).bits == 16 and tvm.tirx is tirx
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+def test_modules_of_the_language_are_reached_without_an_import():
+    program = "import tilelang.language as T; assert T.builtin.sync_threads is T.sync_threads and T.reduce_op.reduce_sum"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_a_dtype_is_made_of_any_name_of_it():
     assert [T.dtype(name) for name in ("uint", "half", "float16x8", torch.bfloat16)] == [
         T.uint,

@@ -13,7 +13,7 @@ from enum import EnumMeta
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
-from tilelang import env
+from tilelang import env, moved
 from tilelang.fingerprint import ambient, attributes, genuine, libraries, library_state, watch
 from tilelang.fingerprint.containers import members
 from tilelang.fingerprint.missing import MISSING
@@ -186,12 +186,22 @@ def _attribute(describer: Describer, module: ModuleType, name: str) -> Any:
     describer.record(watch.TYPE, module, None, type(module))
     if type(module) is not ModuleType and not libraries.is_large_name(module.__name__):
         raise describer.refuse(f"the module {module.__name__} is of a special kind")
+    _load_submodule_of_ours(module, name)
     content = _item(describer, module.__dict__, name)
+    if content is MISSING and _original(module, name) != name:
+        content = _item(describer, module.__dict__, _original(module, name))
     if content is MISSING and not libraries.is_own_name(module.__name__):
         describer.record(watch.ITEM, module.__dict__, "__getattr__", module.__dict__.get("__getattr__", MISSING))
         if "__getattr__" in module.__dict__ or hasattr(module, name):
             raise describer.refuse(f"the module {module.__name__} makes its attribute {name!r} at every access")
     return content
+
+
+def _load_submodule_of_ours(module: ModuleType, name: str) -> None:
+    """Loads ``tilelang.<name>`` where only an access would, so that a read means the same before and after it."""
+    is_missing = libraries.is_own_name(module.__name__) and name not in module.__dict__
+    if is_missing and _home_of_name(module, _original(module, name)) is None:
+        moved.submodule(module.__name__, name)
 
 
 def _is_pristine(describer: Describer, module: ModuleType, name: str, value: Any) -> bool:
@@ -202,6 +212,7 @@ def _is_pristine(describer: Describer, module: ModuleType, name: str, value: Any
     """
     if isinstance(value, ModuleType):
         return False
+    name = _original(module, name)
     home = _home_of_name(module, name)
     if value is MISSING:
         maker = module.__dict__.get("__getattr__")
@@ -213,6 +224,12 @@ def _is_pristine(describer: Describer, module: ModuleType, name: str, value: Any
         raise describer.refuse(f"{home}.{name} depends on more than its arguments")
     describer.text(f"own {module.__name__}.{name}")
     return True
+
+
+def _original(module: ModuleType, name: str) -> str:
+    """The name that an older name of a module of ours stands for; any other name itself."""
+    aliases = module.__dict__.get("_ALIASES") if libraries.is_own_name(module.__name__) else None
+    return aliases.get(name, name) if isinstance(aliases, dict) else name
 
 
 def _home_of_name(module: ModuleType, name: str) -> str | None:

@@ -11,6 +11,7 @@ import importlib
 from typing import Any
 
 from tilelang import dtypes as _dtypes
+from tilelang import moved as _moved
 from tilelang.frontend.macro import Ref, macro
 from tilelang.language.tensors import (
     Buffer,
@@ -121,7 +122,7 @@ _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for 
 
 _ALIASES: dict[str, str] = {
     # name of older programs, or of TVM -> name here
-    "AnyDType": "dtype", "JITFunc": "PrimFunc", "Ptr": "ptr", "break_loop": "loop_break",
+    "AnyDType": "dtype", "DataType": "dtype", "JITFunc": "PrimFunc", "Ptr": "ptr", "break_loop": "loop_break",
     "broadcast": "Broadcast", "buffer": "Buffer", "cdiv": "ceildiv", "gemm_v1": "gemm", "gemm_v2": "gemm",
     "make_tensor_from_addr": "make_tensor", "ramp": "Ramp", "SizeVar": "Var", "wgmma_mma": "wgmma_gemm",
 }  # fmt: skip
@@ -146,7 +147,7 @@ def __getattr__(name: str) -> Any:
         original = _ALIASES[name]
         value = globals()[original] if original in globals() else __getattr__(original)
     else:
-        value = _elsewhere(name)
+        value = _moved.submodule(__name__, name) or _elsewhere(name)
     globals()[name] = value
     return value
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 
 import pytest
 
@@ -83,6 +85,35 @@ def test_state_that_no_program_touched_is_the_same_before_and_after_it_is_loaded
     before, _ = described(reads)
     reads()
     assert described(reads)[0] == before
+
+
+UNLOADED = """
+import sys
+import tilelang
+import tilelang.language as T
+from tilelang.fingerprint import Describer
+
+def reads():
+    return (T.cdiv(9, 2), T.DataType("float16").bits, tilelang.math.next_power_of_2(9), tilelang.cdiv(9, 2),
+            tilelang.layout.make_swizzled_layout, T.builtin.sync_threads)
+
+def digest():
+    describer = Describer()
+    describer.value(reads)
+    describer.finish()
+    return describer.digest()
+
+before = digest()
+assert "tvm" not in sys.modules
+assert reads()[:2] == (5, 16)
+assert digest() == before
+"""
+
+
+def test_names_that_an_access_makes_are_the_same_before_and_after_it(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(UNLOADED)
+    subprocess.run([sys.executable, program], check=True)
 
 
 def test_the_language_as_a_value_keeps_its_names(monkeypatch):
