@@ -27,6 +27,8 @@ void RaceChecker::gather(uint32_t thread, VectorClock& into) const {
 }
 
 void RaceChecker::block_barrier(uint32_t rank) {
+  // What all threads of a block know moves to the block's clock, and the clocks below it become empty: the common barrier leaves
+  // one clock for each block, and `ordered` mostly looks at that one.
   VectorClock& known = block_known_[rank];
   uint32_t first = rank * threads_per_block_;
   for (uint32_t t = first; t < first + threads_per_block_; ++t) {
@@ -42,6 +44,7 @@ void RaceChecker::block_barrier(uint32_t rank) {
     warp_known_[w].clear();
   }
   ++clock_;
+  // One new stamp for all: threads that only meet at barriers keep equal stamps, as global_run needs them.
   for (uint32_t t = first; t < first + threads_per_block_; ++t) stamps_[t] = clock_;
   for (const auto& item : clusters_pending_) {
     uint32_t& known_stamp = clusters_known_[item.first];
@@ -105,12 +108,14 @@ void RaceChecker::acquire(Warp& warp, LaneMask lanes, const VectorClock& clock) 
 }
 
 void RaceChecker::fence(uint32_t thread) {
+  // PTX ISA, memory consistency model: a relaxed read followed by a fence is an acquire pattern, a fence followed by a relaxed
+  // write a release pattern. One fence may end the first and begin the second, so what was read is known before it is published.
+  join(thread_known_[thread], pending_acquire_[thread]);
+  pending_acquire_[thread].clear();
   fenced_[thread].assign(components_, 0);
   gather(thread, fenced_[thread]);
   fence_stamps_[thread] = clock_;
   tick(thread);
-  join(thread_known_[thread], pending_acquire_[thread]);
-  pending_acquire_[thread].clear();
   for (const auto& item : clusters_pending_) {
     uint32_t& known_stamp = clusters_known_[item.first];
     known_stamp = std::max(known_stamp, item.second);
@@ -119,6 +124,8 @@ void RaceChecker::fence(uint32_t thread) {
 }
 
 void RaceChecker::proxy_fence(uint32_t thread) {
+  // One clock for the whole cluster: the fence counts for every later read by the async proxy, also by a thread that is not ordered
+  // after this one. That misses a fence which no barrier orders before the read, and reports none wrongly.
   gather(thread, proxy_fenced_);
   tick(thread);
 }
@@ -126,6 +133,7 @@ void RaceChecker::proxy_fence(uint32_t thread) {
 void RaceChecker::sync_shared(uint32_t thread, uint32_t rank, uint32_t offset, bool reads, bool writes, bool acquire,
                               bool release) {
   VectorClock& at = shared_released_[static_cast<uint64_t>(rank) << 32 | offset];
+  // A relaxed read orders nothing until a fence of its thread.
   if (reads && !at.empty()) join(acquire ? thread_known_[thread] : pending_acquire_[thread], at);
   if (!writes) return;
   if (release)

@@ -25,7 +25,10 @@ RaceChecker::RaceChecker(Cluster& cluster, GlobalShadow* global) : cluster_(clus
   warps_per_block_ = (threads_per_block_ + kLanes - 1) / kLanes;
   threads_ = threads_per_block_ * blocks;
   warps_ = warps_per_block_ * blocks;
+  // Components of the clocks, in order: threads, cp.async of each thread, bulk copies of each warp, wgmma of each warp,
+  // operations that report to an mbarrier.
   components_ = 2 * threads_ + 2 * warps_ + kMBarrierComponents;
+  // Stamps begin at 1: stamp 0 in a cell means that there was no access, and in a clock that nothing is known.
   stamps_.assign(threads_, 1);
   copies_done_.assign(threads_, 0);
   block_known_.assign(blocks, VectorClock(components_, 0));
@@ -41,6 +44,8 @@ RaceChecker::RaceChecker(Cluster& cluster, GlobalShadow* global) : cluster_(clus
 }
 
 RaceChecker::~RaceChecker() {
+  // Later clusters only ask which cluster made an access and whether its release is known to them. Which thread it was is
+  // dropped, and pages become equal that differed in nothing else.
   ShadowSummary summary(static_cast<uint32_t>(cluster_.index) + 1, releases_);
   for (const TouchedPage& touched : touched_) {
     std::lock_guard<SpinLock> guard(global_->lock(touched.allocation, touched.page * ShadowMemory::kPageBytes));
@@ -93,6 +98,8 @@ Agent RaceChecker::async_agent(Warp& warp, int lane, AsyncDomain domain, uint32_
       id = 2 * threads_ + warps_ + w;
       break;
     case AsyncDomain::kMBarrier:
+      // A cluster may have any number of mbarriers (8 bytes each). Two that share a component can only hide a race, never invent
+      // one: a wait for one also covers the other's earlier copies.
       id = 2 * threads_ + 2 * warps_ + (key >> 3) * 0x9e3779b1u % kMBarrierComponents;
       break;
   }
@@ -123,6 +130,8 @@ inline bool RaceChecker::ordered(const RaceAccess& access, Agent earlier) const 
   if (earlier.id == access.agent.id && earlier.stamp == access.agent.stamp) return true;
   if (access.warp_known && earlier.stamp <= access.warp_known[earlier.id]) return true;
   if (access.thread_known && earlier.stamp <= access.thread_known[earlier.id]) return true;
+  // cp.async that the thread itself has waited for. They are kept apart from thread_known_, which would need a clock for each
+  // thread that only waits for its own copies.
   return earlier.id == threads_ + access.thread && earlier.stamp <= copies_done_[access.thread];
 }
 
@@ -177,6 +186,7 @@ void RaceChecker::add_reader(ShadowCell& cell, const Reader& reader) {
     Reader& known = readers_[i];
     if (known.agent.id / kLanes == reader.agent.id / kLanes) {
       const uint32_t next = known.next;
+      // A plain reader is not replaced by a strong one: it conflicts with strong writes, which the strong one does not.
       if (known.strong || !reader.strong) known = reader;
       known.next = next;
       return;
@@ -219,6 +229,7 @@ bool RaceChecker::check_foreign(const ShadowCell& cell, const RaceAccess& access
 
 bool RaceChecker::conflicts(const ShadowCell& cell, const RaceAccess& access, uint32_t cluster, ShadowCell* other) const {
   bool strong = is_strong(access.kind);
+  // Accesses of another cluster have stamps of its own clock, which say nothing in this cluster's.
   if (cluster != kOwnCluster && check_foreign(cell, access)) {
     *other = cell;
     if (!(cell.write.stamp && cell.write_cluster != cluster)) other->write = Agent();
@@ -245,6 +256,8 @@ void RaceChecker::record(ShadowCell& cell, const RaceAccess& access, uint32_t cl
   cell.write_pc = access.pc;
   cell.write_cluster = cluster;
   cell.write_atomic = strong;
+  // FastTrack (Flanagan and Freund, PLDI 2009): after a write that is ordered with the earlier reads, whatever is ordered with
+  // the write is ordered with them, so they can be forgotten. A strong write may be unordered with strong reads, which stay.
   if (strong) return;
   cell.read = Agent();
   drop_readers(cell);
@@ -294,6 +307,7 @@ LaneMask RaceChecker::clean_lanes(const WarpAccess& warp_access, LaneMask lanes,
       skip = skip && (cell.write_cluster != cluster || known_to_warp(access, cell.write));
       if (clean) record(cell, access, cluster);
     });
+    // The first lane that conflicts is left to the caller, which visits it again on its own to report it.
     if (!visited || !clean) break;
     done |= 1u << lane;
     if (skip) done |= replaced_readers(warp_access, left);
@@ -354,9 +368,11 @@ bool RaceChecker::is_clean_run(const ShadowSpan& before, const RaceAccess& first
 
 bool RaceChecker::global_run(const WarpAccess& warp_access, uint32_t allocation, uint64_t offset) {
   const uint64_t bytes = uint64_t{warp_access.bytes} * kLanes;
+  // A run stands for whole pages under one lock.
   if ((offset | bytes) % ShadowMemory::kPageBytes || offset + bytes > GlobalShadow::lock_end(offset)) return false;
   RaceAccess access = access_of(warp_access.warp, 0, nullptr, warp_access.kind, warp_access.pc);
   const uint32_t* stamps = stamps_.data() + access.thread;
+  // One cell stands for all lanes, so they need the same stamp: none of them has released or waited alone.
   if (!std::all_of(stamps, stamps + kLanes, [&](uint32_t stamp) { return stamp == stamps[0]; })) return false;
   const uint32_t cluster = static_cast<uint32_t>(cluster_.index) + 1;
   const auto lane_shift = static_cast<uint32_t>(__builtin_ctz(warp_access.bytes));

@@ -88,6 +88,25 @@ BUGS = {
     out[2] = out[1];
   }"""),
         "out[1] = 5;\n    __threadfence();", "out[1] = 5;", {"race"}, threads=32, grid=2),
+    "no fence between a flag seen and a flag passed on": Bug(
+        kernel("""\
+  __shared__ int seen, passed, value;
+  if (t == 0) seen = passed = 0;
+  __syncthreads();
+  if (t == 0) {
+    value = out[1];
+    __threadfence_block();
+    atomicExch(&seen, 1);
+  } else if (t == 32) {
+    while (atomicAdd(&seen, 0) == 0) {}
+    __threadfence_block();  // acquires and releases
+    atomicExch(&passed, 1);
+  } else if (t == 64) {
+    while (atomicAdd(&passed, 0) == 0) {}
+    __threadfence_block();
+    out[0] = value;
+  }"""),
+        "    __threadfence_block();  // acquires and releases\n", "", {"race"}, threads=96, line="out[0] = value"),
     "off-by-one store": Bug(
         kernel("""\
   for (int i = t; i < 256; i += 64) out[i] = i;"""),
