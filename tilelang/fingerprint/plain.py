@@ -32,6 +32,8 @@ def _python_plain_key(value: Any) -> bytes:
 
 
 def _encode(value: Any, out: bytearray, depth: int) -> None:
+    # Each value begins with a letter for its type and, where its length varies, the length: no two values have one encoding, so
+    # that 1, 1.0, True and "1" differ and ("ab", "c") is not ("a", "bc").
     kind = type(value)
     if value is None:
         out += b"N"

@@ -185,6 +185,8 @@ def _begin_monitoring(touched: Touched) -> Any:
     def start(code: CodeType, offset: int) -> Any:
         if threading.get_ident() == thread:
             _started(touched, code, sys._getframe(1))
+        # DISABLE ends the events of this place for good, which keeps a library's hot loops at full speed. The user's functions
+        # and the look-up of environment variables are recorded at every start, since each may be another one.
         return None if code is _environment_code or _is_of_user(code) else monitoring.DISABLE
 
     def call(code: CodeType, offset: int, function: Any, first: Any) -> Any:
@@ -196,6 +198,7 @@ def _begin_monitoring(touched: Touched) -> Any:
     monitoring.register_callback(tool, events.PY_START, start)
     monitoring.register_callback(tool, events.CALL, call)
     monitoring.set_events(tool, events.PY_START | events.CALL)
+    # Places that an earlier recording disabled report again.
     monitoring.restart_events()
 
     def end() -> None:

@@ -102,6 +102,7 @@ class _FirstUse:
             self.statement(stmt)
 
     def statement(self, stmt: ast.stmt) -> None:
+        # Python's order: what is read before what is written, so that `x = x + 1` reads the value from before.
         if isinstance(stmt, ast.Assign):
             self.read(stmt.value)
             for target in stmt.targets:
@@ -121,6 +122,7 @@ class _FirstUse:
             self.branches(stmt.body, stmt.orelse)
         elif isinstance(stmt, (ast.For, ast.While)):
             self.read(stmt.iter if isinstance(stmt, ast.For) else stmt.test)
+            # The loop may run no iteration: what its body writes is not written after it.
             inner = _FirstUse(self.written | (_names(stmt.target) if isinstance(stmt, ast.For) else set()))
             inner.block(stmt.body)
             self.exposed |= inner.exposed

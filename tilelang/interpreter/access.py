@@ -195,6 +195,7 @@ def store(x: Any, view: View, indices: Sequence[Any], value: Any) -> None:
     storage = view.storage
     if not storage.private:
         x.run.progress += 1
+    # All lanes store one value to one element: one store, without arrays over the lanes.
     if active is True and not np.ndim(at) and not np.ndim(value):
         row = slice(None) if storage.data.shape[0] > 1 else 0
         if x.checks and not storage.private:
@@ -204,6 +205,7 @@ def store(x: Any, view: View, indices: Sequence[Any], value: Any) -> None:
         mark_written(view, row, at)
         return
     if storage.private and storage.data.shape[0] == 1:
+        # Memory of threads has one row while all threads hold the same; the first store that tells them apart gives each its own.
         storage.spread(x.lanes)
     at, value, active = spread(x, at, value, active)
     row = 0 if storage.data.shape[0] == 1 else x.lane_ids if active is True else x.lane_ids[active]
@@ -252,5 +254,7 @@ def mark_written(view: View, row: Any, at: Any) -> None:
             record[row, at] = True
         else:
             record[row if isinstance(row, slice) else np.asarray(row)[..., None], _cells(view, at)] = True
+    # Once every element holds a value there is nothing left to check. Asked after large stores only, as it reads the whole
+    # record.
     if storage.written is not None and np.size(at) > 16 and storage.written.all():
         storage.written = None

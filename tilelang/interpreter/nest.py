@@ -32,6 +32,7 @@ def parallel(c: Compiler, stmt: Any) -> Step:
     kinds = [element(str(loop.loop_var.ty)).value for loop in loops]
     inner = loops[-1].body
     around = c.loops
+    # Inside, lanes are iterations: a jump means one of the loops in the body, so those around it are not counted.
     c.in_nest, c.loops = True, 0
     body = c.step(inner)
     c.in_nest, c.loops = False, around
@@ -39,6 +40,7 @@ def parallel(c: Compiler, stmt: Any) -> Step:
     own = {loop.loop_var for loop in loops}
     outer = [c.slot(var) for var in variables_of(evaluated(inner)) if var not in own]
     names_threads = any(map(c.names_thread, evaluated(inner)))
+    # What every iteration stores before it reads it does not tell threads apart, whatever they held before.
     used = [slot for slot in private if slot not in {c.view(buffer) for buffer in stored_first(inner)}]
     span = stmt.span
 
@@ -47,6 +49,8 @@ def parallel(c: Compiler, stmt: Any) -> Step:
         sizes = tuple(int(_alike(x, extent(x))) for _, extent, _ in bounds)
         if 0 in sizes:
             return False
+        # The loop is each thread's own if it names a thread or threads bring different values: then lanes are (thread, iteration)
+        # pairs.
         by_thread = names_threads or _hold_different(x, outer, used)
         y, threads = _iterations(x, sizes, outer, by_thread)
         for (low, _, slot), kind, index in zip(bounds, kinds, _indices(sizes)):
@@ -75,6 +79,7 @@ def _iterations(x: Lanes, sizes: tuple[int, ...], outer: list[int], by_thread: b
         threads = np.flatnonzero(np.ones(x.lanes, bool) if x.mask is True else x.mask)
     y = Lanes(x.run, x.block, count if threads is None else count * len(threads), list(x.values), list(x.views))
     x.run.clock += 1
+    # One interval for the whole loop: accesses of different iterations are in no order, so any conflict among them is a race.
     y.interval, y.unordered, y.span = x.run.clock, 1, x.span
     y.strand = x.strand
     y.nest = sizes if threads is None else (len(threads), *sizes)

@@ -52,6 +52,8 @@ class Strand:
         if self.is_alone:
             return Strand(number, dict(self.times))
         self.time += 1
+        # The child comes after all that the parent's threads did, but must not publish it by an arrival of its own: what the
+        # parent's other threads did is published by a barrier that they reach, too (docs/semantics.md).
         return Strand(number, dict(self.times), inherited={**self.inherited, self.number: self.time - 1})
 
     def frozen(self) -> Strand:
@@ -116,6 +118,8 @@ class StrandAccess:
 
     def _note_write(self, strand: Strand, cell: np.ndarray) -> None:
         """Records writes. Accesses that are ordered after these are also ordered after the earlier ones."""
+        # As in FastTrack: a write that raced with nothing comes after all recorded accesses, so it alone has to be compared from
+        # now on.
         for times in (*self.reads.values(), *self.updates.values()):
             times[cell] = 0
         self.writer[cell], self.written[cell] = strand.number, strand.time

@@ -130,6 +130,7 @@ def differing(body: Any, root: Callable[[Any], Any]) -> set[Any]:
     """
     found: set[Any] = set()
     before = -1
+    # A fixed point: a store at the end of a loop may make a condition at its start differ.
     while before != len(found):
         before = len(found)
         _spread_differences(body, False, found, root)
@@ -172,9 +173,11 @@ def _spread_differences(stmt: Any, below: bool, found: set[Any], root: Callable[
             below = below or may_leave(part, differs)
         return
     elif isinstance(stmt, ir.Evaluate) and intrinsic_name(stmt.value) in _FILLING:
+        # These fill the registers that they are given, which differ between lanes whatever the arguments are.
         places = [arg.source for arg in stmt.value.args if isinstance(arg, ir.TensorLoad) and is_private(arg.source)]
         found.update(map(root, places))
     if isinstance(stmt, (ir.For, ir.While)):
+        # Threads that leave a loop early make all of its body run for some threads only, what stands before the break included.
         below = below or may_leave(stmt.body, differs, (ir.Break,))
     for child in children(stmt):
         _spread_differences(child, below, found, root)

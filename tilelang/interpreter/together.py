@@ -64,9 +64,13 @@ class _Groups:
         self._split(self.x, index, sides)
         while self.groups:
             before = self.x.run.progress
+            # Groups that are at a wait poll it; those that lag behind catch up. Statements of the whole block come when all
+            # groups stand before the same one.
             moved = [self._advance(group) for group in list(self.groups)]
             if self._are_together():
                 return self._merge()
+            # Running ahead is the last resort: a group that could still be joined by the others would run a statement of the
+            # block alone.
             if not any(moved) and self.x.run.progress == before and not self._run_ahead():
                 yield None
         return self._merge()
@@ -126,6 +130,7 @@ class _Groups:
             x.apart.append((state.mask, state.strand))
             x.returned = union(x.returned, state.returned)
             for mine, theirs in zip(x.loops, state.loops):
+                # A fork has loops of its own (Lanes.fork); what left them there has left the common ones.
                 mine.broken, mine.continued = union(mine.broken, theirs.broken), union(mine.continued, theirs.continued)
         if not self.groups:
             return index, True

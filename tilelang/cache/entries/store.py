@@ -79,6 +79,8 @@ def publish(root: Path, key: str, artifact: KernelArtifact, facts: Mapping[str, 
     """
     destination = entry_path(root, key)
     stage = root / "staging" / f"{key[:16]}.{os.getpid()}.{os.urandom(4).hex()}"
+    # Beside the entries and so on the same file system, where a rename is atomic. The name is this attempt's alone: what a killed
+    # process leaves is removed by the next gc, and no other process touches it.
     stage.mkdir(mode=0o700)
     try:
         reached("staged")
@@ -86,9 +88,12 @@ def publish(root: Path, key: str, artifact: KernelArtifact, facts: Mapping[str, 
         reached("flushed")
         if for_all:
             open_to_all(stage)
+        # A directory that is not empty cannot be renamed over: the first of two publishers wins, and both kernels are good.
         with contextlib.suppress(FileExistsError):
             _rename(stage, destination)
         reached("renamed")
+        # Only now is the name itself durable. The files were flushed before the rename, or a crash could leave an entry with
+        # empty files.
         _flush(destination.parent)
     finally:
         shutil.rmtree(stage, ignore_errors=True)

@@ -154,8 +154,10 @@ class FunctionTracker:
     def _key(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SourceKey:
         if sys.gettrace() is not None:
             raise Unfaithful("a debugger, or another function that sys.settrace sets, may change what runs")
+        # A refusal holds as long as nothing that the walk saw until then has changed, which is cheaper to ask than to walk again.
         if self._refused is not None and self._refused[1].holds():
             raise Unfaithful(self._refused[0])
+        # So many traces in a row touched what no key covers: another one would, too.
         if len(self._problems) >= _PATIENCE:
             raise Unfaithful(self._problems[-1])
         headers = header_watch.records()  # from before the headers are read
@@ -164,6 +166,7 @@ class FunctionTracker:
         arguments = _describe_arguments(args, kwargs, known.description)
         arguments.finish(known.description)
         known.description.finish(arguments)
+        # The key would name the files, and the kernel would come of the code that was loaded before they changed.
         if not compiler.loaded_is_on_disk:
             return SourceKey(None, name, "tilelang's own files changed after this process had started")
         parts = (
@@ -191,6 +194,8 @@ class FunctionTracker:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], key: str, described: tuple[Describer, ...], touched: Touched | None
     ) -> str:
         codes: list[CodeType] = [code for describer in described for code in describer.codes]
+        # From here on the trace is over, and each check asks whether the key describes what was really traced. The file first:
+        # the front end read its text while the code ran from memory.
         changed = source_text.changed_file(codes)
         if changed is not None:
             return f"{changed} is not the text that the running code came from"
@@ -200,6 +205,7 @@ class FunctionTracker:
         if canonical(self.extra()) != self._plain_extra:
             return "a tool that compiles the kernel was replaced while this process ran"
         results_are_current([cached for describer in described for cached in describer.cached])
+        # A key made anew, without what this tracker remembers, shows whether tracing itself changed something that it reads.
         now = FunctionTracker(self.function, self.extra, self.kind).source_key(args, kwargs)
         return "" if now.here == key else now.reason or "the function changes what it reads"
 

@@ -105,6 +105,8 @@ def _acquire(path: Path, patience: float) -> Lock:
         descriptor = plain_files.descriptor_of(path, os.O_RDWR | os.O_CREAT)
         lock = Lock(descriptor)
         _wait(descriptor, patience)
+        # The holder removes the file before it lets go. A lock on a removed file excludes nobody: another process may have made a
+        # new file at this path, and locked that.
         if _is_at(descriptor, path):
             os.truncate(descriptor, 0)
             os.write(descriptor, b"%d" % os.getpid())
@@ -121,6 +123,7 @@ def _wait(descriptor: int, patience: float) -> None:
         now = time.monotonic()
         holder = _holder(descriptor)
         if not _is_stopped(holder):
+            # When the holder was last seen running: only one that is stopped for half a second on end is given up.
             running_at = now
         elif now - running_at > _STOPPED_SECONDS:
             raise NotReleased(holder, "is stopped")

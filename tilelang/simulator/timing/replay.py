@@ -113,11 +113,14 @@ class Replay:
         """Issues the next instruction of a warp; False where it waits for others."""
         step = warp.steps[warp.at]
         waited = self._awaited(warp, step)
+        # The warp sleeps under the key of its mbarrier phase, and _contribute puts it back into the queue.
         if waited is None:
             return False
         warp.at += 1
         start = max(warp.clock, waited, self.issue[warp.scheduler])
         self._note(warp, step, start, waited)
+        # Issuing takes one clock, whether or not the operands are there: the results are late instead. The device compiler moves
+        # independent instructions into such a gap, and the trace, which is PTX, does not show where.
         self.issue[warp.scheduler] = warp.clock = start + 1
         operands = max((warp.ready.get(name, 0.0) for name in step.operands.reads), default=0.0)
         done = self._execute(warp, step, max(start, operands))
@@ -138,6 +141,7 @@ class Replay:
             return start + figures.special
         done = start + figures.arithmetic
         if step.bytes:
+            # A queue: bytes wait for those before them, then take the latency.
             self.memory = max(self.memory, start) + step.bytes / figures.l2_bytes
             done = self.memory + figures.l2
         if step.passes:
@@ -177,6 +181,7 @@ class Replay:
         return warp.clock
 
     def _phase(self, warp: _Warp, key: tuple[int, int, int]) -> float | None:
+        # No contributions left, or none that was traced: a phase that another cluster completes counts as complete.
         if self.left.get(key, 0) == 0:
             return self.phases.get(key, 0.0)
         self.sleeping.setdefault(key, []).append(warp)
@@ -200,6 +205,7 @@ class Replay:
         name = _barrier_name(step)
         turn = warp.barriers.get(name, 0)
         warp.barriers[name] = turn + 1
+        # A barrier is used again and again: the n-th time that each warp comes is one meeting.
         present = self.arrived.setdefault((warp.block, name, turn), [])
         present.append((warp, clock, role is Role.BARRIER))
         if len(present) < self.parties[name, turn]:

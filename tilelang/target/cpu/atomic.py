@@ -99,6 +99,7 @@ def _register_narrow(op: str, dtype: str, suffix: str, llvm_order: str, c_order:
     name = f"tl_atomic_{op}_{dtype}{suffix}"
     combine = {
         "add": "  %new = fadd float %f, %v\n",
+        # A comparison with NaN is false, and the old value stays.
         "max": "  %c = fcmp ogt float %v, %f\n  %new = select i1 %c, float %v, float %f\n",
         "min": "  %c = fcmp olt float %v, %f\n  %new = select i1 %c, float %v, float %f\n",
     }[op]

@@ -173,6 +173,7 @@ class CStatements:
         number = len(self.tasks)
         extent = self.expr(node.extent)
         captured = self._captured(node)
+        # The body is printed as another function: only what it captures is visible there, under the same names.
         outer, self.visible, self.in_task = self.visible, dict(self.visible), True
         saved_places = dict(self.expr.places)
         fields, unpack, pack = [], [], []

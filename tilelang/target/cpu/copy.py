@@ -143,6 +143,7 @@ def lower_im2col(record: Im2Col, scope: Scope) -> Any:
     rows, columns = col.extents[-2:]
     first = constant(record.c_step) * columns
     known = isinstance(channels, int) and isinstance(columns, int)
+    # With one a multiple of the other, a run of columns never leaves a pixel, so that it is asked once for `run` elements.
     run = min(channels, columns) if known and 0 in (channels % columns, columns % channels) else 0
 
     def store(offsets: list[Any], value: Any) -> Any:

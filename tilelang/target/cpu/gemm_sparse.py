@@ -25,6 +25,8 @@ def lower_gemm_sparse(record: GemmSparse, scope: Scope) -> Any:
     """Expands A, then ``C (+)= op(A) op(B)``."""
     m, k, size = as_int(record.m), as_int(record.k), record.group
     dense = ir.decl_buffer((m, k), record.a.dtype, name="a_dense", layout=None, scope=ARRAY, data_alignment=64)
+    # Four bits of metadata for each group: two indices of two bits (PTX ISA, Sparse matrix storage). For 32-bit elements, groups
+    # of two, the second index alone decides.
     groups_per_word = canonical(record.e.dtype).bits // 4
 
     def kept(row: Any, column: Any) -> Any:

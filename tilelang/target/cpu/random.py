@@ -122,7 +122,11 @@ def _philox_llvm() -> str:
             f"  %{name}0.h = lshr i64 %{source}, 32",
             f"  %{name}0.hi = trunc i64 %{name}0.h to i32",
         ]
+    # Philox4x32-10 (Salmon et al., SC 2011): the counter is (position / 4, sequence), the key the seed. Each draw computes its
+    # block of four numbers anew, so that the state is three words and a program can begin at any position.
     counter, key = ["%c0.lo", "%c0.hi", "%d0.lo", "%d0.hi"], ["%k0.lo", "%k0.hi"]
+    # A round multiplies two words of the counter to 64 bits and mixes the halves with the others and with the key, which then
+    # grows by the constants of Weyl's sequence.
     for turn in range(10):
         for name, word, factor in (("a", counter[0], 0xD2511F53), ("b", counter[2], 0xCD9E8D57)):
             lines += [

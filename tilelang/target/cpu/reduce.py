@@ -135,10 +135,13 @@ def lower_reduce(record: Reduce, scope: Scope, make: Make | None = None) -> Any:
             return seq(reduced, result(before, [], value))
 
         return nest(outer, line)
+    # The axis is the last one: its elements are neighbours, and lanes take them in turns.
     if all(extent == 1 for extent in inner):
         return nest(outer, lambda before: _line(scope, dtype, start, combine, length,
                                                 lambda at: element(before, at, [0] * len(inner)),
                                                 lambda value: result(before, [0] * len(inner), value)))  # fmt: skip
+    # Another axis: one partial result for each place behind it, so that memory is read row by row and the inner loops are
+    # vectors.
     partial = local("partial", [_static(extent, src, dim + 1 + axis) for axis, extent in enumerate(inner)], dtype)
 
     def column(before: list[Any]) -> Any:
@@ -186,6 +189,7 @@ def _line(
 ) -> Any:
     """Reduces one contiguous line: partial results in registers, then a tree."""
     lanes = scope.context.vectors.lanes(canonical(dtype).bits)
+    # Several registers of partial results hide the latency of `combine`; a short line has fewer.
     width = lanes * _REGISTERS
     if isinstance(length, int):
         while width > 1 and width > length:

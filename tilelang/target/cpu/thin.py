@@ -41,8 +41,11 @@ def dot_products(x: Matrices, b: Elements, unit: VectorUnit) -> Any:
 
 def _group(x: Matrices, b: Elements, first: Any, count: int, unit: VectorUnit) -> Any:
     """``count`` columns of C from ``first`` on."""
+    # r, c: the elements of C that this group computes, row by row.
     places = [(r, c) for r in range(x.m) for c in range(count)]
+    # For a K below a register's lanes: the largest power of two that it has.
     lanes = min(unit.lanes(canonical(x.way.panel).bits), 1 << (x.k.bit_length() - 1))
+    # Registers of partial sums for each element, all in all about _SUMS, so that no addition waits for the one before.
     each = max(1, min(_SUMS // len(places), x.k // lanes))
     full = x.k // lanes
     sums = local("sums", (len(places) * each * lanes,), x.way.accumulator)
@@ -69,6 +72,7 @@ def _group(x: Matrices, b: Elements, first: Any, count: int, unit: VectorUnit) -
         together = reduce(add_up, (register(part, place) for part in range(each)))
         total = fold("sum", together, lanes) + ir.BufferLoad(ends, [place])
         if x.excess is not None:
+            # What the bias of the dot product instruction (dot.py) added to each sum of the row.
             total = total - x.excess(r)
         old = x.element(r, first + c)
         if isinstance(x.cleared, bool):

@@ -183,6 +183,8 @@ def _micro(x: Matrices, b: Columns, tile: Tile, row: Any, p: Any, column: Any, i
         return [ir.BufferStore(acc, value(r, v), at(r, v)) for r, v in registers]
 
     def step(k: Any) -> Any:
+        # An outer product for each k: a register of B for each vector, one broadcast of A for each row. All accumulators stay in
+        # registers over the whole of K, which is what the size of a tile is chosen for.
         factors = [ir.Var(f"b{v}", way.panel_vector(lanes)) for v in range(tile.vectors)]
         loads = [ir.Bind(factor, b.registers(p, k, inside + v * lanes, lanes)) for v, factor in enumerate(factors)]
         updates = []

@@ -76,12 +76,14 @@ class _Lanes:
             return ir.Bind(self._named(stmt.var, value), value)
         if not isinstance(stmt, ir.BufferStore):
             raise _NoVectorError
+        # A store of a value that is the same in all iterations still writes one element for each.
         value = self._wide(self.expr(stmt.value))
         return ir.BufferStore(stmt.buffer, value, self._place(stmt.indices))
 
     def _place(self, indices: Sequence[Any]) -> list[Any]:
         """The indices of all elements, where these are neighbours in a row."""
         *outer, last = indices
+        # Elements of one row are one load or store. Others would be gathers and scatters, which are slower than the scalar loop.
         if any(map(self._differs, outer)) or not self._differs(last):
             raise _NoVectorError
         return [*outer, span(self._lowest(last), self.count)]
@@ -100,6 +102,7 @@ class _Lanes:
 
     def expr(self, node: Any) -> Any:
         if not self._differs(node):
+            # The call has the name of a function of registers already (in_registers), so it cannot stay scalar.
             if any(_wide_name(part) is not None for part in walk_expr(node)):
                 raise _NoVectorError
             return node
@@ -120,6 +123,8 @@ class _Lanes:
         """The variable that holds a value."""
         if canonical(str(value.ty)).lanes == 1:
             return variable
+        # Only values that differ become vectors: a broadcast is made where a vector operation uses the scalar, and LLVM hoists
+        # it.
         self.values[variable] = ir.Var(variable.name, value.ty)
         return self.values[variable]
 
@@ -138,6 +143,7 @@ class _Lanes:
         return ir.Let(variable, value, self._wide(self.expr(node.body)))
 
     def _load(self, node: Any) -> Any:
+        # A bool is a byte in memory and a bit in a vector; the conversion costs more than the loop.
         if str(node.ty) == "bool":
             raise _NoVectorError
         return ir.BufferLoad(node.source, self._place(node.indices))
