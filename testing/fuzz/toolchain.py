@@ -34,7 +34,7 @@ class _PtxWhereQuick:
     The accumulators of ``wgmma`` must stay in the registers that they are in, which takes the optimiser.
     """
 
-    available, version = staticmethod(nvrtc.available), staticmethod(nvrtc.version)
+    version = staticmethod(nvrtc.version)
 
     @staticmethod
     def compile_source(source: str, arch: str, flags: Sequence[str] = ()) -> DeviceBinary:
