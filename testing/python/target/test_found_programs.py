@@ -397,3 +397,21 @@ def test_an_element_loaded_before_a_loop_by_threads_that_do_not_hold_it(target):
     with tilelang.simulator(strict=True):
         tilelang.compile(main, target=target)(found, 2)
     assert torch.equal(found, expected)
+
+
+@every_target
+def test_a_serial_loop_over_rows_of_a_fragment_that_never_runs(target):
+    @T.prim_func
+    def main(A: T.Tensor((4, 8), "float32"), B: T.Tensor((4, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_fragment((4, 8), "float32")
+            T.copy(A, tile)
+            for k in range(2):
+                for row in T.serial(T.min(k, 3)):
+                    for i in T.Parallel(8):
+                        tile[row, i] += 1
+            for row in T.serial(0):
+                T.fill(tile[row, :], 5)
+            T.copy(tile, B)
+
+    check(main, target, torch.ones(4, 8), torch.zeros(4, 8))

@@ -43,7 +43,7 @@ def _chooses(loop: Any) -> bool:
     extent = as_int(loop.extent)
     if int(loop.kind) not in _SERIAL or not isinstance(extent, int) or not isinstance(as_int(loop.min), int):
         return False
-    if loop.step is not None or extent > MOST_ITERATIONS or any(note in loop.annotations for note in PIPELINE_NOTES):
+    if loop.step is not None or not 0 < extent <= MOST_ITERATIONS or any(note in loop.annotations for note in PIPELINE_NOTES):
         return False
     inside = list(walk(loop.body))
     if any(isinstance(stmt, ir.For) and any(note in stmt.annotations for note in _SCHEDULE) for stmt in inside):
