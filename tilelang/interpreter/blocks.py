@@ -6,14 +6,14 @@ that. ``T.sync_grid`` orders all accesses before it before all accesses after it
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import numpy as np
 
 from tilelang.interpreter.memory import Storage, View
 
-_NOBODY, _SEVERAL = -1, -2
+_NOBODY = -1
 
 
 class Order:
@@ -70,27 +70,73 @@ class Order:
         return self._clocks[block]
 
 
-class BlockAccess:
-    """Which block touched each cell of a tensor last, and when.
+class Readers:
+    """Sets of blocks that read a cell, each with the time of its last read; cells that are read together share one.
 
     Attributes:
         order: of the launch.
     """
 
-    __slots__ = ("order", "turn", "writer", "written", "reader", "read", "updater", "updated")
+    def __init__(self, order: Order):
+        self.order = order
+        self._sets: list[dict[int, int]] = [{}]
+        self._numbers: dict[Hashable, int] = {(): 0}
+
+    def with_reader(self, sets: np.ndarray, block: int) -> np.ndarray:
+        """The numbers of the sets after ``block`` has read, too. Readers that come before it need not be remembered."""
+
+        def extended(number: int) -> int:
+            found = {other: time for other, time in self._sets[number].items() if not self._is_seen(block, other, time)}
+            found[block] = self.order.now(block)
+            key = tuple(sorted(found.items()))
+            if key not in self._numbers:
+                self._numbers[key] = len(self._sets)
+                self._sets.append(found)
+            return self._numbers[key]
+
+        return _of_each(sets, extended)
+
+    def unseen(self, sets: np.ndarray, block: int) -> np.ndarray:
+        """Of each set, a reader that nothing orders before ``block``; -1 where there is none."""
+
+        def first(number: int) -> int:
+            found = (other for other, time in self._sets[number].items() if not self._is_seen(block, other, time))
+            return next(found, _NOBODY)
+
+        return _of_each(sets, first)
+
+    def _is_seen(self, block: int, other: int, time: int) -> bool:
+        return other == block or bool(self.order.seen(block, np.asarray(other), np.asarray(time)))
+
+
+def _of_each(numbers: np.ndarray, function: Callable[[int], int]) -> np.ndarray:
+    """``function`` of each number, called once for each that there is."""
+    distinct, places = np.unique(numbers, return_inverse=True)
+    return np.array([function(int(number)) for number in distinct], np.int32)[places].reshape(np.shape(numbers))
+
+
+class BlockAccess:
+    """Which blocks touched each cell of a tensor last, and when.
+
+    Attributes:
+        order: of the launch.
+    """
+
+    __slots__ = ("order", "turn", "writer", "written", "readers", "read", "updater", "updated")
 
     def __init__(self, cells: int, order: Order):
         self.order = order
         self.turn = 0
-        self.writer, self.reader = np.full(cells, _NOBODY, np.int32), np.full(cells, _NOBODY, np.int32)
-        self.written, self.read = np.zeros(cells, np.int32), np.zeros(cells, np.int32)
+        self.writer, self.written = np.full(cells, _NOBODY, np.int32), np.zeros(cells, np.int32)
+        self.readers, self.read = Readers(order), np.zeros(cells, np.int32)
         self.updater, self.updated = np.full(cells, _NOBODY, np.int32), np.zeros(cells, np.int32)
 
     def _catch_up(self) -> None:
         if self.turn != self.order.turn:
             self.turn = self.order.turn
             self.writer.fill(_NOBODY)
-            self.reader.fill(_NOBODY)
+            self.readers = Readers(self.order)
+            self.read.fill(0)
             self.updater.fill(_NOBODY)
 
     def note_read(self, x: Any, view: View, at: np.ndarray) -> None:
@@ -105,9 +151,7 @@ class BlockAccess:
         cell, block = at * view.cells, x.block.number
         self._find(x, view, at, block, self.writer[cell], self.written[cell], "reads", "wrote")
         self._find(x, view, at, block, self.updater[cell], self.updated[cell], "reads", "updated")
-        others = (self.reader[cell] != block) & (self.reader[cell] != _NOBODY)
-        self.reader[cell] = np.where(others, _SEVERAL, block)
-        self.read[cell] = self.order.now(block)
+        self.read[cell] = self.readers.with_reader(self.read[cell], block)
 
     def note_write(self, x: Any, view: View, at: np.ndarray, value: Any) -> None:
         """Records writes; those that race with another block's access are findings.
@@ -123,7 +167,7 @@ class BlockAccess:
         if (self.writer[cell] != _NOBODY).any():
             changes = np.broadcast_to(view.kind.encode(value) != view.kind.encode(view.read(0, at)), at.shape)
             self._find(x, view, at[changes], block, self.writer[cell][changes], self.written[cell][changes], "writes", "wrote")
-        self._find(x, view, at, block, self.reader[cell], self.read[cell], "writes", "read")
+        self._report(x, view, at, block, self.readers.unseen(self.read[cell], block), "writes", "read")
         self._find(x, view, at, block, self.updater[cell], self.updated[cell], "writes", "updated")
         self.writer[cell] = block
         self.written[cell] = self.order.now(block)
@@ -140,7 +184,7 @@ class BlockAccess:
         self._catch_up()
         cell, block = at * view.cells, x.block.number
         self._find(x, view, at, block, self.writer[cell], self.written[cell], "updates", "wrote")
-        self._find(x, view, at, block, self.reader[cell], self.read[cell], "updates", "read")
+        self._report(x, view, at, block, self.readers.unseen(self.read[cell], block), "updates", "read")
         self.updater[cell] = block
         self.updated[cell] = self.order.now(block)
 
@@ -148,16 +192,18 @@ class BlockAccess:
         self, x: Any, view: View, at: np.ndarray, block: int, other: np.ndarray, time: np.ndarray, mine: str, theirs: str
     ) -> None:
         foreign = (other != _NOBODY) & (other != block)
-        if not foreign.any():
-            return
-        conflict = foreign & ~((other >= 0) & self.order.seen(block, np.maximum(other, 0), time))
+        if foreign.any():
+            unseen = foreign & ~self.order.seen(block, np.maximum(other, 0), time)
+            self._report(x, view, at, block, np.where(unseen, other, _NOBODY), mine, theirs)
+
+    def _report(self, x: Any, view: View, at: np.ndarray, block: int, other: np.ndarray, mine: str, theirs: str) -> None:
+        conflict = np.asarray(other) != _NOBODY
         if conflict.any():
             from tilelang.interpreter.access import element_text
 
-            who = int(other[conflict].flat[0])
-            name = f"block {who}" if who >= 0 else "another block"
+            who = f"block {int(np.asarray(other)[conflict].flat[0])}"
             x.find(
-                "race", f"block {block} {mine} {element_text(view, at, conflict)}, which {name} {theirs}, with nothing in between"
+                "race", f"block {block} {mine} {element_text(view, at, conflict)}, which {who} {theirs}, with nothing in between"
             )
 
 

@@ -232,3 +232,40 @@ def test_a_thread_reads_what_its_group_has_stored():
 
     c = torch.zeros(1)
     assert kinds(main, c) == [] and c.tolist() == [3]
+
+
+@pytest.mark.parametrize(("acquires", "found"), [("acq_rel", []), ("release", ["race"])])
+def test_a_block_that_comes_after_several_readers(acquires, found):
+    """All blocks read a tensor and count themselves; the one that comes last writes it."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), count: T.Tensor((1,), "int32"), B: T.Tensor((4, 64), "float32")):
+        with T.Kernel(4, threads=64) as b:
+            tile = T.alloc_shared((64,), "float32")
+            T.copy(A, tile)
+            T.copy(tile, B[b, 0])
+            seen = T.atomic_add(count[0], 1, return_prev=True, memory_order=acquires)
+            if seen == 3:
+                T.fill(A, 5)
+
+    a = torch.ones(64)
+    assert set(kinds(main, a, torch.zeros(1, dtype=torch.int32), torch.zeros(4, 64))) == set(found)
+    assert a.tolist() == [5] * 64
+
+
+def test_blocks_that_change_a_tensor_in_turns():
+    @T.prim_func
+    def main(turn: T.Tensor((1,), "int32"), A: T.Tensor((64,), "float32")):
+        with T.Kernel(4, threads=64) as b:
+            tile = T.alloc_fragment((64,), "float32")
+            while T.atomic_load(turn[0], memory_order="acquire") != b:
+                pass
+            T.copy(A, tile)
+            for i in T.Parallel(64):
+                tile[i] += 1
+            T.copy(tile, A)
+            T.atomic_store(turn[0], b + 1, memory_order="release")
+
+    a = torch.ones(64)
+    assert kinds(main, torch.zeros(1, dtype=torch.int32), a) == []
+    assert a.tolist() == [5] * 64
