@@ -170,7 +170,9 @@ class Draw:
         same = [t for t in self.tensors if (t.shape, t.dtype, t.role, t.low) == (shape, dtype, "in", low)]
         if same and self.chance(0.5):
             return self.pick(same)
-        self.tensors.append(Tensor(self.name("A"), shape, dtype, "in", low, high, pad=self._pad(shape, dtype)))
+        pad = self._pad(shape, dtype)
+        address = self.padded and not pad and dtype not in dtypes.PACKED and self.chance(0.02)
+        self.tensors.append(Tensor(self.name("A"), shape, dtype, "in", low, high, pad=pad, address=address))
         return self.tensors[-1]
 
     def output(self, shape: Sequence[str], dtype: str) -> Tensor:

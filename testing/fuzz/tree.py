@@ -110,6 +110,7 @@ class Tensor:
         low, high: range of an input's values.
         digits: hexadecimal digits that the elements are made of instead.
         pad: elements in memory between its rows.
+        address: that the parameter is an address, and the program makes the tensor there.
     """
 
     name: str
@@ -120,6 +121,11 @@ class Tensor:
     high: int = 4
     digits: str = ""
     pad: int = 0
+    address: bool = False
+
+    def at_address(self) -> str:
+        """The line that makes the tensor at its address."""
+        return f'{self.name} = T.make_tensor({self.name}_at, ({", ".join(self.shape)},), "{self.dtype}")'
 
     def allocation(self) -> str:
         """The line that allocates a workspace."""
@@ -127,6 +133,8 @@ class Tensor:
 
     def declaration(self) -> str:
         """The parameter of the program."""
+        if self.address:
+            return f'{self.name}_at: T.ptr("{self.dtype}")'
         shape = f"({', '.join(self.shape)},)"
         if not self.pad:
             return f'{self.name}: T.Tensor({shape}, "{self.dtype}")'
@@ -253,6 +261,7 @@ class Program:
         parameters += [f"{name}: T.{'int32' if isinstance(value, int) else 'float32'}" for name, value in self.scalars.items()]
         lines += [f"{INDENT}@T.prim_func", f"{INDENT}def main({', '.join(parameters)}):"]
         lines += [f"{INDENT * 2}T.assume({promise})" for promise in self.promises]
+        lines += [INDENT * 2 + tensor.at_address() for tensor in self.used if tensor.address]
         lines += [INDENT * 2 + tensor.allocation() for tensor in self.workspaces]
         return "\n".join([*lines, *launches(self.kernels), "", f"{INDENT}return main", ""])
 

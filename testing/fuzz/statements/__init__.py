@@ -3,6 +3,7 @@
 from testing.fuzz.statements import (  # noqa: F401
     arrays,
     atomics,
+    between_blocks,
     by_hand,
     claims,
     copies,
@@ -13,6 +14,7 @@ from testing.fuzz.statements import (  # noqa: F401
     phases,
     placed,
     products,
+    protocols,
     run_time,
     scalars,
     schedules,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from testing.fuzz.draw import Draw
 from testing.fuzz.registry import BLOCK, draw_body
 from testing.fuzz.scope import Scope, Tile
+from testing.fuzz.statements import between_blocks, protocols
 from testing.fuzz.statements.regions import a_shape
 from testing.fuzz.statements.threads import thread_code
 from testing.fuzz.statements.waits import async_copies
@@ -186,6 +187,10 @@ SKILLS = (
     Skill(async_copies, CUDA, (64, 64, 128, 96, 32), weight=3),
     Skill(ring, CUDA, (256,)),
     Skill(halves, CUDA, (64, 128, 256)),
+    Skill(protocols.named_ring, CUDA, (256,)),
+    Skill(between_blocks.meeting, CUDA, (32, 64, 128, 96)),
+    Skill(between_blocks.turns, CUDA, (32, 64, 128, 96)),
+    Skill(between_blocks.last_comes, CUDA, (32, 64, 128, 96)),
     Skill(bulk_ring, threads=(256,)),
     Skill(bulk_load, threads=(32, 64, 128, 256)),
     Skill(bulk_store, threads=(32, 64, 128, 256)),

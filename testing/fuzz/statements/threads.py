@@ -37,7 +37,8 @@ def thread_code(draw: Draw, scope: Scope) -> Stmt:
     return Stmt("threads", lines, body=(start, *body, last), without=("tx = T.get_thread_binding()",))
 
 
-def _variable(draw: Draw, scope: Scope, kind: str = "float") -> str | None:
+def own_variable(draw: Draw, scope: Scope, kind: str = "float") -> str | None:
+    """A variable of the thread."""
     found = [v.name for v in scope.variables if v.type == kind]
     return draw.pick(found) if found else None
 
@@ -63,7 +64,7 @@ def thread_assign(draw: Draw, scope: Scope) -> Stmt | None:
 @statement("exchange", 3, table=THREAD)
 def exchange(draw: Draw, scope: Scope) -> Stmt | None:
     """Each thread stores an element and reads another's."""
-    target = _variable(draw, scope)
+    target = own_variable(draw, scope)
     if target is None or scope.apart:
         return None
     value = small(draw, scope, "float")
@@ -79,7 +80,7 @@ def exchange(draw: Draw, scope: Scope) -> Stmt | None:
 @statement("shuffle", 2, table=THREAD)
 def shuffle(draw: Draw, scope: Scope) -> Stmt | None:
     """A value of another lane of the warp."""
-    target, source = _variable(draw, scope), _variable(draw, scope)
+    target, source = own_variable(draw, scope), own_variable(draw, scope)
     if target is None or scope.apart:
         return None
     call = draw.pick(["T.shfl_xor({v}, {x})", "T.shfl_sync({v}, {n})", "T.shfl_up({v}, {n})", "T.shfl_down({v}, {n})"])
@@ -90,7 +91,7 @@ def shuffle(draw: Draw, scope: Scope) -> Stmt | None:
 @statement("warp_reduce", 1, table=THREAD)
 def warp_reduce(draw: Draw, scope: Scope) -> Stmt | None:
     """One value of all lanes of the warp."""
-    target = _variable(draw, scope)
+    target = own_variable(draw, scope)
     if target is None or scope.apart:
         return None
     kind = draw.pick(["sum", "max", "min"])
@@ -165,7 +166,7 @@ def thread_atomic(draw: Draw, scope: Scope) -> Stmt | None:
 @statement("thread_vote", 1, table=THREAD)
 def thread_vote(draw: Draw, scope: Scope) -> Stmt | None:
     """A vote of the lanes of a warp or of the threads of the block."""
-    target = _variable(draw, scope)
+    target = own_variable(draw, scope)
     if target is None or scope.apart:
         return None
     call = draw.pick([
@@ -180,7 +181,7 @@ def thread_vote(draw: Draw, scope: Scope) -> Stmt | None:
 @statement("thread_place", 0.7, table=THREAD)
 def thread_place(draw: Draw, scope: Scope) -> Stmt | None:
     """The number of the thread's lane, warp or warp group."""
-    target = _variable(draw, scope)
+    target = own_variable(draw, scope)
     place = draw.pick(["lane_idx", "warp_idx", "warp_group_idx"] + ["warp_idx_sync"] * (not scope.apart))
     return target and Stmt("thread_place", (f'{target} = T.cast(T.get_{place}() % 5, "float32")',))
 
@@ -188,7 +189,7 @@ def thread_place(draw: Draw, scope: Scope) -> Stmt | None:
 @statement("warp_bits", 0.5, table=THREAD)
 def warp_bits(draw: Draw, scope: Scope) -> Stmt | None:
     """A bitwise reduction over the lanes of the warp."""
-    target = _variable(draw, scope, "int")
+    target = own_variable(draw, scope, "int")
     if target is None or scope.apart:
         return None
     return Stmt("warp_bits", (f"{target} = {draw.pick(['T.warp_reduce_bitand', 'T.warp_reduce_bitor'])}({target}) & 3",))
@@ -218,10 +219,10 @@ def wide_move(draw: Draw, scope: Scope) -> Stmt | None:
     return Stmt("wide_move", lines, writes=(tile.name,))
 
 
-@statement("packed", 0.7, table=THREAD)
+@statement("packed", 1.4, table=THREAD)
 def packed(draw: Draw, scope: Scope) -> Stmt | None:
     """Arithmetic on packed pairs of numbers."""
-    target = _variable(draw, scope)
+    target = own_variable(draw, scope)
     if target is None:
         return None
     dtype = draw.pick(["float16", "bfloat16", "float32"])
@@ -239,7 +240,7 @@ def packed(draw: Draw, scope: Scope) -> Stmt | None:
 @statement("dot_of_bytes", 0.5, table=THREAD)
 def dot_of_bytes(draw: Draw, scope: Scope) -> Stmt | None:
     """Four products of bytes added to a number."""
-    target, name, total, axis = _variable(draw, scope), draw.name("w"), draw.name("w"), Axis(draw.name("q"), "4")
+    target, name, total, axis = own_variable(draw, scope), draw.name("w"), draw.name("w"), Axis(draw.name("q"), "4")
     if target is None:
         return None
     lines = (

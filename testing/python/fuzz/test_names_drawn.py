@@ -18,7 +18,7 @@ NOT_DRAWN = {
         " ieee_fdiv"
     ),
     "declarations and arguments: tests of the front end and of calls": (
-        "Buffer FragmentBuffer LocalBuffer SharedBuffer const contiguous dtype empty make_tensor symbolic Var"
+        "Buffer FragmentBuffer LocalBuffer SharedBuffer const contiguous dtype empty symbolic Var"
         " PrimExpr let import_source func_attr annotate_pass_configs annotate_compile_flags alloc_buffer"
     ),
     "ask for an index or a size that programs here have a name for": (
@@ -27,10 +27,10 @@ NOT_DRAWN = {
         " get_cluster_extents thread_binding env_thread launch_thread index_to_coordinates"
     ),
     "which thread goes on, or what it is told, is not defined for a program drawn at random: test_threads.py": (
-        "thread_return activemask shuffle_elect __fns pdl_trigger pdl_sync sync_grid named_barrier_arrive"
+        "thread_return activemask shuffle_elect __fns pdl_trigger pdl_sync"
     ),
     "one protocol of several calls, of which most orders have no meaning: hand-written programs of Hopper": (
-        "alloc_cluster_barrier mbarrier_arrive mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_wait"
+        "alloc_cluster_barrier mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_wait"
         " ptx_init_barrier_thread_count ptx_arrive_barrier ptx_arrive_barrier_expect_tx"
         " ptx_arrive_cluster_barrier cp_async_barrier_noinc ptx_cp_async fence_proxy_async ptx_fence_barrier_init tma_load"
         " tma_store warpgroup_arrive warpgroup_commit_batch warpgroup_wait warpgroup_fence_operand cluster_arrive"
