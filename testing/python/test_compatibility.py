@@ -177,7 +177,7 @@ def test_swizzled_places():
     assert places == {(row, column) for row in range(16) for column in range(16)}
 
 
-def test_what_is_printed_inside_is_not_seen(capfd):
+def test_suppressed_output_is_not_seen(capfd):
     from tilelang.profiler.bench import suppress_stdout_stderr
 
     with suppress_stdout_stderr():

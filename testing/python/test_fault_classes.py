@@ -17,7 +17,7 @@ CLASSES = {
         "target/cuda/test_uniformity.py::test_threads_rewrite_their_own_rows_in_loops_of_different_lengths"
     ),
     "a barrier below a condition that differs through a variable, a loop or a lane number": (
-        "target/cuda/test_uniformity.py::test_no_barrier_stands_below_a_condition_that_threads_disagree_on"
+        "target/cuda/test_uniformity.py::test_no_barrier_is_placed_in_divergent_control_flow"
     ),
     "threads of a branch that exchange values": "target/cuda/test_divergence.py::test_threads_of_a_branch_exchange_values",
     "threads of a branch that write where others have read": (
@@ -93,13 +93,13 @@ CLASSES = {
     "blocks that wait for all others": "target/cuda/test_threads.py::test_all_blocks_of_the_grid_meet",
     "a loop of vectors in a thread's own code": "target/cuda/test_vectors.py::test_a_vectorised_loop_of_a_thread_moves_vectors",
     "a condition around a copy that keeps it from moving vectors": (
-        "target/cuda/test_vectors.py::test_a_condition_on_which_a_vector_agrees_stands_around_it"
+        "target/cuda/test_vectors.py::test_a_condition_that_is_uniform_over_a_vector_is_hoisted_around_it"
     ),
 }
 
 
 @pytest.mark.parametrize("place", CLASSES.values(), ids=CLASSES)
-def test_a_program_stands_for_each_class(place):
+def test_every_fault_class_names_an_existing_test(place):
     file, name = place.split("::")
     defined = {node.name for node in ast.walk(ast.parse((FOLDER / file).read_text())) if isinstance(node, ast.FunctionDef)}
     assert name in defined

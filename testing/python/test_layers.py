@@ -125,7 +125,7 @@ def test_imports_go_one_way():
     assert not wrong
 
 
-def test_what_a_part_is_provided_with_is_there():
+def test_every_provided_function_exists():
     for name, (module, function) in PROVIDERS.items():
         assert callable(getattr(importlib.import_module(module), function)) and callable(provided(name))
 

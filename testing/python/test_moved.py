@@ -19,7 +19,7 @@ def test_a_moved_module_is_the_one_that_is_meant(path):
 
 
 @pytest.mark.parametrize("path", [path for paths in ABSENT.values() for path in paths.split()])
-def test_what_is_not_here_is_refused_where_it_is_used(path):
+def test_unsupported_names_are_refused_at_their_use(path):
     module = importlib.import_module(path)
     assert importlib.import_module(f"{path}.inner").__name__ == f"{path}.inner"
     with pytest.raises(CompileError, match=rf"{path}.Emitter is not available: (it is|fragments)"):
@@ -27,7 +27,7 @@ def test_what_is_not_here_is_refused_where_it_is_used(path):
     assert not hasattr(module, "__wrapped__")
 
 
-def test_a_module_that_nobody_has_is_not_found():
+def test_a_module_that_does_not_exist_is_not_found():
     with pytest.raises(ModuleNotFoundError, match="tilelang.rocket"):
         importlib.import_module("tilelang.rocket")
 

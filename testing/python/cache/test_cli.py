@@ -78,7 +78,7 @@ def test_filters(filled, options, names):
     assert [row["name"] for row in json.loads(run("ls", "--json", *options))] == names
 
 
-def test_wrong_filters_say_what_is_right(filled):
+def test_wrong_filters_are_reported_with_the_valid_ones(filled):
     assert "write for example 90m" in run("ls", "--older", "soon", code=2)
     assert "write for example 500K" in run("ls", "--larger", "big", code=2)
     assert "sort by one of age" in run("ls", "--sort", "colour", code=2)
@@ -216,7 +216,7 @@ def test_a_read_only_cache_can_be_looked_at(filled, monkeypatch):
     assert len(run("ls").splitlines()) == 4
 
 
-def test_clear_asks_under_json_too(filled):
+def test_clear_asks_for_confirmation_with_json_too(filled):
     run("clear", "--json", code=1)
     assert len(json.loads(run("ls", "--json"))) == 3
     filled.disk.release_leases()
@@ -323,7 +323,7 @@ def test_precompile(filled, tmp_path, monkeypatch):
     assert "is not a precompile list" in run("precompile", listing, code=2)
 
 
-def test_sizes_and_ages_for_people(monkeypatch):
+def test_sizes_and_ages_are_formatted_readably(monkeypatch):
     assert [human_bytes(n) for n in (0, 1023, 1536, 3 << 30, 5 << 40)] == ["0 B", "1023 B", "1.5 KiB", "3.0 GiB", "5.0 TiB"]
     monkeypatch.setattr("time.time", lambda: 1_000_000.0)
     assert [human_age(1_000_000.0 - n) for n in (0, 5, 7200, 200_000, -50)] == ["now", "5s", "2h", "2d", "now"]

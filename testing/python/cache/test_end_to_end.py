@@ -91,7 +91,7 @@ def test_cached_by_identity_and_options():
     assert kernel(torch.zeros(64))[0] == 1
 
 
-def test_explicit_compilation_goes_around_the_cache(own_cache):
+def test_explicit_compilation_bypasses_the_cache(own_cache):
     program = programs.program()
     kernels = {n: compile_fixed(program, [1], target="cpu") for n in range(2)}
     assert kernels[0] is not kernels[1] and all(kernel(torch.ones(64))[5] == 2 for kernel in kernels.values())
@@ -164,7 +164,7 @@ def test_a_traced_program_has_the_name_of_the_function_that_it_is_in(own_cache, 
     assert Catalog(default_cache().disk.index).resolve("program")["key"] == key
 
 
-def test_an_entry_says_nothing_of_the_folder_of_the_program(own_cache):
+def test_an_entry_does_not_contain_the_path_of_the_program(own_cache):
     kernel = tilelang.compile(programs.program(), target={"kind": "cuda", "arch": "sm_80"})
     place = default_cache().disk.root / "kernels" / kernel.cache_key
     folder = os.path.dirname(programs.__file__).encode()

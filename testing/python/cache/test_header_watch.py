@@ -85,14 +85,14 @@ def test_a_changed_header_is_noticed_by_the_next_call(headers, change, queue, mo
     assert tracker.recall((1,), {}) == "new kernel" and cached.get(make, (1,)) == "new kernel"
 
 
-def test_touching_without_change_keeps_the_kernel(headers):
+def test_touching_a_file_without_a_change_keeps_the_kernel(headers):
     tracker = FunctionTracker(make)
     tracker.remember((1,), {}, "kernel", tracker.source_key((1,), {}))
     (headers / "mma.h").write_text("// one\n")
     assert tracker.recall((1,), {}) == "kernel"
 
 
-def test_a_child_has_a_queue_of_its_own(headers):
+def test_a_child_process_has_its_own_inotify_queue(headers):
     tracker = FunctionTracker(make)
     tracker.remember((1,), {}, "kernel", tracker.source_key((1,), {}))
     child = os.fork()

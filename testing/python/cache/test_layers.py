@@ -226,7 +226,7 @@ def test_root_does_not_follow_a_source_key_of_another_owner(own_cache):
     assert KernelCache().lookup_source(source) is None
 
 
-def test_files_are_for_their_owner_whatever_the_mask_of_the_process(own_cache):
+def test_files_are_private_to_their_owner_under_any_umask(own_cache):
     source, before = SourceKey("2" * 64, "m.f"), os.umask(0)
     try:
         KernelCache().lookup_or_compile(fakes.key(), fakes.artifact, source)

@@ -132,7 +132,7 @@ def test_a_trace_that_changes_what_it_reads_is_not_recorded(tmp_path):
         assert "changes what it reads" in key.traced(None).reason
 
 
-def test_a_function_that_changes_what_it_reads_at_every_trace_is_not_looked_at_again(tmp_path, monkeypatch):
+def test_a_function_that_changes_what_it_reads_at_every_trace_is_not_analysed_again(tmp_path, monkeypatch):
     with module(tmp_path, "SEEN = []\n\ndef make(n):\n    SEEN.append(n)\n    return len(SEEN)\n") as prog:
         tracker = FunctionTracker(prog.make)
         for _ in range(3):
@@ -143,7 +143,7 @@ def test_a_function_that_changes_what_it_reads_at_every_trace_is_not_looked_at_a
         assert "changes what it reads" in tracker.source_key((1,), {}).reason
 
 
-def test_a_function_that_changes_what_it_reads_once_is_looked_at_again(tmp_path):
+def test_a_function_that_changes_what_it_reads_once_is_analysed_again(tmp_path):
     with module(tmp_path, "SEEN = {}\n\ndef make(n):\n    return SEEN.setdefault(n, n)\n") as prog:
         tracker = FunctionTracker(prog.make)
         for expected in (False, True, True, True, True):

@@ -129,7 +129,7 @@ def test_operands_that_lie_in_the_order_of_lanes():
 
 
 @pytest.mark.parametrize("n_first", [False, True])
-def test_the_layout_of_accumulators_is_what_instructions_leave(n_first):
+def test_the_layout_of_accumulators_matches_the_instructions(n_first):
     e = TensorCoreIntrinEmitter(warp_row_tiles=32, warp_col_tiles=32, is_m_first=n_first)
     layout = e.make_mma_store_layout(torch.empty(64, 64))
     for thread in range(e.threads):
@@ -176,7 +176,7 @@ def test_ptx_mma_takes_the_order_of_public_programs():
 
 @pytest.mark.parametrize("n_first", [False, True])
 @pytest.mark.parametrize("matrix, transposed, dtype", [("A", False, "float16"), ("A", True, "float16"), ("B", False, "int8")])
-def test_the_layout_of_an_operand_is_what_instructions_load(matrix, transposed, dtype, n_first):
+def test_the_layout_of_an_operand_matches_the_instructions(matrix, transposed, dtype, n_first):
     """Warps that share rows hold copies."""
     e = TensorCoreIntrinEmitter(
         dtype, dtype, a_transposed=transposed, warp_row_tiles=32, warp_col_tiles=32, chunk=64, is_m_first=n_first

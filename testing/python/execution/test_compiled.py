@@ -143,7 +143,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_all_backends_refuse_alike(mistake):
+def test_all_backends_raise_the_same_errors(mistake):
     messages = {}
     for place in PLACES:
         with kernel(place, scaled("float32", "float32")) as run:

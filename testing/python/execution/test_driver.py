@@ -114,7 +114,7 @@ def run(program: str, *arguments: str, **environment: str) -> str:
     return done.stdout
 
 
-def test_asks_the_driver_for_what_a_launch_needs(tmp_path):
+def test_a_launch_makes_the_expected_driver_calls(tmp_path):
     handmade.compile_c(FAKE_DRIVER, tmp_path / "libcuda.so.1")
     assert run(PROGRAM, LD_LIBRARY_PATH=str(tmp_path)) == EXPECTED
 
@@ -162,13 +162,13 @@ error program: cannot launch first: out of order
 """
 
 
-def test_cuda_python_asks_for_the_same(tmp_path):
+def test_cuda_python_makes_the_same_driver_calls(tmp_path):
     handmade.compile_c(FAKE_DRIVER, tmp_path / "libcuda.so.1")
     (tmp_path / "kernel.cubin").write_bytes(b"image")
     assert run(PYTHON_PROGRAM, str(tmp_path), LD_LIBRARY_PATH=str(tmp_path)) == PYTHON_EXPECTED
 
 
-def test_a_machine_without_a_driver_is_told_so(tmp_path):
+def test_a_machine_without_a_driver_gets_an_error_that_says_so(tmp_path):
     (tmp_path / "libcuda.so.1").write_text("not a library")
     program = """
 from tilelang.execution import runtime

@@ -64,7 +64,7 @@ def test_recording_a_run_finds_reads_that_static_analysis_misses(tmp_path, name)
     assert touched.uncovered([covered]).startswith("it used ")
 
 
-def test_functions_that_no_name_leads_to_are_told(tmp_path):
+def test_functions_that_no_name_refers_to_are_reported(tmp_path):
     hidden = []
 
     def make(n):

@@ -74,7 +74,7 @@ def test_a_size_without_a_bound():
 
 
 @pytest.mark.parametrize("around", ["skipped loop", "while", "after a return"])
-def test_a_bound_that_not_every_call_comes_to(around):
+def test_a_bound_that_some_calls_do_not_reach(around):
     """The call checks what T.assume says where every call comes; a bound that it did not check would let a tile overflow."""
     n = T.dynamic("n")
 

@@ -43,13 +43,13 @@ def test_a_planted_fault_is_caught(pool):
     assert any(verdict.how not in MISSED for verdict in judge_all(planted[:3], pool, 4))
 
 
-def test_a_change_that_no_code_shows_is_told_from_others(pool):
+def test_a_change_without_effect_on_generated_code_is_classified_as_such(pool):
     planted = next(m for m in mutants(["inference"]) if m.module.endswith("search") and m.text == "13 for 12")
     (verdict,) = judge_all([planted], pool, 2)
     assert (verdict.how, verdict.met, verdict.changed) == (SAME, 2, 0)
 
 
-def test_tests_meet_what_programs_do_not_catch(pool, tmp_path):
+def test_tests_are_run_against_changes_that_programs_do_not_catch(pool, tmp_path):
     failing = tmp_path / "test_it.py"
     failing.write_text("def test_one():\n    pass\n\n\ndef test_two():\n    assert False\n")
     planted = next(m for m in mutants(["inference"]) if m.module.endswith("search") and m.text == "13 for 12")

@@ -76,7 +76,7 @@ def has_product(program: Program) -> bool:
     return True
 
 
-def test_failures_for_one_reason_look_alike():
+def test_failures_with_one_cause_have_the_same_signature():
     first = Outcome("refused", "f12 is spread over 32 threads\n  --> /tmp/a.py:3")
     second = Outcome("refused", "s7 is spread over 64 threads\n  --> /tmp/b.py:9")
     assert first.signature == second.signature != Outcome("finding", first.message).signature

@@ -349,7 +349,7 @@ def test_a_block_spins_until_another_has_released(first):
     assert first == 2 or torch.equal(a, c)
 
 
-def test_a_kernel_comes_after_the_one_before():
+def test_accesses_of_a_kernel_are_ordered_after_the_previous_kernel():
     @T.prim_func
     def main(A: T.Tensor((4, 64), "float32"), B: T.Tensor((4, 64), "float32"), C: T.Tensor((4, 64), "float32")):
         with T.Kernel(4, threads=64) as b:

@@ -73,7 +73,7 @@ def test_what_is_hidden_in_a_bound_value_comes_back():
     assert str(facts.simplify(var - 2)) == str(ir.Cast("int32", U))
 
 
-def test_what_a_condition_says_of_data_ends_with_it():
+def test_facts_about_data_end_with_the_condition_that_implies_them():
     facts, number = Facts(), ir.Var("n", "int64")
     position = ir.Cast("int64", ir.Cast("uint64", number) + ir.IntImm("uint64", 1))
     with facts.assuming(ir.And(number >= 0, number < 10)):

@@ -317,7 +317,7 @@ def test_a_call_of_a_jit_function_honours_the_enclosing_target(function):
         assert _one_store_for(7)().tolist() == _eager_store(value=7).tolist() == [7] * 4
 
 
-def test_a_decorators_target_goes_before_the_enclosing_one():
+def test_a_decorators_target_has_precedence_over_the_enclosing_one():
     named = tilelang.jit(_one_store_for.function, out_idx=[-1], target="cpu")
     left_open = tilelang.jit(_one_store_for.function, out_idx=[-1], target="auto")
     with tvm.target.Target("c"):

@@ -39,7 +39,7 @@ def order(found, workers):
 @pytest.mark.parametrize("m, n, workers", [(4, 2, 1), (5, 7, 3), (1, 9, 4), (3, 1, 8)])
 @pytest.mark.parametrize("swizzle", [1, 2, 4])
 @pytest.mark.parametrize("column_major", [True, False])
-def test_every_tile_comes_once(m, n, workers, swizzle, column_major):
+def test_every_tile_is_visited_once(m, n, workers, swizzle, column_major):
     found = torch.zeros(m, n, 3, dtype=torch.int32)
     run(visits(m, n, workers, swizzle_size=swizzle, column_major=column_major), found)
     assert torch.equal(found[..., 0], torch.ones(m, n, dtype=torch.int32))

@@ -36,7 +36,7 @@ def test_do_bench_measures_the_kernel_and_any_function(mode: str):
     assert one > 0 and other > 0
 
 
-def test_do_bench_gives_quantiles_in_order_and_refuses_nonsense():
+def test_do_bench_returns_quantiles_in_order_and_rejects_invalid_arguments():
     low, high = do_bench(lambda: None, rep=1, quantiles=[0.1, 0.9])
     assert low <= high
     with pytest.raises(ValueError, match="return_mode"):

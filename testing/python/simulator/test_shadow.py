@@ -177,7 +177,7 @@ def test_writes_before_a_signal_to_another_block_are_ordered_and_later_ones_race
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("name, words", [("tell_too_much", 3), ("release", 2)])
-def test_what_comes_after_the_fence_or_the_release_is_not_told(name, words, workers):
+def test_accesses_after_the_fence_or_the_release_are_not_published(name, words, workers):
     assert races(name, 0, 0, workers) == 0
     for word in range(1, words):
         assert races(name, word, 0, workers) > 0

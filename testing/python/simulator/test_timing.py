@@ -266,7 +266,7 @@ def test_threads_of_a_program_have_its_settings():
     assert [report.kernel for report in seen] == ["product_kernel"]
 
 
-def test_the_package_hands_out_its_parts():
+def test_the_package_exports_its_parts():
     program = "import tilelang; print(tilelang.simulator.timing.estimate.__name__, tilelang.simulator.page.page.__name__)"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["estimate", "page"]

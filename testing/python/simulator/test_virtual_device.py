@@ -31,7 +31,7 @@ def gpu(request):
         yield usage
 
 
-def test_what_torch_says_of_the_device(gpu):
+def test_torch_reports_the_properties_of_the_device(gpu):
     assert torch.cuda.is_available() and torch.cuda.device_count() == 1
     assert torch.cuda.get_device_capability() == gpu.model.capability
     assert torch.cuda.get_device_name(0) == gpu.model.name

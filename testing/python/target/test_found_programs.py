@@ -103,7 +103,7 @@ def test_a_condition_that_is_likely(target):
 @every_target
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 @pytest.mark.parametrize("stages", [0, 2])
-def test_a_copy_from_beyond_a_tensor_with_a_value_of_its_own(stages, dtype, target):
+def test_a_copy_from_outside_of_a_tensor_with_a_safe_value(stages, dtype, target):
     @T.prim_func
     def main(A: T.Tensor((3, 64), dtype), B: T.Tensor((4, 64), dtype)):
         with T.Kernel(1, threads=32):

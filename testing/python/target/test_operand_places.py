@@ -44,7 +44,7 @@ def filled(f, a, b, c):
 
 
 @pytest.mark.parametrize("body", [product, both_operands, in_a_loop, in_a_while, sums, filled], ids=lambda body: body.__name__)
-def test_an_element_of_a_fragment_says_where(body):
+def test_an_invalid_element_of_a_fragment_is_reported_with_its_location(body):
     @T.prim_func
     def main(
         A: T.Tensor((2, 2), "int32"), B: T.Tensor((16, 16), "float16"), D: T.Tensor((2, 16, 16), "float16"),

@@ -77,7 +77,7 @@ def test_the_head_of_a_kernel_prints():
     )
 
 
-def test_what_a_printer_has_written_is_known():
+def test_headers_of_printed_calls_are_recorded():
     printer = Printer()
     printer.instruction(Evaluate(Call("tl::f", (TILE.to(X), Y))))
     assert printer.names == {"tile", "x", "y"} and printer.functions == {"tl::f"}

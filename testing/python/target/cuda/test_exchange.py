@@ -118,7 +118,7 @@ def test_a_wrong_exchange_makes_no_code(monkeypatch):
 
 
 @pytest.mark.parametrize("changed", ["nothing", "source", "destination"])
-def test_a_conversion_that_every_iteration_repeats_stands_before_the_loop(changed):
+def test_a_conversion_that_every_iteration_repeats_is_hoisted_out_of_the_loop(changed):
     @T.prim_func
     def main(X: T.Tensor(SHAPE, "float32"), Y: T.Tensor(SHAPE, "float32"), Z: T.Tensor((3, *SHAPE), "float32")):
         with T.Kernel(1, threads=128):

@@ -175,7 +175,7 @@ def test_a_value_is_not_read_after_it_changed():
     alike(in_time, torch.arange(64, dtype=torch.int32), torch.zeros(64, dtype=torch.int32))
 
 
-def test_what_only_tensors_know_cannot_repeat_launches():
+def test_launches_cannot_depend_on_tensor_contents():
     @T.prim_func
     def counted(A: T.Tensor((32,), "int32")):
         for _ in T.serial(A[0]):

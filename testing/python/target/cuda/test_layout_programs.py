@@ -285,7 +285,7 @@ def test_a_replicated_copy_is_not_copied_again(arch, monkeypatch):
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-def test_a_slice_that_is_reduced_beside_a_fragment_on_its_way_through_memory(arch, monkeypatch):
+def test_a_slice_is_reduced_beside_a_fragment_that_is_converted_through_memory(arch, monkeypatch):
     G = T.dynamic("G")
 
     @T.prim_func

@@ -41,7 +41,7 @@ def rows(shape, width=2):
         ((64, 1), T.Fragment((64, 1), forward_fn=lambda i, j: (i, j))),
     ],
 )
-def test_elements_are_shared_out_as_the_program_says(shape, layout, arch):
+def test_elements_are_distributed_as_the_program_annotates(shape, layout, arch):
     a, b = torch.randn(shape), torch.zeros(shape)
     simulate(copied(shape, layout), a, b, arch=arch)
     assert torch.equal(a, b)

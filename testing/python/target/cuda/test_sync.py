@@ -206,7 +206,7 @@ def test_a_read_after_a_store_of_the_same_iteration_sees_it():
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("stages", [0, 3])
-def test_an_iteration_that_is_left_early_leaves_its_copies_pending(stages, arch):
+def test_an_iteration_that_ends_early_leaves_its_copies_pending(stages, arch):
     @T.prim_func
     def main(A: T.Tensor((6, 32, 64), "float16"), skip: T.Tensor((6,), "int32"), B: T.Tensor((2, 32, 64), "float32")):
         with T.Kernel(2, threads=128) as bx:

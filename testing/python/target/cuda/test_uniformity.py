@@ -153,7 +153,7 @@ def _below(kind):
 
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("kind", ["variable", "lane", "while", "loaded"])
-def test_no_barrier_stands_below_a_condition_that_threads_disagree_on(kind, arch):
+def test_no_barrier_is_placed_in_divergent_control_flow(kind, arch):
     x, t, o = torch.randn(64), torch.arange(64), torch.zeros(64)
     more = {"variable": t % 3 == 1, "lane": t % 32 % 3 == 1, "while": t % 3, "loaded": x > 0}[kind]
     simulate(_below(kind), x, o, arch=arch)

@@ -82,7 +82,7 @@ def _guarded(width, guarded):
         (lambda i, j, n: j % 3 == 0, lambda i, j: j % 3 == 0, False),
     ],
 )
-def test_a_condition_on_which_a_vector_agrees_stands_around_it(guarded, taken, whole, arch):
+def test_a_condition_that_is_uniform_over_a_vector_is_hoisted_around_it(guarded, taken, whole, arch):
     x = torch.arange(40 * 128).reshape(40, 128).remainder(7).half()
     y = torch.zeros_like(x)
     simulate(_guarded(128, guarded), x, y, arch=arch)

@@ -145,7 +145,7 @@ def test_tiles_with_different_uses_arrive_separately() -> None:
     assert [op.src.buffer.name for op in operators(parts[1]) if isinstance(op, Copy)] == ["Q", "S", "S"]
 
 
-def test_a_loop_that_runs_again_goes_on_in_its_ring() -> None:
+def test_a_loop_that_runs_again_continues_in_its_ring() -> None:
     @T.prim_func
     def main(A: T.Tensor((512, 512), "float16"), C: T.Tensor((512, 64), "float32")):
         with T.Kernel(4, threads=128) as bx:
