@@ -122,6 +122,12 @@ class KernelParam:
 
         return to_torch(self.dtype)
 
+    def tilelang_dtype(self) -> Any:
+        """Its element type as a dtype of the language."""
+        from tilelang.dtypes import canonical
+
+        return canonical(self.dtype)
+
 
 @dataclass(frozen=True, slots=True)
 class TensorMapSpec:

@@ -69,9 +69,9 @@ class DType(str):
 
     __slots__ = ()
 
-    def __new__(cls, dtype: Any) -> DType:
-        """The type that ``dtype`` names; see :func:`canonical`."""
-        return canonical(dtype)
+    def __new__(cls, value: Any) -> DType:
+        """The type that ``value`` names; see :func:`canonical`."""
+        return canonical(value)
 
     @property
     def base(self) -> str:
@@ -112,12 +112,13 @@ class DType(str):
         """The ``torch.dtype`` of the same name."""
         return to_torch(self)
 
-    def __call__(self, *value: Any) -> Any:
-        """Converts ``value`` to this type: a cast of an expression, or a typed constant of a number.
+    def __call__(self, *args: Any, is_size_var: bool = False) -> Any:
+        """Converts a value to this type: a cast of an expression, or a typed constant of a number.
 
         Without a value it is a new immutable variable, which ``T.let`` gives its value; a vector type takes one value a lane too.
+        That a variable is a size is nothing that the compiler needs to be told.
         """
-        return provided("call_dtype")(self, *value)
+        return provided("call_dtype")(self, *args)
 
 
 def _split(name: str) -> tuple[str, int]:
@@ -169,17 +170,17 @@ def is_dtype(value: Any) -> bool:
     return isinstance(value, str) or type(value).__name__ == "dtype"
 
 
-def is_float4(dtype: Any) -> bool:
-    """Whether elements are float4_e2m1fn."""
-    return canonical(dtype).base == "float4_e2m1fn"
+def is_float4(value: Any) -> bool:
+    """Whether elements of a dtype are float4_e2m1fn."""
+    return canonical(value).base == "float4_e2m1fn"
 
 
 is_float4_e2m1fn = is_float4
 
 
-def is_f8f6f4_family(dtype: Any) -> bool:
-    """Whether elements are floats of 8 or 4 bits."""
-    kind = canonical(dtype)
+def is_f8f6f4_family(value: Any) -> bool:
+    """Whether elements of a dtype are floats of 8 or 4 bits."""
+    kind = canonical(value)
     return kind.is_float and kind.bits <= 8
 
 
@@ -206,7 +207,10 @@ def vector(base: str, lanes: int) -> DType:
     return _make(base if lanes == 1 else f"{base}x{lanes}")
 
 
-get_tvm_dtype = canonical
+def get_tvm_dtype(value: Any) -> DType:
+    """:func:`canonical`."""
+    return canonical(value)
+
 
 _LANES = (2, 4, 8, 16, 32, 64)
 

@@ -10,6 +10,6 @@ def cdiv(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def next_power_of_2(n: int) -> int:
-    """The smallest power of two that is at least ``n``; 1 where ``n`` is less."""
-    return 1 << max(0, n - 1).bit_length()
+def next_power_of_2(x: int) -> int:
+    """The smallest power of two that is at least ``x``; 1 where ``x`` is less."""
+    return 1 << max(0, x - 1).bit_length()

@@ -10,6 +10,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from testing.python import compatibility
+from testing.python.parameters import PARAMETERS, unlike
 from tilelang.engine.param import KernelParam
 from tilelang.errors import CompileError, ExecutionError
 from tilelang.refusals import REFUSED
@@ -19,6 +20,26 @@ PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 
 def test_the_page_agrees_with_the_package():
     assert PAGE.read_text() == compatibility.page(), "run python -m testing.python.compatibility > docs/compatibility.md"
+
+
+def _listed():
+    """(module, name of a function, class or member, whether the page says that it is the same)."""
+    for module, names in PARAMETERS.items():
+        for name in names:
+            whole = name.partition(".")[0].removesuffix("()")
+            if compatibility.state(module, whole)[0] == "same":
+                yield module, name, name not in compatibility.MEMBERS
+
+
+def test_what_is_the_same_takes_the_same_arguments():
+    found = {f"{module}.{name}": unlike(module, name) for module, name, same in _listed() if same}
+    assert {name: why for name, why in found.items() if why} == {}
+
+
+def test_members_that_are_listed_as_different_are():
+    found = {name: unlike(module, name) for module, name, same in _listed() if not same}
+    assert found.keys() == compatibility.MEMBERS.keys()
+    assert [name for name, why in found.items() if not why] == []
 
 
 def test_every_refused_name_is_a_public_name_and_has_one_reason():
@@ -185,3 +206,28 @@ def test_suppressed_output_is_not_seen(capfd):
         print("inner")
     print("outer")
     assert capfd.readouterr().out == "outer\n"
+
+
+def test_functions_made_from_tables_take_names():
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32"), C: T.Buffer(shape=(8,), dtype="float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.parallel(2, 8):
+                B[i] = T.max(a=T.exp2(x=A[i]), b=T.if_then_else(cond=i > 4, t=T.float32(20), f=T.pow(x=A[i], y=2)))
+            for i in T.serial(2):
+                B[i] = T.ldexp(x1=A[i], x2=T.shift_left(x=1, y=2)) + T.ieee_add(x=A[i], y=1.0, rounding_mode="rz")
+            C[:] = T.abs(x=A[:])
+
+    a, b, c = torch.arange(8.0), torch.zeros(8), torch.zeros(8)
+    tilelang.compile(main, target="cpu")(a, b, c)
+    assert b.tolist() == [1, 18, 4, 9, 16, 32, 64, 128] and torch.equal(a, c)
+    with pytest.raises(CompileError, match=r"T.exp2\(x\): missing a required argument: 'x'"):
+        T.exp2(y=1.0)
+
+
+def test_a_name_that_is_also_a_module_is_the_function():
+    from tilelang.utils.deprecated import deprecated
+
+    assert tilelang.utils.deprecated is deprecated and callable(T.allocate)
+    with pytest.raises(AttributeError, match="no TL_DISABLE_TMA_LOWERR; did you mean TL_DISABLE_TMA_LOWER"):
+        _ = tilelang.PassConfigKey.TL_DISABLE_TMA_LOWERR

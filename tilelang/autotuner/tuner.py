@@ -21,6 +21,7 @@ from tilelang.autotuner.records import Task, Trial
 from tilelang.autotuner.workers import can_fork, compile_all
 from tilelang.cache.kernel_cache import default_cache
 from tilelang.errors import TuningError
+from tilelang.ignored import ignored
 from tilelang.jit.function import JitFunction
 from tilelang.jit.kernel import JITKernel
 from tilelang.profiler import Profiler, do_bench
@@ -120,16 +121,18 @@ class AutoTuner:
         self.profile_args = dataclasses.replace(self.profile_args, **options)
         return self
 
-    def set_kernel_parameters(self, args: tuple, kwargs: Mapping[str, Any]) -> AutoTuner:
-        """The factory's own arguments, those that no configuration gives; returns the tuner."""
-        self.arguments = (tuple(args), dict(kwargs))
+    def set_kernel_parameters(self, k_parameters: tuple, f_parameters: Mapping[str, Any]) -> AutoTuner:
+        """The factory's own arguments, by position and by name, those that no configuration gives; returns the tuner."""
+        self.arguments = (tuple(k_parameters), dict(f_parameters))
         return self
 
     # The search ------------------------------------------------------------------------------------------------------
 
     def run(
-        self, warmup: float | None = None, rep: float | None = None, timeout: float | None = None, *, early_stop: bool = False,
-        early_stop_factor: float = 2.0, num_workers: int | None = None, **_: Any,
+        self, warmup: float | None = None, rep: float | None = None, timeout: float | None = None, use_pipeline: bool = False,
+        enable_grouped_compile: bool = False, group_compile_size: int = 2, benchmark_devices: Any = None,
+        benchmark_multi_gpu: bool = False, early_stop: bool = False, early_stop_factor: float = 2.0,
+        num_workers: int | None = None,
     ) -> AutotuneResult:  # fmt: skip
         """Tries every configuration that has no result yet; returns the fastest.
 
@@ -138,6 +141,8 @@ class AutoTuner:
             early_stop: give a candidate up where a first estimate is ``early_stop_factor`` times slower than the best so far.
             early_stop_factor: that factor.
             num_workers: candidates that compile at a time; by default one a core.
+            use_pipeline, enable_grouped_compile, group_compile_size: have no effect, as candidates compile while others run.
+            benchmark_devices, benchmark_multi_gpu: have no effect, as candidates run on the current device; a value warns.
 
         Returns:
             The fastest candidate, and every candidate's result.
@@ -145,6 +150,7 @@ class AutoTuner:
         Raises:
             TuningError: no candidate compiled, ran and gave right results; lists why.
         """
+        ignored("AutoTuner.run", benchmark_devices=benchmark_devices, benchmark_multi_gpu=benchmark_multi_gpu)
         given = {"warmup": warmup, "rep": rep, "timeout": timeout}
         profile = dataclasses.replace(self.profile_args, **{k: v for k, v in given.items() if v is not None})
         function = self._jit_function().pinned()  # candidates are measured in other threads

@@ -432,16 +432,24 @@ def default_cache() -> KernelCache:
     return _default[0]
 
 
-def cached(func: Any = None, out_idx: int | list[int] | None = None, *args: Any, **options: Any) -> Any:
+def cached(
+    func: Any = None, out_idx: int | list[int] | None = None, *args: Any, target: Any = "auto", target_host: Any = None,
+    execution_backend: str | None = None, verbose: bool = False, pass_configs: dict[Any, Any] | None = None,
+    compile_flags: list[str] | str | None = None,
+) -> Any:  # fmt: skip
     """The kernel of a program, from the cache of this process or compiled now.
 
     Args:
-        func, out_idx, args, options: as for :meth:`KernelCache.cached`.
+        func, out_idx, args, target, target_host: as for :meth:`KernelCache.cached`.
+        execution_backend, verbose, pass_configs, compile_flags: as for :meth:`KernelCache.cached`.
 
     Returns:
         JITKernel: the callable kernel.
     """
-    return default_cache().cached(func, out_idx, *args, **options)
+    return default_cache().cached(
+        func, out_idx, *args, target=target, target_host=target_host, execution_backend=execution_backend, verbose=verbose,
+        pass_configs=pass_configs, compile_flags=compile_flags,
+    )  # fmt: skip
 
 
 def compile_fixed(func: Any, out_idx: int | list[int] | None = None, *args: Any, **options: Any) -> Any:

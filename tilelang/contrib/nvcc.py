@@ -39,6 +39,21 @@ def find_cuda_path() -> str:
     return root
 
 
+def have_fp16(compute_version: str) -> bool:
+    """Whether devices of a compute capability (``"9.0"``) compute in float16: from 5.3 on."""
+    return parse_compute_version(compute_version) >= (5, 3)
+
+
+def have_int8(compute_version: str) -> bool:
+    """Whether devices of a compute capability (``"9.0"``) have dp4a: from 6.1 on."""
+    return parse_compute_version(compute_version) >= (6, 1)
+
+
+def have_tensorcore(compute_version: str | None = None, target: Any = None) -> bool:
+    """Whether devices of a compute capability, or of a target where none is given, have tensor cores: from 7.0 on."""
+    return parse_compute_version(compute_version or get_target_compute_version(target)) >= (7, 0)
+
+
 def _since(version: float, meaning: str) -> Any:
     def have(target: Any = None) -> bool:
         return float(get_target_compute_version(target)) >= version
@@ -47,9 +62,6 @@ def _since(version: float, meaning: str) -> Any:
     return have
 
 
-have_fp16 = _since(5.3, "a CUDA target computes in float16")
-have_int8 = _since(6.1, "a CUDA target has dp4a")
-have_tensorcore = _since(7.0, "a CUDA target has tensor cores")
 have_bf16 = _since(8.0, "a CUDA target computes in bfloat16")
 have_fp8 = _since(8.9, "a CUDA target computes in float8")
 have_tma = have_mbarrier = have_pdl = _since(9.0, "a CUDA target has TMA, mbarriers and dependent launches")

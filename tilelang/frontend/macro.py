@@ -88,10 +88,10 @@ def _reference(builder: Any, name: str, value: Any) -> Any:
 
 
 @overload
-def macro(function: Callable[..., Any], **options: Any) -> Macro: ...
+def macro(func: Callable[..., Any], **options: Any) -> Macro: ...
 @overload
-def macro(function: None = None, **options: Any) -> Callable[[Callable[..., Any]], Macro]: ...
-def macro(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+def macro(func: None = None, **options: Any) -> Callable[[Callable[..., Any]], Macro]: ...
+def macro(func: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Decorator: makes a :class:`Macro` of a function. Keywords have no effect; a value warns."""
     ignored("T.macro", **options)
-    return macro if function is None else Macro(function)
+    return macro if func is None else Macro(func)

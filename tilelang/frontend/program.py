@@ -139,23 +139,28 @@ def _is_filled(cell: Any) -> bool:
 
 
 @overload
-def prim_func(function: Callable[..., Any], **options: Any) -> ir.PrimFunc: ...
+def prim_func(func: Callable[..., Any], *, eager_jit: bool = False, **options: Any) -> ir.PrimFunc: ...
 @overload
-def prim_func(function: None = None, **options: Any) -> Callable[[Callable[..., Any]], ir.PrimFunc]: ...
-def prim_func(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+def prim_func(func: None = None, *, eager_jit: bool = False, **options: Any) -> Callable[[Callable[..., Any]], ir.PrimFunc]: ...
+def prim_func(func: Callable[..., Any] | None = None, *, eager_jit: bool = False, **options: Any) -> Any:
     """Decorator: traces a function whose parameters are annotated with tensors and scalars; gives its ``PrimFunc``.
 
-    Keywords have no effect; a value warns.
+    Args:
+        func: the function, where the decorator stands without parentheses.
+        eager_jit, options: have no effect; a value warns.
+
+    Returns:
+        The program, or the decorator.
 
     Raises:
         CompileError: anything wrong with the program, at the user's line.
     """
-    ignored("T.prim_func", **options)
-    if function is None:
+    ignored("T.prim_func", eager_jit=eager_jit, **options)
+    if func is None:
         return prim_func
-    names = _enclosing_names(function, 2)
+    names = _enclosing_names(func, 2)
     try:
-        return _traced(function, names)
+        return _traced(func, names)
     except TileLangError as error:
         raise concise(error) from None
 

@@ -137,7 +137,7 @@ class _Check:
 
     def _begin(self, buffer: Any, value: Any, span: Any) -> None:
         if self.reducers[buffer] in _COUNTED and not _is_zero(value):
-            hint = "T.reducer_init(r, value=x) counts x once; T.clear(r) starts from nothing"
+            hint = "T.reducer_init(r, init=x) counts x once; T.clear(r) starts from nothing"
             raise self._error(buffer, "is set to a value, which every thread would count", hint, span)
         self.state[buffer] = BEGUN
 

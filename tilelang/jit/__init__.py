@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,11 @@ class _CallableModule(types.ModuleType):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.jit(*args, **kwargs)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The decorator's."""
+        return inspect.signature(self.jit)
 
 
 sys.modules[__name__].__class__ = _CallableModule

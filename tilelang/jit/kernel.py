@@ -31,7 +31,7 @@ class JITKernel:
     output, a tuple of outputs, or None. ``JITKernel(program, out_idx, target=...)`` is :func:`tilelang.compile`.
 
     Args:
-        source: a cache entry, or a traced program.
+        func: a traced program, or a cache entry.
         out_idx, options: of a program, as for :func:`tilelang.compile`.
         executor: of an entry, its code where that is loaded already.
 
@@ -44,13 +44,13 @@ class JITKernel:
         reads_files: whether the toolchain reads files of the user for it, so that the program alone does not tell which it is.
     """
 
-    def __init__(self, source: CacheEntry | Any, out_idx: Any = None, *, executor: Executor | None = None, **options: Any):
-        if not isinstance(source, CacheEntry):
+    def __init__(self, func: CacheEntry | Any, out_idx: Any = None, *, executor: Executor | None = None, **options: Any):
+        if not isinstance(func, CacheEntry):
             from tilelang.jit.compiler import compile
 
-            self.__dict__.update(compile(source, out_idx, **options).__dict__)
+            self.__dict__.update(compile(func, out_idx, **options).__dict__)
             return
-        self.entry = entry = source
+        self.entry = entry = func
         self.executor = executor or load(entry.artifact, entry.path)
         self._call: Callable[..., Any] = self.executor.call
         self.latency: float | None = None
@@ -201,7 +201,7 @@ class JITKernel:
             raise ExecutionError(f"{self.artifact.name} has no PTX: its target is {self.artifact.target}")
         return self.artifact.ptx
 
-    def export_library(self, path: str | Path) -> Path:
+    def export_library(self, kernel_file: str | Path) -> Path:
         """Writes the kernel as a shared library for programs without Python, with a C header beside it, whose path is returned.
 
         Raises:
@@ -210,7 +210,7 @@ class JITKernel:
         """
         from tilelang.jit.library import export_library
 
-        return export_library(self.artifact, path)
+        return export_library(self.artifact, kernel_file)
 
     def as_jax(self) -> Callable[..., Any]:
         """The kernel as a function of JAX arrays, which may stand inside of ``jax.jit``; needs JAX and ``jax-tvm-ffi``.

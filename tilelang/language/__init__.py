@@ -42,9 +42,9 @@ _MODULES: dict[str, str] = {
     "tilelang.language.loops": (
         "While serial Serial unroll Unroll vectorized Vectorized Parallel parallel Pipelined Persistent grid"
     ),
-    "tilelang.language.allocate": (
+    "tilelang.language.memory": (
         "alloc_shared alloc_fragment alloc_local alloc_var alloc_barrier alloc_cluster_barrier alloc_tmem alloc_reducer"
-        " alloc_global alloc_buffer"
+        " alloc_global alloc_buffer allocate"
     ),
     "tilelang.language.tile.copy": "copy async_copy tma_copy transpose c2d_im2col im2col fill clear",
     "tilelang.language.tile.cluster": "copy_cluster tma_gather4 tma_scatter4",
@@ -103,7 +103,9 @@ _MODULES: dict[str, str] = {
     "tilelang.language.debug": "print device_assert device_assert_with_msg",
     "tilelang.language.random": "rng_init rng_rand rng_rand_float",
     "tilelang.language.eager": "const empty",
-    "tilelang.language.customize": "reshape view make_tensor dp4a loop_break any_of all_of linear_index index_to_coordinates",
+    "tilelang.language.customize": (
+        "reshape view make_tensor make_tensor_from_addr dp4a loop_break any_of all_of linear_index index_to_coordinates"
+    ),
     "tilelang.layout": "Layout Fragment make_swizzled_layout",
     "tilelang.language.script": (
         "If Then Else Assert sblock reads writes sblock_alloc_buffer match_buffer decl_buffer call_intrin call_pure_extern"
@@ -124,7 +126,7 @@ _ALIASES: dict[str, str] = {
     # name of older programs, or of TVM -> name here
     "AnyDType": "dtype", "DataType": "dtype", "JITFunc": "PrimFunc", "Ptr": "ptr", "break_loop": "loop_break",
     "broadcast": "Broadcast", "buffer": "Buffer", "cdiv": "ceildiv", "gemm_v1": "gemm", "gemm_v2": "gemm",
-    "make_tensor_from_addr": "make_tensor", "ramp": "Ramp", "SizeVar": "Var", "wgmma_mma": "wgmma_gemm",
+    "ramp": "Ramp", "SizeVar": "Var", "wgmma_mma": "wgmma_gemm",
 }  # fmt: skip
 
 _NODES = frozenset(

@@ -19,16 +19,6 @@ from tilelang.dtypes import is_float4_e2m1fn as is_float4_e2m1fn
 from tilelang.frontend.macro import Ref as Ref
 from tilelang.frontend.macro import macro as macro
 from tilelang.frontend.program import prim_func as prim_func
-from tilelang.language.allocate import alloc_barrier as alloc_barrier
-from tilelang.language.allocate import alloc_buffer as alloc_buffer
-from tilelang.language.allocate import alloc_cluster_barrier as alloc_cluster_barrier
-from tilelang.language.allocate import alloc_fragment as alloc_fragment
-from tilelang.language.allocate import alloc_global as alloc_global
-from tilelang.language.allocate import alloc_local as alloc_local
-from tilelang.language.allocate import alloc_reducer as alloc_reducer
-from tilelang.language.allocate import alloc_shared as alloc_shared
-from tilelang.language.allocate import alloc_tmem as alloc_tmem
-from tilelang.language.allocate import alloc_var as alloc_var
 from tilelang.language.atomic import atomic_add as atomic_add
 from tilelang.language.atomic import atomic_addx2 as atomic_addx2
 from tilelang.language.atomic import atomic_addx4 as atomic_addx4
@@ -47,6 +37,7 @@ from tilelang.language.customize import index_to_coordinates as index_to_coordin
 from tilelang.language.customize import linear_index as linear_index
 from tilelang.language.customize import loop_break as loop_break
 from tilelang.language.customize import make_tensor as make_tensor
+from tilelang.language.customize import make_tensor_from_addr as make_tensor_from_addr
 from tilelang.language.customize import reshape as reshape
 from tilelang.language.customize import view as view
 from tilelang.language.debug import device_assert as device_assert
@@ -127,6 +118,17 @@ from tilelang.language.math import pow as pow
 from tilelang.language.math import power as power
 from tilelang.language.math import round as round
 from tilelang.language.math import where as where
+from tilelang.language.memory import alloc_barrier as alloc_barrier
+from tilelang.language.memory import alloc_buffer as alloc_buffer
+from tilelang.language.memory import alloc_cluster_barrier as alloc_cluster_barrier
+from tilelang.language.memory import alloc_fragment as alloc_fragment
+from tilelang.language.memory import alloc_global as alloc_global
+from tilelang.language.memory import alloc_local as alloc_local
+from tilelang.language.memory import alloc_reducer as alloc_reducer
+from tilelang.language.memory import alloc_shared as alloc_shared
+from tilelang.language.memory import alloc_tmem as alloc_tmem
+from tilelang.language.memory import alloc_var as alloc_var
+from tilelang.language.memory import allocate as allocate
 from tilelang.language.random import rng_init as rng_init
 from tilelang.language.random import rng_rand as rng_rand
 from tilelang.language.random import rng_rand_float as rng_rand_float
@@ -163,7 +165,7 @@ from tilelang.language.script import tvm_warp_shuffle_down as tvm_warp_shuffle_d
 from tilelang.language.script import tvm_warp_shuffle_up as tvm_warp_shuffle_up
 from tilelang.language.script import type_annotation as type_annotation
 from tilelang.language.script import writes as writes
-from tilelang.language.tensors import Buffer as Buffer
+from tilelang.language.tensors import _BufferFactory
 from tilelang.language.tensors import _StridedTensorFactory
 from tilelang.language.tensors import _TensorFactory
 from tilelang.language.tensors import contiguous as contiguous
@@ -211,136 +213,137 @@ from tilelang.policy import GemmWarpPolicy as GemmWarpPolicy
 from typing import Any
 import builtins
 
-FragmentBuffer: _TensorFactory
-LocalBuffer: _TensorFactory
-SharedBuffer: _TensorFactory
+Buffer: _BufferFactory
+FragmentBuffer: _BufferFactory
+LocalBuffer: _BufferFactory
+SharedBuffer: _BufferFactory
 StridedTensor: _StridedTensorFactory
 Tensor: _TensorFactory
 def tma_gather4(*_: Any, **__: Any) -> None:
     """An instruction of sm_100; refused, as no target here has it."""
 def tma_scatter4(*_: Any, **__: Any) -> None:
     """An instruction of sm_100; refused, as no target here has it."""
-def reduce_sum(buffer: Any, out: Any, dim: builtins.int = ..., clear: builtins.bool = ..., batch: builtins.int = ..., nan_propagate: builtins.bool = ..., annotations: Any = ...) -> None:
+def reduce_sum(buffer: Any, out: Any, dim: Any = ..., clear: Any = ..., batch: Any = ..., annotations: Any = ..., nan_propagate: Any = ...) -> Any:
     """The sum along one axis of a tile."""
-def reduce_max(buffer: Any, out: Any, dim: builtins.int = ..., clear: builtins.bool = ..., batch: builtins.int = ..., nan_propagate: builtins.bool = ..., annotations: Any = ...) -> None:
+def reduce_max(buffer: Any, out: Any, dim: Any = ..., clear: Any = ..., batch: Any = ..., nan_propagate: Any = ..., annotations: Any = ...) -> Any:
     """The maximum along one axis of a tile."""
-def reduce_min(buffer: Any, out: Any, dim: builtins.int = ..., clear: builtins.bool = ..., batch: builtins.int = ..., nan_propagate: builtins.bool = ..., annotations: Any = ...) -> None:
+def reduce_min(buffer: Any, out: Any, dim: Any = ..., clear: Any = ..., batch: Any = ..., nan_propagate: Any = ..., annotations: Any = ...) -> Any:
     """The minimum along one axis of a tile."""
-def reduce_abssum(buffer: Any, out: Any, dim: builtins.int = ..., clear: builtins.bool = ..., batch: builtins.int = ..., nan_propagate: builtins.bool = ..., annotations: Any = ...) -> None:
+def reduce_abssum(buffer: Any, out: Any, dim: Any = ..., batch: Any = ..., annotations: Any = ..., clear: Any = ..., nan_propagate: Any = ...) -> Any:
     """The sum of absolute values along one axis of a tile."""
-def reduce_absmax(buffer: Any, out: Any, dim: builtins.int = ..., clear: builtins.bool = ..., batch: builtins.int = ..., nan_propagate: builtins.bool = ..., annotations: Any = ...) -> None:
+def reduce_absmax(buffer: Any, out: Any, dim: Any = ..., clear: Any = ..., batch: Any = ..., nan_propagate: Any = ..., annotations: Any = ...) -> Any:
     """The largest absolute value along one axis of a tile."""
-def reduce_bitand(buffer: Any, out: Any, dim: builtins.int = ..., clear: builtins.bool = ..., batch: builtins.int = ..., nan_propagate: builtins.bool = ..., annotations: Any = ...) -> None:
+def reduce_bitand(buffer: Any, out: Any, dim: Any = ..., clear: Any = ..., batch: Any = ..., annotations: Any = ..., nan_propagate: Any = ...) -> Any:
     """The bitwise and along one axis of a tile."""
-def reduce_bitor(buffer: Any, out: Any, dim: builtins.int = ..., clear: builtins.bool = ..., batch: builtins.int = ..., nan_propagate: builtins.bool = ..., annotations: Any = ...) -> None:
+def reduce_bitor(buffer: Any, out: Any, dim: Any = ..., clear: Any = ..., batch: Any = ..., annotations: Any = ..., nan_propagate: Any = ...) -> Any:
     """The bitwise or along one axis of a tile."""
-def reduce_bitxor(buffer: Any, out: Any, dim: builtins.int = ..., clear: builtins.bool = ..., batch: builtins.int = ..., nan_propagate: builtins.bool = ..., annotations: Any = ...) -> None:
+def reduce_bitxor(buffer: Any, out: Any, dim: Any = ..., clear: Any = ..., batch: Any = ..., annotations: Any = ..., nan_propagate: Any = ...) -> Any:
     """The bitwise exclusive or along one axis of a tile."""
-def exp(*args: Any) -> Any:
+def exp(x: Any) -> Any:
     """e to the power of ``x``."""
-def exp2(*args: Any) -> Any:
+def exp2(x: Any) -> Any:
     """2 to the power of ``x``."""
-def exp10(*args: Any) -> Any:
+def exp10(x: Any) -> Any:
     """10 to the power of ``x``."""
-def log(*args: Any) -> Any:
+def log(x: Any) -> Any:
     """The natural logarithm."""
-def log2(*args: Any) -> Any:
+def log2(x: Any) -> Any:
     """The logarithm to base 2."""
-def log10(*args: Any) -> Any:
+def log10(x: Any) -> Any:
     """The logarithm to base 10."""
-def log1p(*args: Any) -> Any:
+def log1p(x: Any) -> Any:
     """The natural logarithm of ``1 + x``, exact near zero."""
-def sqrt(*args: Any) -> Any:
+def sqrt(x: Any) -> Any:
     """The square root."""
-def rsqrt(*args: Any) -> Any:
+def rsqrt(x: Any) -> Any:
     """One over the square root."""
-def sin(*args: Any) -> Any:
+def sin(x: Any) -> Any:
     """The sine of an angle in radians."""
-def cos(*args: Any) -> Any:
+def cos(x: Any) -> Any:
     """The cosine of an angle in radians."""
-def tan(*args: Any) -> Any:
+def tan(x: Any) -> Any:
     """The tangent of an angle in radians."""
-def asin(*args: Any) -> Any:
+def asin(x: Any) -> Any:
     """The arc sine, in radians."""
-def acos(*args: Any) -> Any:
+def acos(x: Any) -> Any:
     """The arc cosine, in radians."""
-def atan(*args: Any) -> Any:
+def atan(x: Any) -> Any:
     """The arc tangent, in radians."""
-def atan2(*args: Any) -> Any:
+def atan2(x1: Any, x2: Any) -> Any:
     """The angle of the point (second, first argument), in radians."""
-def sinh(*args: Any) -> Any:
+def sinh(x: Any) -> Any:
     """The hyperbolic sine."""
-def cosh(*args: Any) -> Any:
+def cosh(x: Any) -> Any:
     """The hyperbolic cosine."""
-def tanh(*args: Any) -> Any:
+def tanh(x: Any) -> Any:
     """The hyperbolic tangent."""
-def asinh(*args: Any) -> Any:
+def asinh(x: Any) -> Any:
     """The inverse hyperbolic sine."""
-def acosh(*args: Any) -> Any:
+def acosh(x: Any) -> Any:
     """The inverse hyperbolic cosine."""
-def atanh(*args: Any) -> Any:
+def atanh(x: Any) -> Any:
     """The inverse hyperbolic tangent."""
-def sigmoid(*args: Any) -> Any:
+def sigmoid(x: Any) -> Any:
     """The logistic function ``1 / (1 + exp(-x))``."""
-def erf(*args: Any) -> Any:
+def erf(x: Any) -> Any:
     """The error function."""
-def ceil(*args: Any) -> Any:
+def ceil(x: Any) -> Any:
     """The smallest whole number that is not less."""
-def floor(*args: Any) -> Any:
+def floor(x: Any) -> Any:
     """The largest whole number that is not greater."""
-def trunc(*args: Any) -> Any:
+def trunc(x: Any) -> Any:
     """The whole part, rounding towards zero."""
-def nearbyint(*args: Any) -> Any:
+def nearbyint(x: Any) -> Any:
     """The nearest whole number, halves to even."""
-def fmod(*args: Any) -> Any:
+def fmod(x: Any, y: Any) -> Any:
     """The remainder of division, with the sign of the dividend."""
-def hypot(*args: Any) -> Any:
+def hypot(x1: Any, x2: Any) -> Any:
     """The square root of the sum of two squares."""
-def copysign(*args: Any) -> Any:
+def copysign(x1: Any, x2: Any) -> Any:
     """The first argument with the sign of the second."""
-def max(*values: Any) -> Any:
+def max(a: Any, b: Any, *more: Any) -> Any:
     """The largest of the arguments, in their common type; Python numbers are folded first."""
-def min(*values: Any) -> Any:
+def min(a: Any, b: Any, *more: Any) -> Any:
     """The smallest of the arguments, in their common type; Python numbers are folded first."""
-def isnan(value: Any) -> Any:
+def isnan(x: Any) -> Any:
     """Whether the argument is not a number; an integer is finite."""
-def isinf(value: Any) -> Any:
+def isinf(x: Any) -> Any:
     """Whether the argument is positive or negative infinity; an integer is finite."""
-def isfinite(value: Any) -> Any:
+def isfinite(x: Any) -> Any:
     """Whether the argument is neither infinite nor NaN; an integer is finite."""
-def And(left: Any, right: Any) -> Any:
+def And(a: Any, b: Any) -> Any:
     """Whether both conditions hold."""
-def Or(left: Any, right: Any) -> Any:
+def Or(a: Any, b: Any) -> Any:
     """Whether one of the two conditions or both hold."""
-def __ffs(*args: Any) -> Any:
+def __ffs(value: Any) -> Any:
     """The position of the lowest set bit, counted from 1; 0 without one. Python integers give a Python integer."""
-def ceildiv(*args: Any) -> Any:
-    """``a / b`` rounded up (``b`` positive). Python integers give a Python integer."""
-def align_up(*args: Any) -> Any:
-    """The next multiple of ``b`` (positive) from ``a`` on. Python integers give a Python integer."""
-def floordiv(*args: Any) -> Any:
+def ceildiv(lhs: Any, rhs: Any) -> Any:
+    """``lhs / rhs`` rounded up (``rhs`` positive). Python integers give a Python integer."""
+def align_up(x: Any, y: Any) -> Any:
+    """The next multiple of ``y`` (positive) from ``x`` on. Python integers give a Python integer."""
+def floordiv(a: Any, b: Any) -> Any:
     """``a / b`` rounded down. Python integers give a Python integer."""
-def floormod(*args: Any) -> Any:
+def floormod(a: Any, b: Any) -> Any:
     """The remainder of :func:`floordiv`, with the sign of ``b``. Python integers give a Python integer."""
-def truncdiv(*args: Any) -> Any:
+def truncdiv(a: Any, b: Any) -> Any:
     """``a / b`` rounded towards zero, as in C. Python integers give a Python integer."""
-def truncmod(*args: Any) -> Any:
+def truncmod(a: Any, b: Any) -> Any:
     """The remainder of :func:`truncdiv`, with the sign of ``a``. Python integers give a Python integer."""
-def shift_left(*args: Any) -> Any:
-    """``a`` shifted left by ``b`` bits. Python integers give a Python integer."""
-def shift_right(*args: Any) -> Any:
-    """``a`` shifted right by ``b`` bits; a signed one keeps its sign. Python integers give a Python integer."""
-def bitwise_and(*args: Any) -> Any:
+def shift_left(x: Any, y: Any) -> Any:
+    """``x`` shifted left by ``y`` bits. Python integers give a Python integer."""
+def shift_right(x: Any, y: Any) -> Any:
+    """``x`` shifted right by ``y`` bits; a signed one keeps its sign. Python integers give a Python integer."""
+def bitwise_and(x: Any, y: Any) -> Any:
     """The bits that are set in both. Python integers give a Python integer."""
-def bitwise_or(*args: Any) -> Any:
+def bitwise_or(x: Any, y: Any) -> Any:
     """The bits that are set in either. Python integers give a Python integer."""
-def bitwise_xor(*args: Any) -> Any:
+def bitwise_xor(x: Any, y: Any) -> Any:
     """The bits that differ. Python integers give a Python integer."""
-def bitwise_not(*args: Any) -> Any:
+def bitwise_not(x: Any) -> Any:
     """Every bit flipped. Python integers give a Python integer."""
-def popcount(*args: Any) -> Any:
+def popcount(x: Any) -> Any:
     """How many bits are set. Python integers give a Python integer."""
-def clz(*args: Any) -> Any:
+def clz(x: Any) -> Any:
     """How many zero bits precede the highest one. Python integers give a Python integer."""
 def ldg32(src: Any, pred: Any = ...) -> Any:
     """32 bits of global memory, from the first element of ``src`` on, as ``uint32``."""
@@ -370,55 +373,55 @@ def sts64(dst: Any, value: Any, pred: Any = ...) -> None:
     """Writes 64 bits to shared memory, from the first element of ``dst`` on."""
 def sts128(dst: Any, value: Any, pred: Any = ...) -> None:
     """Writes 128 bits to shared memory, from the first element of ``dst`` on."""
-def __exp(*args: Any) -> Any:
+def __exp(x: Any) -> Any:
     """e to the power of ``x``, by the hardware's approximation where it has one."""
-def __exp10(*args: Any) -> Any:
+def __exp10(x: Any) -> Any:
     """10 to the power of ``x``, by the hardware's approximation where it has one."""
-def __log(*args: Any) -> Any:
+def __log(x: Any) -> Any:
     """The natural logarithm, by the hardware's approximation where it has one."""
-def __log2(*args: Any) -> Any:
+def __log2(x: Any) -> Any:
     """The logarithm to base 2, by the hardware's approximation where it has one."""
-def __log10(*args: Any) -> Any:
+def __log10(x: Any) -> Any:
     """The logarithm to base 10, by the hardware's approximation where it has one."""
-def __sin(*args: Any) -> Any:
+def __sin(x: Any) -> Any:
     """The sine, by the hardware's approximation where it has one."""
-def __cos(*args: Any) -> Any:
+def __cos(x: Any) -> Any:
     """The cosine, by the hardware's approximation where it has one."""
-def __tan(*args: Any) -> Any:
+def __tan(x: Any) -> Any:
     """The tangent, by the hardware's approximation where it has one."""
-def __pow(*args: Any) -> Any:
+def __pow(x: Any, y: Any) -> Any:
     """``x`` to the power of ``y``, by the hardware's approximation where it has one."""
-def fast_rcp(*args: Any) -> Any:
+def fast_rcp(x: Any) -> Any:
     """One over ``x``, by the hardware's approximation where it has one."""
-def ieee_add(*args: Any, rounding_mode: builtins.str = ...) -> Any:
+def ieee_add(x: Any, y: Any, rounding_mode: Any = ...) -> Any:
     """``x + y``, correctly rounded and never contracted or approximated."""
-def ieee_sub(*args: Any, rounding_mode: builtins.str = ...) -> Any:
+def ieee_sub(x: Any, y: Any, rounding_mode: Any = ...) -> Any:
     """``x - y``, correctly rounded and never contracted or approximated."""
-def ieee_mul(*args: Any, rounding_mode: builtins.str = ...) -> Any:
+def ieee_mul(x: Any, y: Any, rounding_mode: Any = ...) -> Any:
     """``x * y``, correctly rounded and never contracted or approximated."""
-def ieee_fmaf(*args: Any, rounding_mode: builtins.str = ...) -> Any:
+def ieee_fmaf(x: Any, y: Any, z: Any, rounding_mode: Any = ...) -> Any:
     """``x * y + z`` rounded once, correctly rounded and never contracted or approximated."""
-def ieee_frcp(*args: Any, rounding_mode: builtins.str = ...) -> Any:
+def ieee_frcp(x: Any, rounding_mode: Any = ...) -> Any:
     """``1 / x``, correctly rounded and never contracted or approximated."""
-def ieee_fsqrt(*args: Any, rounding_mode: builtins.str = ...) -> Any:
+def ieee_fsqrt(x: Any, rounding_mode: Any = ...) -> Any:
     """The square root of ``x``, correctly rounded and never contracted or approximated."""
-def ieee_frsqrt(*args: Any, rounding_mode: builtins.str = ...) -> Any:
+def ieee_frsqrt(x: Any, rounding_mode: Any = ...) -> Any:
     """``1 / sqrt(x)``, correctly rounded and never contracted or approximated."""
-def ieee_fdiv(*args: Any, rounding_mode: builtins.str = ...) -> Any:
+def ieee_fdiv(x: Any, y: Any, rounding_mode: Any = ...) -> Any:
     """``x / y``, correctly rounded and never contracted or approximated."""
-def add2(*args: Any) -> Any:
+def add2(x: Any, y: Any) -> Any:
     """``x + y``, for each of the two elements of packed vectors."""
-def sub2(*args: Any) -> Any:
+def sub2(x: Any, y: Any) -> Any:
     """``x - y``, for each of the two elements of packed vectors."""
-def mul2(*args: Any) -> Any:
+def mul2(x: Any, y: Any) -> Any:
     """``x * y``, for each of the two elements of packed vectors."""
-def fma2(*args: Any) -> Any:
+def fma2(x: Any, y: Any, z: Any) -> Any:
     """``x * y + z``, for each of the two elements of packed vectors."""
-def max2(*args: Any) -> Any:
+def max2(x: Any, y: Any) -> Any:
     """The larger one, for each of the two elements of packed vectors."""
-def min2(*args: Any) -> Any:
+def min2(x: Any, y: Any) -> Any:
     """The smaller one, for each of the two elements of packed vectors."""
-def abs2(*args: Any) -> Any:
+def abs2(x: Any) -> Any:
     """The absolute value, for each of the two elements of packed vectors."""
 def sync_threads(barrier_id: Any = ..., arrive_count: Any = ...) -> Any:
     """Waits for every thread of the block, or for ``arrive_count`` threads at named barrier ``barrier_id``."""
@@ -494,11 +497,11 @@ def ptx_arrive_cluster_barrier(mbarrier: Any, cta_id: Any) -> Any:
     """Arrives at the barrier of block ``cta_id`` of the cluster."""
 def cp_async_barrier_noinc(barrier: Any) -> Any:
     """Makes the thread's earlier ``cp.async`` copies arrive at a barrier when they are complete."""
-def ptx_init_barrier_thread_count(barrier: Any, thread_count: Any) -> Any:
+def ptx_init_barrier_thread_count(barrier_id: Any, thread_count: Any) -> Any:
     """Starts a barrier anew: phase 0, completed by ``thread_count`` arrivals. One thread calls it while no other uses the barrier, with a barrier of the block (or cluster) behind it."""
-def ptx_arrive_barrier(barrier: Any) -> Any:
+def ptx_arrive_barrier(barrier_id: Any) -> Any:
     """Like ``T.mbarrier_arrive``."""
-def ptx_arrive_barrier_expect_tx(barrier: Any, byte_count: Any) -> Any:
+def ptx_arrive_barrier_expect_tx(barrier_id: Any, byte_count: Any) -> Any:
     """Like ``T.mbarrier_arrive_expect_tx``."""
 def ptx_commit_group() -> Any:
     """Closes the group of the thread's ``cp.async`` copies so far."""
@@ -540,9 +543,9 @@ def pdl_sync() -> Any:
     """Waits until the kernel that this one depends on is complete."""
 def __fns(mask: Any, base: Any, offset: Any) -> Any:
     """The position of the ``offset``-th set bit of ``mask`` from bit ``base`` on (backwards for a negative one); 2**32 - 1 where there is none."""
-def ptx_ldmatrix(*args: Any) -> Any:
-    """Loads 8x8 matrices: ``(transposed, 1 | 2 | 4, shared source, registers)``."""
-def ptx_stmatrix(*args: Any) -> Any:
+def ptx_ldmatrix(trans: Any, num: Any, src_access_ptr: Any, dst_access_ptr: Any) -> Any:
+    """Loads ``num`` (1, 2 or 4) 8x8 matrices, of 16-bit elements also transposed."""
+def ptx_stmatrix(trans: Any, num: Any, dst_access_ptr: Any, src_access_ptr: Any) -> Any:
     """Stores 8x8 matrices: ``(transposed, 1 | 2 | 4, shared destination, registers)``."""
 def create_tma_descriptor(*args: Any) -> Any:
     """A tensor map: ``(type, rank, tensor, sizes…, strides…, box…, steps…, interleave, swizzle, promotion, fill)``."""

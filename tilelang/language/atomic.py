@@ -15,7 +15,7 @@ from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import same
 from tilelang.language import calls
-from tilelang.language.allocate import alloc_local
+from tilelang.language.memory import alloc_local
 from tilelang.language.script import buffer_store
 from tilelang.language.vectors import extract_lane
 from tilelang.tileop.atomic import AtomicTile
@@ -231,19 +231,19 @@ def atomic_load(src: Any, memory_order: str = "seq_cst") -> Any:
     return calls.value("atomic_load", load, attrs=attrs)
 
 
-def atomic_store(dst: Any, value: Any, memory_order: str = "seq_cst") -> None:
+def atomic_store(dst: Any, src: Any, memory_order: str = "seq_cst") -> None:
     """Sets an element to a scalar, atomically.
 
     Args:
         dst: an element of global or shared memory.
-        value: a scalar; converted to the element's type.
+        src: a scalar; converted to the element's type.
         memory_order: ``"relaxed"``, ``"release"`` or ``"seq_cst"``.
 
     Raises:
-        CompileError: ``value`` is a tile, or an unknown memory order.
+        CompileError: ``src`` is a tile, or an unknown memory order.
     """
-    if isinstance(value, ir.TensorRegion) or calls.is_tile(value):
+    if isinstance(src, ir.TensorRegion) or calls.is_tile(src):
         raise CompileError("T.atomic_store takes one value, not a tile")
     load = calls.element(dst, "T.atomic_store")
     attrs = {"memory_order": _order("T.atomic_store", memory_order, _STORE_ORDERS)}
-    calls.effect("atomic_store", load, _converted(load, value), attrs=attrs)
+    calls.effect("atomic_store", load, _converted(load, src), attrs=attrs)

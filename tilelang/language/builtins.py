@@ -43,7 +43,7 @@ def _extremum(name: str) -> Callable[..., Any]:
             return python(*args, **kwargs)
         first, *others = args
         items = args if others else list(first)
-        return extended(*items) if any(is_symbolic(item) for item in items) else python(items)
+        return extended(*items) if len(items) > 1 and any(is_symbolic(item) for item in items) else python(items)
 
     return function
 

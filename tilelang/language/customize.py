@@ -19,8 +19,8 @@ from tilelang.ir.expr import as_int, same_product
 from tilelang.ir.memory import is_fragment, is_global
 from tilelang.ir.text import shape_text
 from tilelang.language import calls
-from tilelang.language.allocate import alloc_var
 from tilelang.language.math import condition
+from tilelang.language.memory import alloc_var
 from tilelang.language.tensors import as_shape, strided
 
 
@@ -51,11 +51,11 @@ def view(src: Any, shape: Any = None, dtype: Any = None, strides: Any = None) ->
     return _view("T.view", src, shape, dtype, strides)
 
 
-def make_tensor(pointer: Any, shape: Any, dtype: Any = "float32", strides: Any = None) -> Any:
-    """A tensor of ``shape`` at ``pointer``: an argument declared ``T.ptr``, an integer address, or ``tensor.data``.
+def make_tensor(ptr: Any, shape: Any, dtype: Any = "float32", strides: Any = None) -> Any:
+    """A tensor of ``shape`` at ``ptr``: an argument declared ``T.ptr``, an integer address, or ``tensor.data``.
 
     Args:
-        pointer: where the tensor starts; an integer is an address in bytes.
+        ptr: where the tensor starts; an integer is an address in bytes.
         shape: a size or a sequence of sizes, compile-time or dynamic.
         dtype: type of the elements, whatever the pointer was declared with.
         strides: element strides; compact row-major without.
@@ -66,15 +66,35 @@ def make_tensor(pointer: Any, shape: Any, dtype: Any = "float32", strides: Any =
     Raises:
         CompileError: ``tensor`` has another size in bytes.
     """
-    if isinstance(pointer, ir.Call) and pointer.op.name == "tirx.buffer_data":
-        return view(pointer.args[0], shape, dtype, strides)
+    if isinstance(ptr, ir.Call) and ptr.op.name == "tirx.buffer_data":
+        return view(ptr.args[0], shape, dtype, strides)
     builder = current("T.make_tensor")
     spec = strided(as_shape(shape), canonical(dtype), None if strides is None else as_shape(strides), "global")
     buffer = declare_buffer(builder.take_name("tensor"), spec)
-    if not isinstance(pointer, ir.Var):
-        pointer = builder.bind("address", as_expr(pointer, "int64"))
-    builder.emit(ir.DeclBuffer(buffer, data=pointer, span=builder.span()))
+    data = ptr if isinstance(ptr, ir.Var) else builder.bind("address", as_expr(ptr, "int64"))
+    builder.emit(ir.DeclBuffer(buffer, data=data, span=builder.span()))
     return buffer
+
+
+def make_tensor_from_addr(
+    addr: Any, shape: Any, dtype: Any = "float32", strides: Any = None, storage_scope: str = "global"
+) -> Any:
+    """:func:`make_tensor` at an address.
+
+    Args:
+        addr: where the tensor starts, in bytes.
+        shape, dtype, strides: as for :func:`make_tensor`.
+        storage_scope: ``"global"``.
+
+    Returns:
+        A buffer over that memory.
+
+    Raises:
+        CompileError: another ``storage_scope``.
+    """
+    if storage_scope != "global":
+        raise CompileError(f"T.make_tensor_from_addr: an address is one of global memory, not of {storage_scope!r}")
+    return make_tensor(addr, shape, dtype, strides)
 
 
 def _view(what: str, src: Any, shape: Any, dtype: Any, strides: Any) -> Any:

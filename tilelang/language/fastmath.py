@@ -13,6 +13,7 @@ from tilelang.frontend.values import as_expr
 from tilelang.language.casts import cast
 from tilelang.language.math import abs as absolute
 from tilelang.language.math import max, min
+from tilelang.language.signatures import parameters, taking
 from tilelang.tileop.thread import intrinsic_call
 
 _ROUNDING = {"rn": "to nearest even", "rz": "towards zero", "ru": "up", "rd": "down"}
@@ -27,11 +28,6 @@ def _floats(name: str, args: tuple[Any, ...]) -> list[Any]:
             f"T.{name} takes floating-point values of 16 bits or more, got {kind}", hint="cast the arguments first"
         )
     return exprs
-
-
-def _check_arity(name: str, args: tuple[Any, ...], arity: int) -> None:
-    if len(args) != arity:
-        raise CompileError(f"T.{name} takes {arity} argument(s), got {len(args)}")
 
 
 _FAST: dict[str, tuple[str, Callable[..., float], str]] = {
@@ -50,53 +46,49 @@ _FAST: dict[str, tuple[str, Callable[..., float], str]] = {
 
 
 def _fast(name: str, intrinsic: str, python: Callable[..., float], meaning: str) -> Callable[..., Any]:
-    arity = 2 if intrinsic == "fast_pow" else 1
+    names = "x y" if intrinsic == "fast_pow" else "x"
 
+    @taking(parameters(names), name, f"{meaning}, by the hardware's approximation where it has one.")
     def function(*args: Any) -> Any:
-        _check_arity(name, args, arity)
         if all(isinstance(arg, _NUMBER) for arg in args):
             return python(*args)
         return intrinsic_call(intrinsic, *_floats(name, args))
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{meaning}, by the hardware's approximation where it has one."
     return function
 
 
-_IEEE: dict[str, tuple[str, int, str]] = {
+_IEEE: dict[str, tuple[str, str, str]] = {
     # public name -> (intrinsic, operands, meaning)
-    "ieee_add": ("ieee_add", 2, "``x + y``"),
-    "ieee_sub": ("ieee_sub", 2, "``x - y``"),
-    "ieee_mul": ("ieee_mul", 2, "``x * y``"),
-    "ieee_fmaf": ("ieee_fma", 3, "``x * y + z`` rounded once"),
-    "ieee_frcp": ("ieee_rcp", 1, "``1 / x``"),
-    "ieee_fsqrt": ("ieee_sqrt", 1, "The square root of ``x``"),
-    "ieee_frsqrt": ("ieee_rsqrt", 1, "``1 / sqrt(x)``"),
-    "ieee_fdiv": ("ieee_div", 2, "``x / y``"),
+    "ieee_add": ("ieee_add", "x y", "``x + y``"),
+    "ieee_sub": ("ieee_sub", "x y", "``x - y``"),
+    "ieee_mul": ("ieee_mul", "x y", "``x * y``"),
+    "ieee_fmaf": ("ieee_fma", "x y z", "``x * y + z`` rounded once"),
+    "ieee_frcp": ("ieee_rcp", "x", "``1 / x``"),
+    "ieee_fsqrt": ("ieee_sqrt", "x", "The square root of ``x``"),
+    "ieee_frsqrt": ("ieee_rsqrt", "x", "``1 / sqrt(x)``"),
+    "ieee_fdiv": ("ieee_div", "x y", "``x / y``"),
 }
 
 
-def _ieee(name: str, intrinsic: str, arity: int, meaning: str) -> Callable[..., Any]:
+def _ieee(name: str, intrinsic: str, names: str, meaning: str) -> Callable[..., Any]:
     modes = ("rn",) if name == "ieee_frsqrt" else tuple(_ROUNDING)
-
-    def function(*args: Any, rounding_mode: str = "rn") -> Any:
-        if len(args) == arity + 1 and isinstance(args[-1], str):
-            args, rounding_mode = args[:-1], args[-1]
-        _check_arity(name, args, arity)
-        if rounding_mode not in modes:
-            raise CompileError(f"T.{name}: rounding_mode={rounding_mode!r} is none of {', '.join(modes)}")
-        exprs = _floats(name, args)
-        if dtype_of(exprs[0]).bits < 32:
-            return _ieee_of_halves(name, intrinsic, exprs, rounding_mode)
-        return intrinsic_call(intrinsic, *exprs, attrs={"rounding": rounding_mode})
-
-    function.__name__ = function.__qualname__ = name
     choices = "; ".join(f'``"{mode}"`` {_ROUNDING[mode]}' for mode in modes)
-    function.__doc__ = f"""{meaning}, correctly rounded and never contracted or approximated.
+    doc = f"""{meaning}, correctly rounded and never contracted or approximated.
 
     Args:
         rounding_mode: {choices}.
     """
+
+    @taking(parameters(names, rounding_mode="rn"), name, doc)
+    def function(*operands_and_mode: Any) -> Any:
+        *args, rounding_mode = operands_and_mode
+        if rounding_mode not in modes:
+            raise CompileError(f"T.{name}: rounding_mode={rounding_mode!r} is none of {', '.join(modes)}")
+        exprs = _floats(name, tuple(args))
+        if dtype_of(exprs[0]).bits < 32:
+            return _ieee_of_halves(name, intrinsic, exprs, rounding_mode)
+        return intrinsic_call(intrinsic, *exprs, attrs={"rounding": rounding_mode})
+
     return function
 
 
@@ -112,8 +104,8 @@ def _ieee_of_halves(name: str, intrinsic: str, exprs: list[Any], rounding_mode: 
 
 for _name, (_intrinsic, _python, _meaning) in _FAST.items():
     globals()[_name] = _fast(_name, _intrinsic, _python, _meaning)
-for _name, (_intrinsic, _arity, _meaning) in _IEEE.items():
-    globals()[_name] = _ieee(_name, _intrinsic, _arity, _meaning)
+for _name, (_intrinsic, _names, _meaning) in _IEEE.items():
+    globals()[_name] = _ieee(_name, _intrinsic, _names, _meaning)
 
 
 def fma(x: Any, y: Any, z: Any) -> Any:
@@ -138,18 +130,20 @@ def fmul(x: Any, y: Any) -> Any:
     return intrinsic_call("ieee_mul", *exprs, attrs={"rounding": "rn"}) if wide else exprs[0] * exprs[1]
 
 
-_PACKED: dict[str, tuple[Callable[..., Any], str]] = {
-    "add2": (lambda x, y: x + y, "``x + y``"),
-    "sub2": (lambda x, y: x - y, "``x - y``"),
-    "mul2": (lambda x, y: x * y, "``x * y``"),
-    "fma2": (lambda x, y, z: x * y + z, "``x * y + z``"),
-    "max2": (max, "The larger one"),
-    "min2": (min, "The smaller one"),
-    "abs2": (absolute, "The absolute value"),
+_PACKED: dict[str, tuple[str, Callable[..., Any], str]] = {
+    # public name -> (operands, what it computes, meaning)
+    "add2": ("x y", lambda x, y: x + y, "``x + y``"),
+    "sub2": ("x y", lambda x, y: x - y, "``x - y``"),
+    "mul2": ("x y", lambda x, y: x * y, "``x * y``"),
+    "fma2": ("x y z", lambda x, y, z: x * y + z, "``x * y + z``"),
+    "max2": ("x y", max, "The larger one"),
+    "min2": ("x y", min, "The smaller one"),
+    "abs2": ("x", absolute, "The absolute value"),
 }
 
 
-def _packed(name: str, compute: Callable[..., Any], meaning: str) -> Callable[..., Any]:
+def _packed(name: str, names: str, compute: Callable[..., Any], meaning: str) -> Callable[..., Any]:
+    @taking(parameters(names), name, f"{meaning}, for each of the two elements of packed vectors.")
     def function(*args: Any) -> Any:
         exprs = [as_expr(arg) for arg in args]
         kinds = {str(dtype_of(expr)) for expr in exprs}
@@ -157,10 +151,8 @@ def _packed(name: str, compute: Callable[..., Any], meaning: str) -> Callable[..
             raise CompileError(f"T.{name} takes vectors of two elements of one type, got {', '.join(sorted(kinds))}")
         return compute(*exprs)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{meaning}, for each of the two elements of packed vectors."
     return function
 
 
-for _name, (_compute, _meaning) in _PACKED.items():
-    globals()[_name] = _packed(_name, _compute, _meaning)
+for _name, (_names, _compute, _meaning) in _PACKED.items():
+    globals()[_name] = _packed(_name, _names, _compute, _meaning)

@@ -18,7 +18,7 @@ _ENTRY = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(
 
 def CUDASourceCodeKernel(
     *blocks: Any, threads: Any = None, source_code_or_path: str | os.PathLike[str], entry_name: str | None = None,
-    cluster_dims: Any = None,
+    cluster_dims: Any = None, prelude: str | None = None,
 ) -> None:  # fmt: skip
     """Launches a kernel of CUDA source, outside of any ``with T.Kernel(...)``.
 
@@ -28,11 +28,12 @@ def CUDASourceCodeKernel(
         blocks, threads, cluster_dims: as for ``T.Kernel``.
         source_code_or_path: the source, or a file that has it; the entry must be ``extern "C" __global__ void``.
         entry_name: the kernel's name; needed where the source has several.
+        prelude: CUDA source before that of the kernel.
 
     Raises:
         CompileError: no such entry, or the file cannot be read.
     """
-    source = _text(source_code_or_path)
+    source = "\n".join(filter(None, (prelude, _text(source_code_or_path))))
     entries = list(dict.fromkeys(_ENTRY.findall(source)))
     name = entry_name or (entries[0] if len(entries) == 1 else None)
     if name not in entries:

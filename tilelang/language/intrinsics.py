@@ -17,6 +17,7 @@ from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import as_expr, is_symbolic
 from tilelang.language import calls
 from tilelang.language.math import condition
+from tilelang.language.signatures import parameters, taking
 from tilelang.tileop.thread import INTRINSICS
 
 if TYPE_CHECKING:
@@ -72,32 +73,29 @@ class _Row:
     def function(self) -> Callable[..., Any]:
         """The public function."""
         name, _, rest = self.signature.partition("(")
-        parameters, kinds = _parameters(rest[:-1])
-        signature = inspect.Signature(parameters)
+        signature, kinds = _declared(rest[:-1])
         emit = calls.effect if INTRINSICS[self.intrinsic].result == "void" else calls.value
         intrinsic = self.intrinsic
 
-        def call(*args: Any, **kwargs: Any) -> Any:
-            bound = signature.bind(*args, **kwargs)
-            bound.apply_defaults()
-            given = {key: value for key, value in bound.arguments.items() if value is not None}
-            return emit(intrinsic, *(_ARGUMENTS[kinds[key]](value, name) for key, value in given.items()))
+        @taking(signature, name, self.meaning)
+        def call(*args: Any) -> Any:
+            return emit(intrinsic, *(_ARGUMENTS[kind](value, name) for kind, value in zip(kinds, args) if value is not None))
 
-        call.__name__ = call.__qualname__ = name
-        call.__signature__ = signature
-        call.__doc__ = self.meaning
         return call
 
 
-def _parameters(text: str) -> tuple[list[inspect.Parameter], dict[str, str]]:
-    parameters, kinds = [], {}
+def _declared(text: str) -> tuple[inspect.Signature, list[str]]:
+    """The parameters that a row's text declares, and the kind of each."""
+    required, defaults, kinds = [], {}, []
     for part in filter(None, text.split(", ")):
         declaration, _, default = part.partition(" = ")
         name, kind = declaration.split(": ")
-        value = _DEFAULTS[default] if default else inspect.Parameter.empty
-        parameters.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=value))
-        kinds[name] = kind
-    return parameters, kinds
+        kinds.append(kind)
+        if default:
+            defaults[name] = _DEFAULTS[default]
+        else:
+            required.append(name)
+    return parameters(" ".join(required), **defaults), kinds
 
 
 _DEFAULTS = {"None": None, "0": 0, "True": 1, "32": 32, "FULL": FULL_MASK}
@@ -228,14 +226,14 @@ _ROWS = [
         "Adds ``tx`` bytes to what the phase waits for, and arrives.",
     ),
     _Row(
-        "ptx_init_barrier_thread_count(barrier: barrier, thread_count: index)",
+        "ptx_init_barrier_thread_count(barrier_id: barrier, thread_count: index)",
         "init_barrier",
         "Starts a barrier anew: phase 0, completed by ``thread_count`` arrivals. One thread calls it while no other uses the "
         "barrier, with a barrier of the block (or cluster) behind it.",
     ),
-    _Row("ptx_arrive_barrier(barrier: barrier)", "mbarrier_arrive", "Like ``T.mbarrier_arrive``."),
+    _Row("ptx_arrive_barrier(barrier_id: barrier)", "mbarrier_arrive", "Like ``T.mbarrier_arrive``."),
     _Row(
-        "ptx_arrive_barrier_expect_tx(barrier: barrier, byte_count: index)",
+        "ptx_arrive_barrier_expect_tx(barrier_id: barrier, byte_count: index)",
         "mbarrier_arrive_expect_tx",
         "Like ``T.mbarrier_arrive_expect_tx``.",
     ),
@@ -307,30 +305,29 @@ def __ldg(load_or_buf: Any, index: Any = None) -> Any:
     return calls.value("ldg", calls.element(target, "T.__ldg"))
 
 
-def _raw(name: str, meaning: str) -> Callable[..., Any]:
+def _raw(name: str, names: str, meaning: str) -> Callable[..., Any]:
     """A function that passes its arguments on: buffers and regions as the address of their first element."""
     emit = calls.effect if INTRINSICS[name].result == "void" else calls.value
 
+    @taking(parameters(names), name, meaning)
     def call(*args: Any) -> Any:
         return emit(name, *(_raw_argument(arg, name) for arg in args))
 
-    call.__name__ = call.__qualname__ = name
-    call.__doc__ = meaning
     return call
 
 
-def ptx_cp_async(dst: Any, src: Any, num_elems: Any, predicate: Any = None) -> None:
+def ptx_cp_async(dst_access_ptr: Any, src_access_ptr: Any, num_elems: Any, predicate: Any = None) -> None:
     """Copies elements from global to shared memory asynchronously, zeros where ``predicate`` is false.
 
     Args:
-        dst, src: the first element of each, or its ``T.access_ptr``.
-        num_elems: how many elements of ``dst``'s type; 4, 8 or 16 bytes in all.
+        dst_access_ptr, src_access_ptr: the first element of each, or its ``T.access_ptr``.
+        num_elems: how many elements of the destination's type; 4, 8 or 16 bytes in all.
         predicate: a condition of the thread; None always copies.
 
     Raises:
         CompileError: another size.
     """
-    target, source = calls.address(dst, "T.ptx_cp_async"), calls.address(src, "T.ptx_cp_async")
+    target, source = (calls.address(each, "T.ptx_cp_async") for each in (dst_access_ptr, src_access_ptr))
     count, kind = int(_constant(num_elems, "ptx_cp_async").value), canonical(str(target.source.dtype))
     if count * kind.bits not in (32, 64, 128):
         raise CompileError(
@@ -347,25 +344,30 @@ def _raw_argument(value: Any, name: str) -> Any:
     return calls.address(value, f"T.{name}") if calls.is_tile(value) or calls.is_address(value) else as_expr(value)
 
 
-def ptx_mma(*args: Any) -> None:
-    """One tensor-core product of a warp.
+def ptx_mma(
+    dtype: Any, shape: str, A_layout: str, B_layout: str, A_dtype: str, B_dtype: str, C_dtype: str, multiplicand_a: Any,
+    a_index: Any, multiplicand_b: Any, b_index: Any, accumulator: Any, c_index: Any, saturate: Any, operator: Any = None,
+) -> None:  # fmt: skip
+    """One tensor-core product of a warp, ``C += A @ B``.
 
     Args:
-        args: ``(shape, A type, B type, C type, A registers, B registers, C registers)``, or in the reference package's order
-            ``(C type, shape, "row", "col", A type, B type, C type, A.data, offset, B.data, offset, C.data, offset, saturate)``.
+        dtype: of C; that of its elements.
+        shape: ``"m16n8k16"``.
+        A_layout, B_layout: ``"row"`` and ``"col"``.
+        A_dtype, B_dtype, C_dtype: ``"fp16"``, ``"bf16"``, ``"fp32"``, ``"tf32"``, ``"e4m3"``, ``"int8"``, or other dtypes.
+        multiplicand_a, multiplicand_b, accumulator: the ``.data`` of ``T.alloc_local`` arrays of one axis.
+        a_index, b_index, c_index: the first register of each, in elements.
+        saturate: False.
+        operator: None, as only products of bits have one.
 
     Raises:
-        CompileError: another order, or registers of several axes with an offset.
+        CompileError: another layout, saturation, an operator, or registers of several axes.
     """
-    given = list(args)
-    if len(args) > 7:
-        _, shape, left, right, *types, a, a_at, b, b_at, c, c_at, saturate = args
-        if (left, right) != ("row", "col") or not (saturate is False or str(saturate) in ("0", "T.bool(False)")):
-            raise CompileError('T.ptx_mma multiplies "row" by "col" and does not saturate')
-        given = [shape, *types, *(_register(*place) for place in ((a, a_at), (b, b_at), (c, c_at)))]
-    shape, *rest = given
-    types = (TYPES_OF_PTX.get(str(each)) or str(canonical(each)) for each in rest[:3])
-    calls.effect("ptx_mma", shape, *types, *(_raw_argument(arg, "ptx_mma") for arg in rest[3:]))
+    if (A_layout, B_layout) != ("row", "col") or not (saturate is False or str(saturate) in ("0", "T.bool(False)")) or operator:
+        raise CompileError('T.ptx_mma multiplies "row" by "col", does not saturate and has no operator')
+    types = (TYPES_OF_PTX.get(str(each)) or str(canonical(each)) for each in (A_dtype, B_dtype, C_dtype))
+    places = ((multiplicand_a, a_index), (multiplicand_b, b_index), (accumulator, c_index))
+    calls.effect("ptx_mma", shape, *types, *(_register(*place) for place in places))
 
 
 TYPES_OF_PTX = {
@@ -384,11 +386,20 @@ def _register(pointer: Any, offset: Any) -> Any:
     return array[offset]
 
 
-ptx_ldmatrix = _raw("ptx_ldmatrix", "Loads 8x8 matrices: ``(transposed, 1 | 2 | 4, shared source, registers)``.")
-ptx_stmatrix = _raw("ptx_stmatrix", "Stores 8x8 matrices: ``(transposed, 1 | 2 | 4, shared destination, registers)``.")
+ptx_ldmatrix = _raw(
+    "ptx_ldmatrix",
+    "trans num src_access_ptr dst_access_ptr",
+    "Loads ``num`` (1, 2 or 4) 8x8 matrices, of 16-bit elements also transposed.",
+)
+ptx_stmatrix = _raw(
+    "ptx_stmatrix",
+    "trans num dst_access_ptr src_access_ptr",
+    "Stores 8x8 matrices: ``(transposed, 1 | 2 | 4, shared destination, registers)``.",
+)
 create_tma_descriptor = _raw(
     "create_tma_descriptor",
+    "*args",
     "A tensor map: ``(type, rank, tensor, sizes…, strides…, box…, steps…, interleave, swizzle, promotion, fill)``.",
 )
-tma_load = _raw("tma_load", "A TMA load: ``(descriptor, barrier, shared destination, coordinates…)``.")
-tma_store = _raw("tma_store", "A TMA store: ``(descriptor, shared source, coordinates…)``.")
+tma_load = _raw("tma_load", "*args", "A TMA load: ``(descriptor, barrier, shared destination, coordinates…)``.")
+tma_store = _raw("tma_store", "*args", "A TMA store: ``(descriptor, shared source, coordinates…)``.")

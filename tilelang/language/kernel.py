@@ -11,6 +11,7 @@ from tilelang.frontend.builder import Builder, Frame, KernelInfo, current, kerne
 from tilelang.frontend.declare import ProbeDone
 from tilelang.frontend.loops import bound
 from tilelang.frontend.values import as_expr
+from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, same
 from tilelang.ir.text import expr_text
@@ -199,12 +200,13 @@ def get_thread_binding(dim: int = 0) -> Any:
     return kernel_info("T.get_thread_binding").threads[dim]
 
 
-def thread_binding(start: Any, stop: Any = None, thread: str = "threadIdx.x") -> Any:
+def thread_binding(start: Any, stop: Any = None, thread: str = "threadIdx.x", *, annotations: Any = None) -> Any:
     """``start`` plus the index of the thread (or block): ``tx = T.thread_binding(0, 128, thread="threadIdx.x")``.
 
     Args:
         start, stop: bounds as in ``range``; their difference is the number of threads (or blocks) along the axis.
         thread: ``"threadIdx.x"``, ``"threadIdx.y"``, ``"threadIdx.z"``, or the same of ``blockIdx``.
+        annotations: has no effect; a value warns.
 
     Returns:
         An int32 expression.
@@ -212,6 +214,7 @@ def thread_binding(start: Any, stop: Any = None, thread: str = "threadIdx.x") ->
     Raises:
         CompileError: the range is not as long as the kernel has threads (or blocks) along that axis.
     """
+    ignored("T.thread_binding", annotations=annotations)
     low, high = (0, start) if stop is None else (start, stop)
     info = kernel_info("T.thread_binding")
     kind, _, axis = thread.partition(".")

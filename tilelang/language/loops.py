@@ -119,9 +119,9 @@ def Pipelined(
     num_stages: int = 0,
     order: list[int] | None = None,
     stage: list[int] | None = None,
+    annotations: Mapping[str, Any] | None = None,
     sync: list[list[int]] | None = None,
     group: list[list[int]] | None = None,
-    annotations: Mapping[str, Any] | None = None,
 ) -> LoopSpec:
     """A serial loop whose copies for later iterations overlap the computation of earlier ones.
 
@@ -169,9 +169,21 @@ def grid(*extents: Any) -> LoopSpec:
     return LoopSpec("SERIAL", tuple((0, as_int(bound(extent)), 1) for extent in extents), many=len(extents) > 1)
 
 
+def parallel(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> LoopSpec:
+    """Independent iterations over one range, shared out among the threads.
+
+    Args:
+        start, stop: as in ``range``.
+        annotations: notes for the loop, kept in the IR.
+
+    Returns:
+        What a ``for`` statement of a kernel iterates over; one int32 index.
+    """
+    return LoopSpec("PARALLEL", (span_of_range(start, stop),), _notes(annotations, tl__parallel=1))
+
+
 Serial = serial
 Unroll = unroll
-parallel = Parallel
 Vectorized = vectorized
 
 

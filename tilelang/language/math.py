@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tilelang.errors import CompileError
 from tilelang.frontend.conversion import convert, dtype_of, is_number, operands
 from tilelang.frontend.values import Tile, as_expr, as_operand
+from tilelang.language.signatures import parameters, taking
 
 if TYPE_CHECKING:
 
@@ -32,11 +33,14 @@ def lifted(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def apply(*args: Any, **kwargs: Any) -> Any:
-        if not any(isinstance(arg, Tile) for arg in args):
+        if not any(isinstance(arg, Tile) for arg in (*args, *kwargs.values())):
             return function(*args, **kwargs)
         from tilelang.frontend.tiles import elementwise
 
-        return elementwise(functools.partial(function, **kwargs), *args)
+        def of_elements(*values: Any) -> Any:
+            return function(*values[: len(args)], **dict(zip(kwargs, values[len(args) :])))
+
+        return elementwise(of_elements, *args, *kwargs.values())
 
     return apply
 
@@ -48,30 +52,30 @@ def condition(value: Any) -> Any:
     return expr if kind.kind == "bool" else convert(expr, "bool", kind.lanes)
 
 
-def Not(value: Any) -> Any:
-    """Whether ``value`` is zero or false."""
-    if is_number(value):
-        return not value
+def Not(a: Any) -> Any:
+    """Whether ``a`` is zero or false."""
+    if is_number(a):
+        return not a
     from tilelang.ir import nodes as ir
 
-    return ir.Not(condition(value))
+    return ir.Not(condition(a))
 
 
 def _logical(name: str, python: Callable[[Any, Any], bool], meaning: str) -> Callable[[Any, Any], Any]:
-    def function(left: Any, right: Any) -> Any:
-        if is_number(left) and is_number(right):
-            return python(left, right)
+    def function(a: Any, b: Any) -> Any:
+        if is_number(a) and is_number(b):
+            return python(a, b)
         from tilelang.ir import nodes as ir
 
-        return getattr(ir, name)(condition(left), condition(right))
+        return getattr(ir, name)(condition(a), condition(b))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Whether {meaning} hold."
     return function
 
 
-And = _logical("And", lambda left, right: bool(left and right), "both conditions")
-Or = _logical("Or", lambda left, right: bool(left or right), "one of the two conditions or both")
+And = _logical("And", lambda a, b: bool(a and b), "both conditions")
+Or = _logical("Or", lambda a, b: bool(a or b), "one of the two conditions or both")
 
 
 # Elementary functions ------------------------------------------------------------------------------------------------
@@ -97,6 +101,7 @@ class _Elementary:
         python: what it is for Python numbers.
         meaning: first line of its documentation.
         exact: whether an integer is its own result.
+        parameters: names of its arguments.
     """
 
     name: str
@@ -104,25 +109,21 @@ class _Elementary:
     meaning: str
     tvm: str = ""
     exact: bool = False
-    arity: int = 1
+    parameters: str = "x"
 
     def function(self) -> Callable[..., Any]:
         """The public function."""
         row = self
-
-        def apply(*args: Any) -> Any:
-            if len(args) != row.arity:
-                raise CompileError(f"T.{row.name} takes {row.arity} argument(s), got {len(args)}")
-            if all(is_number(arg) for arg in args):
-                return row.python(*args)
-            return row.build(args)
-
-        apply.__name__ = apply.__qualname__ = self.name
         kept = "An integer is its own result." if self.exact else "An integer or float8 argument is converted to float32."
-        apply.__doc__ = f"""{self.meaning}
+        meaning = f"""{self.meaning}
 
     {kept} The result has the type of the (promoted) argument; Python numbers give Python numbers.
     """
+
+        @taking(parameters(self.parameters), self.name, meaning)
+        def apply(*args: Any) -> Any:
+            return row.python(*args) if all(is_number(arg) for arg in args) else row.build(args)
+
         return apply
 
     def build(self, args: tuple[Any, ...]) -> Any:
@@ -132,7 +133,7 @@ class _Elementary:
         exprs = [as_expr(arg) for arg in args]
         if self.exact and not dtype_of(exprs[0]).is_float:
             return exprs[0]
-        exprs = [_floating(expr) for expr in exprs] if self.arity == 1 else operands(*map(_floating, exprs))
+        exprs = [_floating(expr) for expr in exprs] if len(exprs) == 1 else operands(*map(_floating, exprs))
         return getattr(ir.tirx, self.tvm or self.name)(*exprs)
 
 
@@ -164,10 +165,10 @@ _ELEMENTARY = [
     _Elementary("floor", math.floor, "The largest whole number that is not greater.", exact=True),
     _Elementary("trunc", lambda x: math.trunc(x), "The whole part, rounding towards zero.", exact=True),
     _Elementary("nearbyint", builtins.round, "The nearest whole number, halves to even.", exact=True),
-    _Elementary("atan2", math.atan2, "The angle of the point (second, first argument), in radians.", arity=2),
-    _Elementary("fmod", math.fmod, "The remainder of division, with the sign of the dividend.", arity=2),
-    _Elementary("hypot", math.hypot, "The square root of the sum of two squares.", arity=2),
-    _Elementary("copysign", math.copysign, "The first argument with the sign of the second.", arity=2),
+    _Elementary("atan2", math.atan2, "The angle of the point (second, first argument), in radians.", parameters="x1 x2"),
+    _Elementary("fmod", math.fmod, "The remainder of division, with the sign of the dividend.", parameters="x y"),
+    _Elementary("hypot", math.hypot, "The square root of the sum of two squares.", parameters="x1 x2"),
+    _Elementary("copysign", math.copysign, "The first argument with the sign of the second.", parameters="x1 x2"),
 ]
 
 for _row in _ELEMENTARY:
@@ -175,16 +176,16 @@ for _row in _ELEMENTARY:
 
 
 @lifted
-def round(value: Any, rounding_mode: str = "ties-to-even") -> Any:
+def round(x: Any, rounding_mode: str = "ties-to-even") -> Any:
     """The nearest whole number; an integer is its own result.
 
     Args:
-        value: a number or an expression.
+        x: a number or an expression.
         rounding_mode: where halves go, ``"ties-to-even"`` or ``"ties-away-from-zero"``.
     """
     if rounding_mode not in _ROUNDED:
         raise CompileError(f"T.round: rounding_mode={rounding_mode!r} is none of {', '.join(map(repr, _ROUNDED))}")
-    return _ROUNDED[rounding_mode](value)
+    return _ROUNDED[rounding_mode](x)
 
 
 _ROUNDED: dict[str, Callable[[Any], Any]] = {
@@ -194,13 +195,13 @@ _ROUNDED: dict[str, Callable[[Any], Any]] = {
 
 
 @lifted
-def abs(value: Any) -> Any:
+def abs(x: Any) -> Any:
     """The absolute value."""
-    if is_number(value):
-        return builtins.abs(value)
+    if is_number(x):
+        return builtins.abs(x)
     from tilelang.ir import nodes as ir
 
-    expr = as_expr(value)
+    expr = as_expr(x)
     kind = dtype_of(expr)
     if kind.kind in ("uint", "bool"):
         return expr
@@ -211,27 +212,27 @@ fabs = abs
 
 
 @lifted
-def pow(base: Any, exponent: Any) -> Any:
-    """``base`` to the power of ``exponent``.
+def pow(x: Any, y: Any) -> Any:
+    """``x`` to the power of ``y``.
 
-    A whole exponent known at compile time, at most 4, becomes products in the type of ``base``; every other power is computed
+    A whole exponent known at compile time, at most 4, becomes products in the type of ``x``; every other power is computed
     in floating point.
     """
-    if is_number(base) and is_number(exponent):
-        return base**exponent
+    if is_number(x) and is_number(y):
+        return x**y
     from tilelang.ir import nodes as ir
     from tilelang.ir.visit import walk_expr
 
-    power = as_operand(exponent)
+    power = as_operand(y)
     power = int(power.value) if isinstance(power, ir.IntImm) else power
     if isinstance(power, float) and power.is_integer():
         power = int(power)
-    base = as_expr(base)
+    base = as_expr(x)
     repeatable = not any(isinstance(node, ir.Call) for node in walk_expr(base))
     if isinstance(power, int) and 1 <= power <= 4 and repeatable:
         square = base if power == 1 else base * base
         return {1: base, 2: square, 3: square * base, 4: square * square}[power]
-    left, right = map(_floating, operands(_floating(base), exponent))
+    left, right = map(_floating, operands(_floating(base), y))
     kind = dtype_of(left)
     if kind.base != "bfloat16":
         return ir.tirx.pow(left, right)
@@ -245,10 +246,11 @@ power = pow
 # Extrema and choices -------------------------------------------------------------------------------------------------
 
 
-def _extremum(name: str, python: Callable[..., Any], of_bools: str, meaning: str) -> Callable[..., Any]:
+def _extremum(name: str, python: Callable[..., Any], of_bools: str, which: str) -> Callable[..., Any]:
+    meaning = f"The {which} of the arguments, in their common type; Python numbers are folded first."
+
+    @taking(parameters("a b *more"), name, meaning)
     def function(*values: Any) -> Any:
-        if not values:
-            raise CompileError(f"T.{name} needs at least one argument")
         numbers = [value for value in values if is_number(value)]
         others = [value for value in values if not is_number(value)]
         if not others:
@@ -261,8 +263,6 @@ def _extremum(name: str, python: Callable[..., Any], of_bools: str, meaning: str
             result = combine(result, value)
         return result
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"The {meaning} of the arguments, in their common type; Python numbers are folded first."
     return function
 
 
@@ -284,30 +284,30 @@ def clamp(dst: Any, min_val: Any, max_val: Any) -> Any:
 
 
 @lifted
-def if_then_else(test: Any, then: Any, otherwise: Any) -> Any:
-    """``then`` where ``test`` holds, else ``otherwise``; the side that is not chosen is not evaluated.
+def if_then_else(cond: Any, t: Any, f: Any) -> Any:
+    """``t`` where ``cond`` holds, else ``f``; the side that is not chosen is not evaluated.
 
     Args:
-        test: a condition; a number counts as whether it is not zero.
-        then, otherwise: scalars or vectors, promoted to their common type.
+        cond: a condition; a number counts as whether it is not zero.
+        t, f: scalars or vectors, promoted to their common type.
 
     Returns:
-        The chosen value; that very argument where ``test`` is a number.
+        The chosen value; that very argument where ``cond`` is a number.
     """
-    return _choice("if_then_else", test, then, otherwise)
+    return _choice("if_then_else", cond, t, f)
 
 
 @lifted
-def Select(test: Any, then: Any, otherwise: Any) -> Any:
+def Select(condition: Any, true_value: Any, false_value: Any) -> Any:
     """Like :func:`if_then_else`, but both sides may be evaluated: neither may read outside of its buffer.
 
     Args:
-        test, then, otherwise: as for :func:`if_then_else`.
+        condition, true_value, false_value: as ``cond``, ``t`` and ``f`` of :func:`if_then_else`.
 
     Returns:
         The chosen value.
     """
-    return _choice("Select", test, then, otherwise)
+    return _choice("Select", condition, true_value, false_value)
 
 
 def _choice(name: str, test: Any, then: Any, otherwise: Any) -> Any:
@@ -326,21 +326,21 @@ def _choice(name: str, test: Any, then: Any, otherwise: Any) -> Any:
 where = if_then_else
 
 
-def likely(test: Any) -> Any:
-    """``test``. That it usually holds is said to the reader: no target makes other code of it."""
-    return condition(test)
+def likely(cond: Any) -> Any:
+    """``cond``. That it usually holds is said to the reader: no target makes other code of it."""
+    return condition(cond)
 
 
 # Classification ------------------------------------------------------------------------------------------------------
 
 
 def _classifier(name: str, of_finite: bool, python: Callable[[float], bool], meaning: str) -> Callable[[Any], Any]:
-    def function(value: Any) -> Any:
-        if is_number(value):
-            return python(value)
+    def function(x: Any) -> Any:
+        if is_number(x):
+            return python(x)
         from tilelang.ir import nodes as ir
 
-        expr = as_expr(value)
+        expr = as_expr(x)
         kind = dtype_of(expr)
         if not kind.is_float:
             return ir.IntImm("bool", int(of_finite))

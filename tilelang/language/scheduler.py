@@ -17,11 +17,11 @@ from tilelang.frontend.access import assign_subscript
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.values import LocalVar, as_expr
 from tilelang.ir.expr import as_int
-from tilelang.language.allocate import alloc_var
 from tilelang.language.integers import ceildiv
 from tilelang.language.kernel import get_block_extent
 from tilelang.language.math import max as maximum
 from tilelang.language.math import min as minimum
+from tilelang.language.memory import alloc_var
 
 _STATE = ("linear_idx", "m_idx", "n_idx", "current_iter")
 

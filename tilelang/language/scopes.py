@@ -68,23 +68,38 @@ def attr(node: Any, attr_key: str, value: Any) -> Iterator[None]:
         yield
 
 
-def let(variable: Any, value: Any) -> None:
-    """Gives a variable of ``T.int32()`` and its like its value, once."""
-    builder = current("T.let")
-    builder.emit(ir.Bind(variable, convert(as_expr(value, str(variable.ty)), str(variable.ty)), builder.span()))
+def let(v: Any, value: Any, body: Any = None) -> Any:
+    """Gives a variable of ``T.int32()`` and its like its value, once.
+
+    Args:
+        v: the variable.
+        value: a scalar, converted to the variable's type.
+        body: the expression in which the variable has that value; by default all that follows.
+
+    Returns:
+        ``body`` with the value, or None.
+    """
+    builder, kind = current("T.let"), str(v.ty)
+    given = convert(as_expr(value, kind), kind)
+    if body is not None:
+        return ir.Let(v, given, as_expr(body))
+    builder.emit(ir.Bind(v, given, builder.span()))
+    return None
 
 
-def address_of(target: Any) -> Any:
+def address_of(obj: Any) -> Any:
     """The address of an element, or of the first element of a buffer or slice, for :func:`call_extern`."""
-    return ir.tirx.address_of(calls.address(target, "T.address_of"))
+    return ir.tirx.address_of(calls.address(obj, "T.address_of"))
 
 
-def access_ptr(base: Any, access_type: str = "r", *extents: Any, offset: Any = 0, extent: Any = None) -> Any:
+def access_ptr(
+    base: Any, access_type: str = "r", *extents: Any, offset: Any = 0, extent: Any = None, ignore_last_ndim: int = 0
+) -> Any:
     """The address of ``base`` plus ``offset`` elements of its last axis, for :func:`call_extern`.
 
     Args:
         base: an element, a buffer or a slice.
-        access_type, extents, extent: what the callee accesses; accepted for compatibility.
+        access_type, extents, extent, ignore_last_ndim: what the callee accesses; accepted for compatibility.
         offset: elements beyond that of ``base``.
 
     Returns:
@@ -95,7 +110,7 @@ def access_ptr(base: Any, access_type: str = "r", *extents: Any, offset: Any = 0
     return ir.tirx.address_of(ir.BufferLoad(load.source, [*outer, last + as_expr(offset)]))
 
 
-def call_extern(*args: Any, dtype: Any = None) -> Any:
+def call_extern(*args: Any, dtype: Any = None, func_name: str | None = None) -> Any:
     """A call to a C function: ``T.call_extern(dtype, func_name, *args)`` or ``T.call_extern(func_name, *args, dtype=dtype)``.
 
     The function is one of the program's surroundings (``T.import_source``, or the target's own headers).
@@ -104,8 +119,15 @@ def call_extern(*args: Any, dtype: Any = None) -> Any:
         dtype: type of the result; ``"handle"`` where there is none.
         func_name: its name.
         args: scalars; buffers and slices are passed as the address of their first element.
+
+    Returns:
+        The call, as an expression.
     """
-    dtype, func_name, *given = args if dtype is None else (dtype, *args)
+    given = list(args)
+    if dtype is None:
+        dtype = given.pop(0)
+    if func_name is None:
+        func_name = given.pop(0)
     values = [arg if isinstance(arg, str) else address_of(arg) if calls.is_tile(arg) else as_expr(arg) for arg in given]
     return ir.tirx.call_extern(str(canonical(dtype)), func_name, *values)
 

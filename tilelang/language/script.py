@@ -8,28 +8,32 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
-from tilelang.frontend.access import is_buffer
+from tilelang.frontend.access import assign_subscript, is_buffer
 from tilelang.frontend.branches import DynamicBranch
 from tilelang.frontend.builder import current
 from tilelang.frontend.operators import constant
 from tilelang.frontend.values import as_expr, as_operand, is_symbolic
+from tilelang.ignored import ignored, unless
 from tilelang.ir import nodes as ir
-from tilelang.language.allocate import alloc_buffer
+from tilelang.language.casts import cast
 from tilelang.language.customize import make_tensor
 from tilelang.language.debug import device_assert
 from tilelang.language.intrinsics import activemask, shfl_down, shfl_up
-from tilelang.language.math import condition
+from tilelang.language.math import condition, exp2
+from tilelang.language.memory import alloc_buffer
+from tilelang.language.scopes import let
+from tilelang.language.tensors import without_effect
 
 
 class _If:
     """The ``if`` that :func:`Then` and :func:`Else` complete."""
 
-    def __init__(self, test: Any):
-        self.test = test
+    def __init__(self, condition: Any):
+        self.condition = condition
 
     def __enter__(self) -> None:
         builder = current("T.If")
-        test = as_operand(self.test)
+        test = as_operand(self.condition)
         test = condition(test) if is_symbolic(test) else ir.IntImm("bool", int(bool(constant(test))))
         self.branch = DynamicBranch(builder, test)
         builder.branches.append(self.branch)
@@ -67,9 +71,16 @@ def Else() -> Any:
     return _arm("T.Else", 1)
 
 
-def Assert(test: Any, message: str = "") -> None:
-    """:func:`~tilelang.language.debug.device_assert`, by TVM's name."""
-    device_assert(test, message)
+def Assert(condition: Any, message: Any = "", error_kind: str = "RuntimeError") -> None:
+    """:func:`~tilelang.language.debug.device_assert`, by TVM's name.
+
+    Args:
+        condition: what must hold.
+        message: what is said where it does not; several texts are put one after the other.
+        error_kind: has no effect, a failed kernel raises ExecutionError; a value but ``"RuntimeError"`` warns.
+    """
+    ignored("T.Assert", error_kind=unless("RuntimeError", error_kind))
+    device_assert(condition, message if isinstance(message, str) else "".join(map(str, message)))
 
 
 @contextmanager
@@ -87,36 +98,57 @@ def writes(*regions: Any) -> None:
     """The regions that a block writes; ignored, since the compiler derives them."""
 
 
-def sblock_alloc_buffer(shape: Any, dtype: Any = "float32", scope: str = "global", **_: Any) -> Any:
-    """Memory of a block, as ``T.alloc_buffer``.
+def sblock_alloc_buffer(
+    shape: Any, dtype: Any = "float32", data: Any = None, strides: Any = None, elem_offset: Any = None, scope: str = "global",
+    align: int = 0, offset_factor: int = 0, buffer_type: str = "", axis_separators: Any = None,
+) -> Any:  # fmt: skip
+    """Memory of a block; all parameters are those of :func:`decl_buffer`.
 
     Args:
-        shape, dtype, scope: as for :func:`~tilelang.language.allocate.alloc_buffer`; other arguments of TVM are ignored.
+        shape, dtype, data, strides, elem_offset, scope: as for :func:`decl_buffer`.
+        align, offset_factor, buffer_type, axis_separators: as for :func:`decl_buffer`.
 
     Returns:
         The memory, as a buffer.
     """
-    return alloc_buffer(shape, dtype, scope)
+    return decl_buffer(
+        shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators
+    )  # fmt: skip
 
 
-def match_buffer(param: Any, shape: Any, dtype: Any = "float32", strides: Any = None, **_: Any) -> Any:
+def match_buffer(
+    param: Any, shape: Any = None, dtype: Any = "float32", data: Any = None, strides: Any = None, elem_offset: Any = None,
+    scope: str = "global", align: int = -1, offset_factor: int = 0, buffer_type: str = "default", axis_separators: Any = None,
+) -> Any:  # fmt: skip
     """The tensor at a parameter declared ``T.handle`` (or ``T.ptr``), or a whole buffer under another shape.
 
     Args:
         param: the parameter, or a buffer.
-        shape: its sizes; names of ``T.dynamic`` take their values from the call.
+        shape: its sizes; names of ``T.dynamic`` take their values from the call. By default those of a buffer.
         dtype: type of the elements.
         strides: element strides; compact without.
+        data, elem_offset, align, offset_factor, buffer_type, axis_separators: as for :func:`decl_buffer`.
+        scope: accepted for compatibility; a buffer knows its own.
 
     Returns:
         A buffer over the memory at ``param``.
+
+    Raises:
+        CompileError: no shape of a parameter, or an ``elem_offset``.
     """
-    return make_tensor(ir.buffer_data(param) if is_buffer(param) else param, shape, dtype, strides or None)
+    without_effect("match_buffer", elem_offset, align, offset_factor, buffer_type, axis_separators)
+    ignored("T.match_buffer", data=data)
+    if is_buffer(param):
+        return make_tensor(ir.buffer_data(param), param.shape if shape is None else shape, dtype, strides or None)
+    if shape is None:
+        raise CompileError("T.match_buffer: the shape of a parameter is missing", hint="T.match_buffer(a, (n,), dtype)")
+    return make_tensor(param, shape, dtype, strides or None)
 
 
 def decl_buffer(
-    shape: Any, dtype: Any = "float32", data: Any = None, strides: Any = None, scope: str = "global", **_: Any
-) -> Any:
+    shape: Any, dtype: Any = "float32", data: Any = None, strides: Any = None, elem_offset: Any = None, scope: str = "global",
+    align: int = 0, offset_factor: int = 0, buffer_type: str = "", axis_separators: Any = None,
+) -> Any:  # fmt: skip
     """A buffer over ``data`` (another buffer's, or a pointer); without it new memory of ``scope``.
 
     Args:
@@ -124,42 +156,50 @@ def decl_buffer(
         dtype: type of the elements.
         data: where the buffer starts, or None.
         strides: element strides of a buffer over ``data``; compact without.
+        elem_offset: 0 or None.
         scope: memory of a new buffer.
+        align, offset_factor, buffer_type, axis_separators: have no effect; a value but TVM's default warns.
 
     Returns:
         The buffer.
+
+    Raises:
+        CompileError: another ``elem_offset``.
     """
+    without_effect("decl_buffer", elem_offset, align, offset_factor, buffer_type, axis_separators)
     if data is None:
         return alloc_buffer(shape, dtype, scope)
     return make_tensor(data, shape, dtype, strides or None)
 
 
-def call_intrin(dtype: Any, op: Any, *args: Any, **_: Any) -> Any:
+def call_intrin(dtype: Any, func_name: Any, *args: Any, annotations: Any = None) -> Any:
     """The call of an operator of TVM by its name or object.
 
     Args:
         dtype: type of the result.
-        op: ``"tirx.exp"`` and the like, or the operator itself.
+        func_name: ``"tirx.exp"`` and the like, or the operator itself.
         args: scalars and texts.
+        annotations: has no effect; a value warns.
 
     Returns:
         The call, as an expression.
     """
-    return ir.tirx.call_intrin(str(canonical(dtype)), op, *map(_argument, args))
+    ignored("T.call_intrin", annotations=annotations)
+    return ir.tirx.call_intrin(str(canonical(dtype)), func_name, *map(_argument, args))
 
 
-def call_pure_extern(dtype: Any, name: str, *args: Any) -> Any:
+def call_pure_extern(dtype: Any, func_name: str, *args: Any) -> Any:
     """The call of a foreign function without side effects; see ``T.call_extern``.
 
     Args:
         dtype: type of the result.
-        name: the C function; the compiler may call it more or less often than the program says.
+        func_name: the C function; the compiler may call it more or less often than the program says.
         args: scalars and texts.
 
     Returns:
         The call, as an expression.
     """
-    return ir.tirx.call_pure_extern(str(canonical(dtype)), name, *map(_argument, args))
+    return ir.tirx.call_pure_extern(str(canonical(dtype)), func_name, *map(_argument, args))
 
 
 def _argument(value: Any) -> Any:
@@ -171,11 +211,11 @@ def type_annotation(dtype: Any) -> Any:
     return canonical(dtype)
 
 
-def tvm_access_ptr(dtype: Any, data: Any, offset: Any, extent: Any, rw_mask: int = 3) -> Any:
+def tvm_access_ptr(ptype: Any, data: Any, offset: Any, extent: Any, rw_mask: int = 3) -> Any:
     """The address of an element of ``buffer.data``, for foreign code.
 
     Args:
-        dtype: accepted for compatibility; the buffer knows its own.
+        ptype: accepted for compatibility; the buffer knows its own.
         data: the buffer, or its ``data``.
         offset: number of the element, in row-major order.
         extent, rw_mask: accepted for compatibility; foreign code may read and write all of it.
@@ -196,23 +236,35 @@ def tvm_access_ptr(dtype: Any, data: Any, offset: Any, extent: Any, rw_mask: int
     return ir.tirx.address_of(ir.BufferLoad(buffer, [rest, *reversed(indices)]))
 
 
-def isnullptr(pointer: Any) -> Any:
+def isnullptr(x: Any) -> Any:
     """Whether an address is 0."""
-    return ir.tirx.isnullptr(as_expr(pointer))
+    return ir.tirx.isnullptr(as_expr(x))
 
 
-def target(config: Any, host: Any = None) -> Any:
+def target(target_config: Any, host: Any = None) -> Any:
     """A target of TVM, for ``T.func_attr``."""
-    return ir.Target(config) if host is None else ir.Target(config, host)
+    return ir.Target(target_config) if host is None else ir.Target(target_config, host)
 
 
-def bind(value: Any, **_: Any) -> Any:
-    """``value`` held by an immutable variable."""
+def bind(value: Any, type_annotation: Any = None, *, var: Any = None) -> Any:
+    """``value`` held by an immutable variable.
+
+    Args:
+        value: a scalar or a vector.
+        type_annotation: accepted for compatibility; a value knows its type.
+        var: the variable, of ``T.int32()`` and its like; a new one by default.
+
+    Returns:
+        The variable.
+    """
+    if var is not None:
+        let(var, value)
+        return var
     builder = current("T.bind")
     return builder.bind(builder.take_name("v"), as_expr(value))
 
 
-def ret(value: Any = None) -> None:
+def ret(val: Any = None) -> None:
     """``return`` of a thread.
 
     Raises:
@@ -220,7 +272,7 @@ def ret(value: Any = None) -> None:
     """
     from tilelang.language.intrinsics import thread_return
 
-    if value is not None:
+    if val is not None:
         raise CompileError("T.ret with a value: a kernel returns nothing", hint="return what T.empty gave, outside of T.Kernel")
     thread_return()
 
@@ -231,53 +283,53 @@ def continue_loop() -> None:
     builder.emit(ir.Continue(builder.span()))
 
 
-def buffer_store(buffer: Any, value: Any, indices: Any) -> None:
+def buffer_store(buffer: Any, value: Any, indices: Any, predicate: Any = None) -> None:
     """``buffer[indices] = value``.
 
     Args:
         buffer: a buffer in any memory.
         value: a scalar, or a vector where an index is one; converted to the buffer's type.
         indices: one index or range an axis.
+        predicate: nothing is stored where it does not hold; None always stores.
     """
-    from tilelang.frontend.access import assign_subscript
-
-    assign_subscript(buffer, tuple(indices), value)
-
-
-def ldexp(x: Any, exponent: Any) -> Any:
-    """``x`` times two to the power of ``exponent``."""
-    from tilelang.language.casts import cast
-    from tilelang.language.math import exp2
-
-    return x * exp2(cast(exponent, "float32"))
+    if predicate is None:
+        assign_subscript(buffer, tuple(indices), value)
+        return
+    with If(predicate), Then():
+        assign_subscript(buffer, tuple(indices), value)
 
 
-def tvm_warp_shuffle_up(mask: Any, value: Any, delta: Any, width: int = 32, warp_size: int = 32) -> Any:
-    """The value of the lane ``delta`` below, as :func:`~tilelang.language.intrinsics.shfl_up` gives it.
+def ldexp(x1: Any, x2: Any) -> Any:
+    """``x1`` times two to the power of ``x2``."""
+    return x1 * exp2(cast(x2, "float32"))
+
+
+def tvm_warp_shuffle_up(mask: Any, value: Any, offset: Any, width: int = 32, warp_size: int = 32) -> Any:
+    """The value of the lane ``offset`` below, as :func:`~tilelang.language.intrinsics.shfl_up` gives it.
 
     Args:
         mask: the lanes that take part, as bits.
         value: what this lane offers.
-        delta: distance in lanes.
+        offset: distance in lanes.
         width: lanes of a group: 2, 4, 8, 16 or 32.
         warp_size: accepted for compatibility; 32.
 
     Returns:
         The value, in the type of ``value``; lanes without such a neighbour get their own.
     """
-    return shfl_up(value, delta, width, mask)
+    return shfl_up(value, offset, width, mask)
 
 
-def tvm_warp_shuffle_down(mask: Any, value: Any, delta: Any, width: int = 32, warp_size: int = 32) -> Any:
-    """The value of the lane ``delta`` above, as :func:`~tilelang.language.intrinsics.shfl_down` gives it.
+def tvm_warp_shuffle_down(mask: Any, value: Any, offset: Any, width: int = 32, warp_size: int = 32) -> Any:
+    """The value of the lane ``offset`` above, as :func:`~tilelang.language.intrinsics.shfl_down` gives it.
 
     Args:
-        mask, value, delta, width, warp_size: as for :func:`tvm_warp_shuffle_up`.
+        mask, value, offset, width, warp_size: as for :func:`tvm_warp_shuffle_up`.
 
     Returns:
         The value, in the type of ``value``; lanes without such a neighbour get their own.
     """
-    return shfl_down(value, delta, width, mask)
+    return shfl_down(value, offset, width, mask)
 
 
 tvm_warp_activemask = activemask

@@ -87,6 +87,25 @@ def _is_compact(shape: tuple[Any, ...], strides: tuple[Any, ...]) -> bool:
     )
 
 
+def without_effect(name: str, elem_offset: Any, align: int, offset_factor: int, buffer_type: str, axis_separators: Any) -> None:
+    """Warns of parameters of TVM's buffers that are set to something else than TVM's defaults.
+
+    Args:
+        name: the function that takes them.
+        elem_offset: where a buffer starts in its memory; it must start there.
+        align, offset_factor, buffer_type, axis_separators: what has no effect.
+
+    Raises:
+        CompileError: an ``elem_offset`` but 0.
+    """
+    if elem_offset is not None and not (isinstance(elem_offset, int) and elem_offset == 0):
+        raise CompileError(f"T.{name}: elem_offset={elem_offset} is not supported", hint="index the buffer from there on")
+    ignored(
+        f"T.{name}", align=None if align == -1 else unless(0, align), offset_factor=unless(0, offset_factor),
+        buffer_type=None if buffer_type == "default" else buffer_type, axis_separators=axis_separators,
+    )  # fmt: skip
+
+
 class _TensorFactory:
     """``T.Tensor(shape, dtype)`` and ``T.Tensor[shape, dtype]``."""
 
@@ -94,12 +113,16 @@ class _TensorFactory:
         self.scope = scope
 
     def __call__(
-        self, shape: Any, dtype: Any = "float32", data: Any = None, strides: Any = None, scope: str | None = None, **_: Any
+        self, shape: Any, dtype: Any = "float32", data: Any = None, scope: str | None = None, strides: Any = None
     ) -> Any:
         """A compact (or, with ``strides``, a strided) tensor of ``shape`` and ``dtype``.
 
         Args:
+            shape: a size or a sequence of sizes, compile-time or dynamic.
+            dtype: type of the elements.
             data: inside a program, what the tensor is a view of: ``tensor.data``, or an argument declared ``T.ptr``.
+            scope: memory of the elements.
+            strides: element strides.
         """
         if isinstance(data, (tuple, list)):
             data, strides = None, data
@@ -109,7 +132,7 @@ class _TensorFactory:
             return make_tensor(data, shape, dtype, strides)
         return strided(as_shape(shape), canonical(dtype), None if strides is None else as_shape(strides), scope or self.scope)
 
-    def __getitem__(self, key: Any) -> TensorSpec:
+    def __getitem__(self, key: Any) -> Any:
         items = key if isinstance(key, tuple) else (key,)
         if len(items) >= 2 and (is_dtype(items[-1]) or declared_pointer(items[-1]) is not None):
             shape = items[0] if len(items) == 2 else items[:-1]
@@ -117,29 +140,63 @@ class _TensorFactory:
         return self(items[0] if len(items) == 1 else items)
 
 
+class _BufferFactory(_TensorFactory):
+    """``T.Buffer(shape, dtype)``: a tensor by the parameters of TVM's buffers."""
+
+    def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, shape: Any, dtype: Any = "float32", data: Any = None, strides: Any = None, elem_offset: Any = None,
+        scope: str | None = None, align: int = 0, offset_factor: int = 0, buffer_type: str = "", axis_separators: Any = None,
+    ) -> Any:  # fmt: skip
+        """A compact (or, with ``strides``, a strided) tensor of ``shape`` and ``dtype``.
+
+        Args:
+            shape, dtype, data, scope, strides: as for ``T.Tensor``.
+            elem_offset: 0 or None.
+            align, offset_factor, buffer_type, axis_separators: have no effect; a value but TVM's default warns.
+        """
+        without_effect("Buffer", elem_offset, align, offset_factor, buffer_type, axis_separators)
+        return super().__call__(shape, dtype, data, scope, strides)
+
+
 class _StridedTensorFactory(_TensorFactory):
     """``T.StridedTensor(shape, strides, dtype)``."""
 
-    def __call__(self, shape: Any, strides: Any = None, dtype: Any = "float32", scope: str | None = None, **_: Any) -> TensorSpec:
-        """A tensor of ``shape`` whose axes are ``strides`` elements apart; each stride an int or a ``T.dynamic``."""
-        return strided(as_shape(shape), canonical(dtype), as_shape(strides), scope or self.scope)
+    def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, shape: Any, strides: Any, dtype: Any = "float32", scope: str | None = None, *, data: Any = None
+    ) -> Any:
+        """A tensor of ``shape`` whose axes are ``strides`` elements apart; each stride an int or a ``T.dynamic``.
 
-    def __getitem__(self, key: Any) -> TensorSpec:
+        Args:
+            shape, dtype, scope, data: as for ``T.Tensor``.
+            strides: one an axis.
+        """
+        return super().__call__(shape, dtype, data, scope, as_shape(strides))
+
+    def __getitem__(self, key: Any) -> Any:
         return self(*key)
 
 
 Tensor = _TensorFactory("global")
-Buffer = Tensor
+Buffer = _BufferFactory("global")
 StridedTensor = _StridedTensorFactory("global")
-SharedBuffer = _TensorFactory("shared.dyn")
-FragmentBuffer = _TensorFactory("local.fragment")
-LocalBuffer = _TensorFactory("local")
+SharedBuffer = _BufferFactory("shared.dyn")
+FragmentBuffer = _BufferFactory("local.fragment")
+LocalBuffer = _BufferFactory("local")
 
 
-def ptr(dtype: Any = "float32", storage_scope: str = "global", **_: Any) -> PointerSpec:
-    """A raw device pointer argument to elements of ``dtype``."""
+def ptr(dtype: Any = None, storage_scope: str = "global", *, is_size_var: bool = False) -> PointerSpec:
+    """A raw device pointer argument to elements of ``dtype``.
+
+    Args:
+        dtype: type of the elements, float32 by default; ``T.make_tensor`` may say another.
+        storage_scope, is_size_var: have no effect; a value but the default warns.
+
+    Returns:
+        What a parameter of a program is annotated with.
+    """
+    ignored("T.ptr", is_size_var=is_size_var)
     ignored("T.ptr", storage_scope=unless("global", storage_scope))
-    return PointerSpec(canonical(dtype))
+    return PointerSpec(canonical("float32" if dtype is None else dtype))
 
 
 def declared_pointer(annotation: Any) -> PointerSpec | None:

@@ -18,7 +18,7 @@ from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.macro import macro
 from tilelang.frontend.values import as_expr
 from tilelang.ir.text import expr_text
-from tilelang.language import allocate, calls, casts, intrinsics, kernel, loops, math
+from tilelang.language import calls, casts, intrinsics, kernel, loops, math, memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,10 +86,10 @@ def tvm_thread_allreduce(size: Any, value: Any, condition: Any, result: Any, *ax
 
 @macro
 def _meet(value: Any, result: Any, place: Any, line: Any, member: Any, lines: int, group: int, reducer: CommReducer) -> None:
-    parts = allocate.alloc_shared((lines, group), str(value.ty))
+    parts = memory.alloc_shared((lines, group), str(value.ty))
     parts[line, member] = value
     intrinsics.sync_threads()
-    total = allocate.alloc_var(str(value.ty), init=reducer.identity)
+    total = memory.alloc_var(str(value.ty), init=reducer.identity)
     for other in loops.serial(group):
         total = reducer.combine(total, parts[line, other])
     result[place] = total

@@ -15,9 +15,9 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.memory import lies_in_shared
 from tilelang.ir.region import Region
 from tilelang.language import calls
-from tilelang.language.allocate import alloc_local
 from tilelang.language.intrinsics import TYPES_OF_PTX
 from tilelang.language.math import condition
+from tilelang.language.memory import alloc_local
 from tilelang.tileop.warp_group import FenceOperand, M, WarpGroupInstruction
 
 _KINDS = ("wgmma",)
@@ -77,18 +77,18 @@ def increase_descriptor_offset(descriptor: Any, offset: Any) -> None:
     assign_subscript(place, 0, place[0] + _units(as_expr(offset) >> 4))
 
 
-def warpgroup_fence_operand(buffer: Any, offset: Any = 0, num_regs: int | None = None, dtype: Any = None) -> None:
+def warpgroup_fence_operand(buffer_or_ptr: Any, offset: Any = 0, num_regs: int | None = None, dtype: Any = None) -> None:
     """Keeps the compiler from moving accesses of registers, such as accumulators, across this point.
 
     Args:
-        buffer: a ``T.alloc_local`` array or a fragment, or their ``.data``.
+        buffer_or_ptr: a ``T.alloc_local`` array or a fragment, or their ``.data``.
         offset: the first register, in elements of each thread.
         num_regs: how many of 32 bits; None for all.
         dtype: of the elements, which the buffer knows.
     """
     what = "T.warpgroup_fence_operand"
     count = 0 if num_regs is None else _number(num_regs, what)
-    require_kernel(what).perform(FenceOperand(_whole(buffer, what), convert(as_expr(offset), "int32"), count))
+    require_kernel(what).perform(FenceOperand(_whole(buffer_or_ptr, what), convert(as_expr(offset), "int32"), count))
 
 
 def ptx_wgmma_ss(

@@ -23,6 +23,6 @@ def make_gemm_fragment_8x8_transposed() -> FragmentLayout:
     return Fragment((8, 8), lambda *index: _place_8x8(index[1], index[0]))
 
 
-def make_linear_layout(buffer: Any) -> TileLayout:
+def make_linear_layout(buffer_or_load_or_region: Any) -> TileLayout:
     """The row-major layout of a buffer, or of anything with ``shape``."""
-    return row_major([int(extent) for extent in buffer.shape])
+    return row_major([int(extent) for extent in buffer_or_load_or_region.shape])

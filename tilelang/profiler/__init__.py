@@ -153,9 +153,9 @@ class Profiler:
         quantiles: Sequence[float] | None = None,
         return_mode: str = "mean",
         dynamic_symbolic_constraints: Mapping[str, int] | None = None,
+        device: Any = None,
         early_stop_baseline: float | None = None,
         profiler: str | None = None,
-        device: Any = None,
     ) -> float | list[float]:
         """Milliseconds of a call of the kernel.
 

@@ -66,8 +66,7 @@ def do_bench(
         ValueError: unknown ``return_mode`` or ``backend``.
     """
     ignored("do_bench", fast_flush=unless(True, fast_flush))
-    if return_mode not in _REDUCTIONS:
-        raise ValueError(f"return_mode={return_mode!r} is none of {', '.join(_REDUCTIONS)}")
+    _check_mode(return_mode)
     if backend not in _CLOCKS:
         raise ValueError(f"backend={backend!r} is none of {', '.join(_CLOCKS)}")
     on_gpu = torch.cuda.is_available() and _uses_gpu(device) and backend != "wall"
@@ -82,23 +81,44 @@ def do_bench(
     for _ in range(_n_warmup or max(1, int(warmup / estimate))):
         fn()
     times = measure(fn, _n_repeat or max(3, int(rep / estimate)))
+    return _reduced(times, quantiles, "median" if measure is _wall_times and return_mode == "mean" else return_mode)
+
+
+def _check_mode(return_mode: str) -> None:
+    if return_mode not in _REDUCTIONS:
+        raise ValueError(f"return_mode={return_mode!r} is none of {', '.join(_REDUCTIONS)}")
+
+
+def _reduced(times: torch.Tensor, quantiles: Sequence[float] | None, return_mode: str) -> float | list[float]:
+    """The number or numbers that are asked for."""
     if quantiles is not None:
         found = torch.quantile(times, torch.tensor(list(quantiles), dtype=times.dtype)).tolist()
         return found[0] if len(found) == 1 else found
-    mode = "median" if measure is _wall_times and return_mode == "mean" else return_mode
-    return float(_REDUCTIONS[mode](times))
+    return float(_REDUCTIONS[return_mode](times))
 
 
-def bench_with_wall(fn: Callable[[], Any], warmup: float = 25, rep: float = 100, **options: Any) -> float | list[float]:
-    """:func:`do_bench` by the wall clock.
+def bench_with_wall(
+    fn: Callable[[], Any], n_repeat: int, quantiles: Sequence[float] | None = None, return_mode: str = "mean",
+    synchronize: Callable[[], Any] | None = None,
+) -> float | list[float]:  # fmt: skip
+    """Milliseconds that each of ``n_repeat`` calls takes by the wall clock.
 
     Args:
-        fn, warmup, rep, options: as for :func:`do_bench`.
+        fn: the call, without arguments.
+        n_repeat: how often it is measured.
+        quantiles, return_mode: as for :func:`do_bench`.
+        synchronize: waits until the call is complete, such as ``torch.cuda.synchronize``; nothing by default.
 
     Returns:
         Milliseconds; a list of them where several quantiles are asked for.
+
+    Raises:
+        ValueError: unknown ``return_mode``.
     """
-    return do_bench(fn, warmup, rep, backend="wall", **options)
+    _check_mode(return_mode)
+    wait = synchronize or (lambda: None)
+    wait()
+    return _reduced(_wall_times(lambda: (fn(), wait()), n_repeat), quantiles, return_mode)
 
 
 class suppress_stdout_stderr:

@@ -23,6 +23,8 @@ def plot_layout(
     colormap: str = "",
     verbose: bool = False,
     formats: Any = "svg",
+    view: Any = None,
+    grid_shape: Any = None,
 ) -> Path:
     """Draws a layout as ``<save_directory>/<name>.svg``.
 
@@ -33,12 +35,12 @@ def plot_layout(
         save_directory: made where it is missing.
         name: of the file, without ``.svg``.
         verbose: also prints every element.
-        colormap, formats: have no effect; a value warns.
+        colormap, formats, view, grid_shape: have no effect; a value warns.
 
     Returns:
         The file.
     """
-    ignored("plot_layout", colormap=colormap, formats=unless("svg", formats))
+    ignored("plot_layout", colormap=colormap, formats=unless("svg", formats), view=view, grid_shape=grid_shape)
     shape = tuple(int(extent) for extent in layout.shape)
     rows = itertools.product(*(range(extent) for extent in shape[:-1]))
     cells = [[_cell(layout, (*row, column)) for column in range(shape[-1])] for row in rows]

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import difflib
 import enum
+from typing import Any
 
 
-class PassConfigKey(str, enum.Enum):
+class _Keys(enum.EnumMeta):
+    """The type of :class:`PassConfigKey`: an unknown member is an error with the nearest one."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name in cls.__members__:
+            return cls.__members__[name]
+        if name.startswith("__"):  # asked for by Python's own protocols
+            raise AttributeError(name)
+        near = difflib.get_close_matches(name, cls.__members__, n=1)
+        raise AttributeError(f"{cls.__name__} has no {name}" + (f"; did you mean {near[0]}?" if near else ""))
+
+
+class PassConfigKey(str, enum.Enum, metaclass=_Keys):
     """The keys of ``pass_configs={PassConfigKey.X: value}``; a target ignores the keys that do not concern it."""
 
     TL_SIMPLIFY = "tl.Simplify"
@@ -62,6 +76,17 @@ class PassConfigKey(str, enum.Enum):
     TL_IF_STMT_BINDING_INLINE_REPLAYABLE_BINDS = "tl.if_stmt_binding_inline_replayable_binds"
     TL_PASS_PROFILE = "tl.pass_profile"
     TL_PASS_PROFILE_THRESHOLD_MS = "tl.pass_profile_threshold_ms"
+    TL_ENABLE_AUTO_SCHEDULE = "tl.enable_auto_schedule"
+    TL_ENABLE_AUTO_WARP_SPECIALIZATION = "tl.enable_auto_warp_specialization"
+    TL_DISABLE_PRELOWER_SEMANTIC_CHECK = "tl.disable_prelower_semantic_check"
+    TL_ENABLE_REDUCER_PLAN_VERBOSE = "tl.enable_reducer_plan_verbose"
+    TL_LAYOUT_COST_MODEL = "tl.layout_cost_model"
+    TL_SIMPLIFY_TRANSITIVELY_PROVE_INEQUALITIES = "transitively_prove_inequalities"
+    TL_SIMPLIFY_CONVERT_BOOLEAN_TO_AND_OF_ORS = "convert_boolean_to_and_of_ors"
+    TL_SIMPLIFY_APPLY_CONSTRAINTS_TO_BOOLEAN_BRANCHES = "apply_constraints_to_boolean_branches"
+    TL_SIMPLIFY_PROPAGATE_KNOWNS_TO_PROVE_CONDITIONAL = "propagate_knowns_to_prove_conditional"
+    TL_SIMPLIFY_PROPAGATE_KNOWNS_TO_SIMPLIFY_EXPRESSIONS = "propagate_knowns_to_simplify_expressions"
+    TL_SIMPLIFY_ENABLE_LET_INLINE = "enable_simplify_let_inline"
     CUDA_KERNELS_OUTPUT_DIR = "cuda.kernels_output_dir"
 
     def __str__(self) -> str:
@@ -69,8 +94,6 @@ class PassConfigKey(str, enum.Enum):
 
 
 _ALSO_ACCEPTED = """
-    tl.disable_prelower_semantic_check tl.enable_auto_schedule tl.enable_auto_warp_specialization
-    tl.enable_reducer_plan_verbose tl.layout_cost_model
     tl.dump_ir tirx.Simplify tirx.disable_cse_tir tirx.disable_storage_rewrite tirx.disable_vectorize tirx.use_async_copy
     tirx.enable_debug tirx.merge_static_smem tirx.add_lower_pass tirx.noalias
 """.split()

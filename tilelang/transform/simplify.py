@@ -33,12 +33,12 @@ def _sizes(param: Any) -> set[Any]:
     return {var for size in (*param.shape, *param.strides) for var in variables(size)} if ir.is_buffer_var(param) else set()
 
 
-def simplify_prim_func(factory: Callable[..., Any]) -> Callable[..., Any]:
+def simplify_prim_func(func: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator: the program (or programs) that a factory returns, simplified by :func:`apply_simplify`."""
 
-    @wraps(factory)
+    @wraps(func)
     def simplified(*args: Any, **kwargs: Any) -> Any:
-        made = factory(*args, **kwargs)
+        made = func(*args, **kwargs)
         return [apply_simplify(each) for each in made] if isinstance(made, list) else apply_simplify(made)
 
     return simplified

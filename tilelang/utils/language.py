@@ -13,39 +13,39 @@ from tilelang.ir.expr import same
 from tilelang.ir.region import Region
 
 
-def is_global(value: Any) -> bool:
+def is_global(buffer: Any) -> bool:
     """Whether it lies in global memory."""
-    return memory.is_global(as_region(value))
+    return memory.is_global(as_region(buffer))
 
 
-def is_shared(value: Any, allow_dynamic: bool = True) -> bool:
+def is_shared(buffer: Any, allow_dynamic: bool = True) -> bool:
     """Whether it lies in shared memory, all of which is dynamic here."""
-    return allow_dynamic and is_shared_dynamic(value)
+    return allow_dynamic and is_shared_dynamic(buffer)
 
 
-def is_shared_dynamic(value: Any) -> bool:
+def is_shared_dynamic(buffer: Any) -> bool:
     """Whether it lies in shared memory."""
-    return memory.is_shared(as_region(value))
+    return memory.is_shared(as_region(buffer))
 
 
-def is_tensor_memory(value: Any) -> bool:
+def is_tensor_memory(buffer: Any) -> bool:
     """Whether it lies in tensor memory."""
-    return as_region(value).scope == memory.TENSOR_MEMORY
+    return as_region(buffer).scope == memory.TENSOR_MEMORY
 
 
-def is_local(value: Any) -> bool:
+def is_local(buffer: Any) -> bool:
     """Whether it is an array of each thread."""
-    return memory.is_array(as_region(value))
+    return memory.is_array(as_region(buffer))
 
 
-def is_local_var(value: Any) -> bool:
+def is_local_var(buffer: Any) -> bool:
     """Whether it is a ``T.alloc_var``."""
-    return memory.is_variable(as_region(value))
+    return memory.is_variable(as_region(buffer))
 
 
-def is_fragment(value: Any) -> bool:
+def is_fragment(buffer: Any) -> bool:
     """Whether it is a tile in the block's registers."""
-    return memory.is_fragment(as_region(value))
+    return memory.is_fragment(as_region(buffer))
 
 
 def get_buffer_elems(buffer: Any) -> Any:
@@ -58,25 +58,25 @@ def array_reduce(array: Sequence[Any]) -> Any:
     return prod(array)
 
 
-def retrieve_shape(value: Any) -> list[Any]:
+def retrieve_shape(obj: Any) -> list[Any]:
     """The extents of a buffer or slice; of an element, ones."""
-    return list(as_region(value).extents)
+    return list(as_region(obj).extents)
 
 
-def retrieve_stride(value: Any) -> list[Any]:
+def retrieve_stride(obj: Any) -> list[Any]:
     """The distances between elements along each axis of the buffer, in elements."""
-    buffer = as_region(value).buffer
+    buffer = as_region(obj).buffer
     return list(buffer.strides) or [prod(list(buffer.shape)[axis + 1 :]) for axis in range(len(buffer.shape))]
 
 
-def retrieve_offset(value: Any) -> list[Any]:
+def retrieve_offset(obj: Any) -> list[Any]:
     """The first index of each axis."""
-    return list(as_region(value).mins)
+    return list(as_region(obj).mins)
 
 
-def retrieve_dtype(value: Any) -> DType:
+def retrieve_dtype(obj: Any) -> DType:
     """The element type."""
-    return canonical(as_region(value).dtype)
+    return canonical(as_region(obj).dtype)
 
 
 def prim_expr_equal(left: Any, right: Any) -> bool:

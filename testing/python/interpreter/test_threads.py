@@ -438,7 +438,7 @@ def test_matrix_instructions_of_a_warp():
             T.clear(c)
             T.ptx_ldmatrix(0, 4, left[lane % 16, lane // 16 * 8], a[0])
             T.ptx_ldmatrix(0, 2, right[lane % 8, lane // 8 % 2 * 8], b[0])
-            T.ptx_mma("m16n8k16", "float16", "float16", "float32", a[0], b[0], c[0])
+            T.ptx_mma("float32", "m16n8k16", "row", "col", "fp16", "fp16", "fp32", a.data, 0, b.data, 0, c.data, 0, False)
             for i in T.serial(4):
                 C[lane // 4 + i // 2 * 8, lane % 4 * 2 + i % 2] = c[i]
 

@@ -275,7 +275,7 @@ def test_an_update_of_a_reducer_by_zero(target):
         with T.Kernel(1, threads=32):
             f = T.alloc_fragment((8,), "int32")
             r = T.alloc_reducer((8,), "int32", op="sum")
-            T.reducer_init(r, value=-1)
+            T.reducer_init(r, init=-1)
             for i, _ in T.Parallel(8, 4):
                 T.reducer_update(r[i], 0)
             T.finalize_reducer(r, f)

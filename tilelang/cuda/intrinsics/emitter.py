@@ -85,12 +85,14 @@ def _load(operand: Any, registers: Any, tile: Any, lane: Any, first: Any, k: Any
 
 @T.macro
 def _multiply(emitter: Any, a: Any, b: Any, c: Any, row: Any, column: Any) -> None:
-    types = emitter.mma_prefix, emitter.a_dtype, emitter.b_dtype, emitter.accum_dtype
+    shape, a_type, b_type, accumulator = emitter.mma_prefix, emitter.a_dtype, emitter.b_dtype, emitter.accum_dtype
     left = row * emitter.local_size_a
     for half in T.unroll(emitter.n_dim // 8):
         right = column * emitter.local_size_b + half * (emitter.local_size_b * 8 // emitter.n_dim)
         total = (row * emitter.warp_cols + column) * emitter.local_size_out + half * (emitter.local_size_out * 8 // emitter.n_dim)
-        T.ptx_mma(*types, a[left], b[right], c[total])
+        T.ptx_mma(
+            accumulator, shape, "row", "col", a_type, b_type, accumulator, a.data, left, b.data, right, c.data, total, False
+        )  # fmt: skip
 
 
 @T.macro
@@ -244,13 +246,14 @@ class TensorCoreIntrinEmitter:
                 self.mma_atom(A_local_buf, B_local_buf, C_local_buf, row, column, k_inner)
 
     def mma_atom(
-        self, A_local_buf: Any, B_local_buf: Any, C_local_buf: Any, inst_m_idx: Any, inst_n_idx: Any, _k: Any = 0
+        self, A_local_buf: Any, B_local_buf: Any, C_local_buf: Any, inst_m_idx: Any, inst_n_idx: Any, k_inner: Any = 0
     ) -> None:
         """One instruction of :meth:`mma`.
 
         Args:
             A_local_buf, B_local_buf, C_local_buf: as for :meth:`mma`.
             inst_m_idx, inst_n_idx: number of the instruction along m and n.
+            k_inner: has no effect, as the buffers hold one step of k.
         """
         _multiply(self, A_local_buf, B_local_buf, C_local_buf, inst_m_idx, inst_n_idx)
 

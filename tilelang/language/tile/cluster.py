@@ -13,6 +13,7 @@ from tilelang.frontend.access import as_region
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import as_expr
+from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import lies_in_shared
@@ -26,8 +27,9 @@ from tilelang.tileop.copy import Copy
 
 
 def copy_cluster(
-    src: Any, dst: Any, *, dst_block: Any = None, cluster_mask: int = 0, remote_barrier: Any = None, **_: Any
-) -> None:
+    src: Any, dst: Any, *, dst_block: Any = None, cluster_mask: int = 0, remote_barrier: Any = None, eviction_policy: Any = None,
+    coalesced_width: int | None = None, annotations: Any = None, loop_layout: Any = None,
+) -> None:  # fmt: skip
     """Copies a tile to other blocks of the cluster (sm_90 and later).
 
     With ``dst_block`` the shared tile ``src`` goes to ``dst`` in the shared memory of that block, which must not be in use there.
@@ -43,11 +45,16 @@ def copy_cluster(
         dst_block: the receiving block's number in the cluster.
         remote_barrier: an element of ``T.alloc_cluster_barrier``.
         cluster_mask: the set of receiving blocks.
+        eviction_policy, coalesced_width, annotations, loop_layout: have no effect; a value warns.
 
     Raises:
         CompileError: operands in other memories, or both ways to name the receivers.
         CopyShapeError: the extents differ.
     """
+    ignored(
+        "T.copy_cluster", eviction_policy=eviction_policy, coalesced_width=coalesced_width, annotations=annotations,
+        loop_layout=loop_layout,
+    )  # fmt: skip
     if dst_block is not None:
         if cluster_mask:
             raise CompileError("T.copy_cluster takes dst_block or cluster_mask, not both")

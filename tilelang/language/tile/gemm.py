@@ -40,10 +40,10 @@ def gemm(
     transpose_B: bool = False,
     policy: GemmWarpPolicy = GemmWarpPolicy.Square,
     clear_accum: Any = False,
-    k_pack: int = 1,
-    wg_wait: int = 0,
     mbar: Any = None,
     annotations: Any = None,
+    k_pack: int = 1,
+    wg_wait: int = 0,
 ) -> None:
     """``C += op(A) @ op(B)`` over tiles in shared memory or fragments, in any mix.
 

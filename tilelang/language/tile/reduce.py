@@ -10,6 +10,7 @@ from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.tiles import Slice
 from tilelang.ignored import ignored, unless
 from tilelang.ir.region import Region
+from tilelang.language.signatures import parameters, taking
 from tilelang.tileop.reduce import REDUCE_KINDS, Reduce, fits
 from tilelang.tileop.scan import Scan
 
@@ -45,19 +46,22 @@ def _scanned_axis(what: str, dim: int, source: Region) -> int:
     return next((axis for axis, _ in _readings(what, dim, source) if axis in _own_axes(source)), 0)
 
 
-def reduce(buffer: Any, out: Any, reduce_type: str, dim: int, clear: bool, batch: int = 1, nan_propagate: bool = False) -> None:
+def reduce(
+    buffer: Any, out: Any, reduce_type: str, dim: int, clear: bool, batch: int = 1, annotations: Any = None,
+    nan_propagate: bool = False,
+) -> None:  # fmt: skip
     """Reduces one axis of a tile by a reduction that is given by name.
 
     Args:
         buffer, out, dim, clear, nan_propagate: as for :func:`reduce_sum` and its like.
         reduce_type: ``"sum"``, ``"max"``, ``"min"``, ``"abssum"``, ``"absmax"``, ``"bitand"``, ``"bitor"`` or ``"bitxor"``.
-        batch: has no effect; a value but 1 warns.
+        batch, annotations: have no effect; a value (but 1 for ``batch``) warns.
 
     Raises:
         ReduceShapeError: the shapes do not fit.
         CompileError: another ``reduce_type``.
     """
-    ignored("T.reduce", batch=unless(1, batch))
+    ignored("T.reduce", batch=unless(1, batch), annotations=annotations)
     if reduce_type not in REDUCE_KINDS:
         raise CompileError(f"T.reduce: {reduce_type!r} is none of {', '.join(REDUCE_KINDS)}")
     what = f"T.reduce_{reduce_type}"
@@ -66,21 +70,21 @@ def reduce(buffer: Any, out: Any, reduce_type: str, dim: int, clear: bool, batch
     require_kernel(what).perform(Reduce(source, target, reduce_type, axis, bool(clear), bool(nan_propagate)))
 
 
-def _reducer(kind: str, meaning: str) -> Any:
-    def function(
-        buffer: Any,
-        out: Any,
-        dim: int = -1,
-        clear: bool = True,
-        batch: int = 1,
-        nan_propagate: bool = False,
-        annotations: Any = None,
-    ) -> None:
-        ignored(f"T.reduce_{kind}", batch=unless(1, batch), annotations=annotations)
-        reduce(buffer, out, kind, dim, clear, nan_propagate=nan_propagate)
+_DEFAULTS = {"dim": -1, "clear": True, "batch": 1, "nan_propagate": False, "annotations": None}
 
-    function.__name__ = function.__qualname__ = f"reduce_{kind}"
-    function.__doc__ = f"""{meaning} along one axis of a tile.
+_ORDER = {
+    # kind -> the parameters behind buffer and out, where they are not those of reduce_sum
+    "max": "dim clear batch nan_propagate annotations",
+    "min": "dim clear batch nan_propagate annotations",
+    "absmax": "dim clear batch nan_propagate annotations",
+    "abssum": "dim batch annotations clear nan_propagate",
+}
+
+
+def _reducer(kind: str, meaning: str) -> Any:
+    names = _ORDER.get(kind, "dim clear batch annotations nan_propagate").split()
+    signature = parameters("buffer out", **{name: _DEFAULTS[name] for name in names})
+    doc = f"""{meaning} along one axis of a tile.
 
     Args:
         buffer: the tile, a fragment or shared memory.
@@ -93,6 +97,14 @@ def _reducer(kind: str, meaning: str) -> Any:
     Raises:
         ReduceShapeError: the shapes do not fit.
     """
+
+    @taking(signature, f"reduce_{kind}", doc)
+    def function(*values: Any) -> None:
+        buffer, out, *options = values
+        given = dict(zip(names, options))
+        ignored(f"T.reduce_{kind}", batch=unless(1, given["batch"]), annotations=given["annotations"])
+        reduce(buffer, out, kind, given["dim"], given["clear"], nan_propagate=given["nan_propagate"])
+
     return function
 
 

@@ -52,12 +52,12 @@ def _operation(what: str, buffer: Any) -> str:
     return operation
 
 
-def reducer_init(reducer: Any, value: Any = None) -> None:
+def reducer_init(reducer: Any, init: Any = None) -> None:
     """Begins a reduction: sets the reducer to the identity of its operation.
 
     Args:
         reducer: a buffer from ``T.alloc_reducer``.
-        value: an initial value that takes part in the result once; the identity by default.
+        init: an initial value that takes part in the result once; the identity by default.
     """
     operation = _operation("T.reducer_init", reducer)
     builder, dtype = require_kernel("T.reducer_init"), canonical(str(reducer.dtype))
@@ -65,13 +65,13 @@ def reducer_init(reducer: Any, value: Any = None) -> None:
     neutral = convert(as_expr(OPERATIONS[operation][1](dtype), str(dtype)), str(dtype))
     builder.perform(Fill(region, neutral))
     builder.reducer_seeds.pop(reducer, None)
-    if value is not None:
-        builder.reducer_seeds[reducer] = builder.bind("seed", convert(as_expr(value, str(dtype)), str(dtype)))
+    if init is not None:
+        builder.reducer_seeds[reducer] = builder.bind("seed", convert(as_expr(init, str(dtype)), str(dtype)))
 
 
-def reducer_update(dst: Any, value: Any) -> None:
+def reducer_update(target: Any, value: Any) -> None:
     """Combines an element of a reducer with ``value``, in a loop of ``T.Parallel``; each iteration counts once."""
-    load = calls.element(dst, "T.reducer_update")
+    load = calls.element(target, "T.reducer_update")
     combine, _ = OPERATIONS[_operation("T.reducer_update", load.source)]
     assign_subscript(load.source, tuple(load.indices), combine(load, as_expr(value, str(load.source.dtype))))
 

@@ -12,6 +12,7 @@ from tilelang.frontend.bounded import largest, part
 from tilelang.frontend.builder import Builder, require_kernel
 from tilelang.frontend.values import LocalVar, VectorVar, as_expr
 from tilelang.frontend.vectors import declared_sizes, typed
+from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.language.tensors import TensorSpec, as_shape
@@ -183,13 +184,14 @@ def alloc_reducer(shape: Any, dtype: Any, op: str = "sum", replication: str | No
     return buffer
 
 
-def alloc_buffer(shape: Any, dtype: Any = "float32", scope: str = "global") -> Any:
+def alloc_buffer(shape: Any, dtype: Any = "float32", scope: str = "global", annotations: Any = None) -> Any:
     """Memory of any ``scope``: ``"global"`` (a workspace of the call), ``"shared"``, ``"local.fragment"``, ``"local"``.
 
     Args:
         shape: a size or a sequence of sizes; compile-time integers except for ``"global"``.
         dtype: type of the elements.
         scope: the memory, as above.
+        annotations: has no effect; a value warns.
 
     Returns:
         The memory, as a buffer; not initialised.
@@ -197,10 +199,13 @@ def alloc_buffer(shape: Any, dtype: Any = "float32", scope: str = "global") -> A
     Raises:
         CompileError: ``scope`` is not ``"global"`` and this is outside of a kernel, or a size is not a positive integer.
     """
+    ignored("T.alloc_buffer", annotations=annotations)
     if scope == "global":
         return alloc_global(shape, dtype)
     return _buffer(require_kernel("T.alloc_buffer"), "T.alloc_buffer", shape, dtype, _FULL_SCOPES.get(scope, scope), "buffer")
 
+
+allocate = alloc_buffer
 
 _FULL_SCOPES = {"shared": "shared.dyn", "fragment": "local.fragment"}
 
