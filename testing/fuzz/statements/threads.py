@@ -182,8 +182,8 @@ def thread_vote(draw: Draw, scope: Scope) -> Stmt | None:
 def thread_place(draw: Draw, scope: Scope) -> Stmt | None:
     """The number of the thread's lane, warp or warp group."""
     target = own_variable(draw, scope)
-    place = draw.pick(["lane_idx", "warp_idx", "warp_group_idx"] + ["warp_idx_sync"] * (not scope.apart))
-    return target and Stmt("thread_place", (f'{target} = T.cast(T.get_{place}() % 5, "float32")',))
+    places = ["T.get_lane_idx()", "T.get_warp_idx()", "T.get_warp_group_idx()"] + ["T.get_warp_idx_sync()"] * (not scope.apart)
+    return target and Stmt("thread_place", (f'{target} = T.cast({draw.pick(places)} % 5, "float32")',))
 
 
 @statement("warp_bits", 0.5, table=THREAD)
