@@ -1,5 +1,5 @@
-"""State of the process that code can read without its being in any of its values: the environment, the interpreter's limits, and
-what numpy does on errors and when it prints."""
+"""State of the process that code can read although it is in none of its values: the environment, Python's limits, and numpy's
+settings for errors and printing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from tilelang import env
-from tilelang.fingerprint import genuine, told, watch
+from tilelang.fingerprint import genuine, output, watch
 from tilelang.fingerprint.missing import MISSING
 from tilelang.fingerprint.walk import Describer
 
@@ -51,13 +51,13 @@ def _expect_the_environment(describer: Describer) -> None:
 
 
 def numpy_state(describer: Describer) -> None:
-    """Feeds what numpy does on errors of arithmetic, warnings among them, and how it prints."""
+    """Feeds numpy's settings for arithmetic errors and for printing."""
     if describer.is_first("numpy"):
         found = _numpy_state()
         describer.record_probe(_numpy_state, found)
         for part in found:
             describer.value(part)
-        told.filters_of_warnings(describer)
+        output.filters_of_warnings(describer)
 
 
 def _numpy_state() -> tuple:
@@ -73,7 +73,7 @@ def limits_are_caught(describer: Describer) -> None:
 
 
 def _limits() -> tuple[int, int]:
-    """How deep calls may lie in one another, and how many digits a number may have as text."""
+    """The limit of recursion, and that of digits of a number as text."""
     return sys.getrecursionlimit(), _digits()
 
 

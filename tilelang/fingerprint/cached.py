@@ -1,4 +1,4 @@
-"""Functions with a cache of results (``functools.cache``): what they hold must come from the function as it is."""
+"""Functions with a cache of results (``functools.cache``): the results must have been computed by the function as it is now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes: those of a library by name, the user's by bases and everything in their namespace."""
+"""Classes: a library's are identified by name, the user's by their bases and everything in their namespace."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ OTHERWISE.append(describe_class)
 
 
 def _carries_nothing(kind: type) -> bool:
-    """Whether a class only gives a name to its bases, as ``abc.ABC`` does."""
+    """Whether a class adds nothing to its bases, as ``abc.ABC`` does."""
     return all(name in BOOKKEEPING or name in ("__module__", "__doc__", "__slots__", "__qualname__") for name in _DICT(kind))
 
 

@@ -86,7 +86,7 @@ def _size(describer: Describer, value: Any) -> None:
 
 
 def _path(describer: Describer, value: Any) -> None:
-    """A path counts as its text; code that looks at the file is refused elsewhere."""
+    """A path is its text; code that reads the file is refused elsewhere."""
     describer.text(f"path {type(value).__name__} {value!s}")
     describer.value(type(value))
 

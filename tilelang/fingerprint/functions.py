@@ -31,8 +31,8 @@ from tilelang.fingerprint import (
     library_state,
     modules,
     opcodes,
+    output,
     source_text,
-    told,
     watch,
 )
 from tilelang.fingerprint.annotations import annotation_reads
@@ -109,13 +109,13 @@ def _ambient(describer: Describer, label: str, value: Any) -> None:
     elif label.startswith("library pathlib."):
         foreign.limit_paths(describer)
     elif label.startswith("library logging."):
-        told.any_logger(describer)
+        output.any_logger(describer)
     elif label.startswith(("library warnings.", "library _warnings.")):
-        told.filters_of_warnings(describer)
+        output.filters_of_warnings(describer)
     elif value is contextlib.suppress:
         ambient.limits_are_caught(describer)
     elif value is print:
-        told.stream(describer, "stdout")
+        output.stream(describer, "stdout")
     elif label.startswith("library numpy."):
         ambient.numpy_state(describer)
 

@@ -1,4 +1,4 @@
-"""Which code outside the user's program is known to give the same result whenever it is called, and how it is recognised.
+"""Which code outside the user's program is known to depend on its arguments alone, and how it is recognised.
 
 Library code counts by name and version instead of by content, so it must be listed here. It is recognised by what it *is*:
 compiled functions by identity, Python functions by their code (:mod:`~tilelang.fingerprint.genuine`). What the user's program
@@ -79,7 +79,7 @@ class Untrusted(Exception):
 
 
 def library_label(value: Any) -> str | None:
-    """What stands for a function or class of a library; None for the user's own, which counts by content.
+    """The text that identifies a function or class of a library; None for the user's own, which is fingerprinted by content.
 
     Raises:
         Untrusted: it is a library's, and not listed.
@@ -241,7 +241,7 @@ def _within(module: str, packages: tuple[str, ...]) -> bool:
 
 
 def is_own_name(module: Any) -> bool:
-    """Whether a dotted module name is one of ours; only says where to look."""
+    """Whether a dotted module name is one of ours; a name is no proof, and only says where to look."""
     return isinstance(module, str) and module.partition(".")[0] in OWN_PACKAGES
 
 
@@ -251,7 +251,7 @@ def is_large_package(module: str) -> bool:
 
 
 def is_large_name(module: Any) -> bool:
-    """Whether a dotted module name is that of a package which is not searched; only ever a reason to refuse."""
+    """Whether a dotted module name is that of a package which is not searched; used only to refuse, since a name is no proof."""
     if not isinstance(module, str) or module == "__main__":
         return False
     first = module.partition(".")[0]

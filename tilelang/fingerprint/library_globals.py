@@ -1,4 +1,4 @@
-"""What a library's functions read in their own and in other modules, where a program may have put something else.
+"""Variables that a library's functions read in their own and in other modules, and that a program may have replaced.
 
 Library code counts by name and version. That holds for the values of its variables too, as long as they are what the library has
 put there: the text of a plain value, the code of a function, and what the functions and classes found there read in turn.

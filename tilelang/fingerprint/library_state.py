@@ -1,6 +1,6 @@
-"""What a program can put into a library's functions and classes: defaults, attributes, other methods.
+"""What a program can change in a library's functions and classes: defaults, attributes, methods.
 
-Library code counts by name and version; this is the part of it that the name does not tell.
+Library code is identified by name and version; this is the state that these do not determine.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _is_open(kind: type) -> bool:
 
 
 def identity(value: Any) -> str:
-    """A text that tells our functions and classes from one another."""
+    """A text that identifies one of our functions or classes."""
     return f"{getattr(value, '__module__', '')} {brief(value)} {getattr(value, '__qualname__', '')}"
 
 
@@ -140,7 +140,7 @@ def _brief_table(table: dict[str, Any]) -> str:
 
 
 def brief(item: Any) -> str:
-    """A short text that another item in the place of a library's own has not."""
+    """A short text of an item that differs if a program has replaced the item."""
     if isinstance(item, (staticmethod, classmethod)):
         item = item.__func__
     if isinstance(item, property):

@@ -283,7 +283,7 @@ def _whole_module(describer: Describer, module: ModuleType) -> None:
 
 
 def torch_default_dtype(describer: Describer) -> None:
-    """Feeds the dtype that ``torch.finfo()`` tells of."""
+    """Feeds torch's default dtype, which ``torch.finfo()`` without arguments uses."""
     torch = sys.modules["torch"]
     describer.record_probe(torch.get_default_dtype, torch.get_default_dtype())
     describer.text(f"default {torch.get_default_dtype()}")

@@ -1,6 +1,6 @@
 """Static analysis of a function's code: the globals, closure cells, imports and their attributes that it can read.
 
-The byte code is the truth for everything that runs; annotations that Python does not evaluate, but the front end does, come from
+The byte code determines everything that runs; annotations that Python does not evaluate, but the front end does, come from
 the source text (:mod:`~tilelang.fingerprint.annotations`).
 """
 

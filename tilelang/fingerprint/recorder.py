@@ -1,9 +1,9 @@
 """Dynamic check of the static analysis: records what a run of the code really accesses.
 
 While a program is traced for the first time, all functions of the user that start are noted, with the compiled functions that
-they call, the files that they open and the environment variables that they look at. Python 3.12 and later tell by
-``sys.monitoring`` (a library's places once each, so that it costs next to nothing), earlier ones by ``sys.setprofile``; files
-are told by an audit hook.
+they call, the files that they open and the environment variables that they read. Python 3.12 and later report events by
+``sys.monitoring`` (each place in a library once, so that it costs next to nothing), earlier versions by ``sys.setprofile``; an
+audit hook reports files.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Annotations and what they are made of: classes that stand for their names, aliases, type variables.
+"""Annotations and their parts: classes, of which only the name counts, aliases, type variables.
 
-A library's class in an annotation is not called, unless code takes it out of there; the names by which it could are limited.
+A library's class in an annotation is not called, unless code reads it from there; the attributes by which it could are limited.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is registered with classes and functions, of which none of them tells: classes with abstract ones, ways to copy."""
+"""Registrations that no class or function shows: with abstract base classes, and in tables of functions such as ``copy``'s."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilelang.fingerprint.walk import Describer
 
 
 def registered_classes(describer: Describer, kind: type) -> None:
-    """Notices classes that were registered with an abstract one, of which no namespace tells.
+    """Notices classes that were registered with an abstract base class (``ABC.register``), which no namespace shows.
 
     Raises:
         Unfaithful: one of them is the user's.

@@ -1,5 +1,5 @@
-"""Ways that use what the language has besides functions, classes and containers: identity, codecs, registries, slots that are
-empty, buffers, references, generators, coroutines, type parameters, and what programs put into a library's objects."""
+"""Ways through other features of Python than functions, classes and containers: identity, codecs, registries, empty slots,
+buffers, references, generators, coroutines, type parameters, and attributes that programs set on a library's objects."""
 
 from __future__ import annotations
 

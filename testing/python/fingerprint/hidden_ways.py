@@ -1,4 +1,4 @@
-"""Ways to reach a value by a name that is itself a value, and ways to change what a library's function, class or cache gives."""
+"""Ways to reach a value by a name that is computed, and ways to change what a library's function, class or cache returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways in which a kernel's program can come to depend on a value, each with the ways to change the value."""
+"""Ways in which a kernel's program can depend on a value, each with the ways to change the value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways in which who is told of something, an interpreter's limit, or a library's own variable comes to decide a program."""
+"""Ways in which receivers of output, limits of Python, or variables of libraries affect the result of a program."""
 
 from __future__ import annotations
 
@@ -71,4 +71,4 @@ def _variables() -> list[Way]:
     ]  # fmt: skip
 
 
-TELLING_WAYS = [*_loggers(), *_streams(), *_limits(), *_variables()]
+OUTPUT_WAYS = [*_loggers(), *_streams(), *_limits(), *_variables()]

@@ -1,7 +1,7 @@
-"""What a program tells the user by: streams, loggers and warnings.
+"""The output of a program: streams, loggers and warnings.
 
-Telling does not reach the code, unless who is told raises, or changes what it is given. Streams, handlers, formatters and filters
-of the standard library and of installed packages do not; those of the program count by content, as far as that can be read.
+Output does not affect the code, unless a stream, handler, formatter or filter raises an exception or changes its arguments. Those
+of the standard library and of installed packages do neither; those of the program are fingerprinted, as far as they can be read.
 """
 
 from __future__ import annotations
@@ -59,22 +59,22 @@ def _encoding(value: Any) -> tuple:
 
 @describes(logging.Logger, logging.RootLogger)
 def _logger(describer: Describer, value: logging.Logger) -> None:
-    """A logger: its level, which ``isEnabledFor`` reads, and who is told."""
+    """A logger: its level, which ``isEnabledFor`` reads, and everything that gets its messages."""
     state = _logger_state(value)
     describer.record_probe(lambda: _logger_state(value), state)
     describer.text(f"logger {value.name} {state}")
     describer.limit(f"the logger {value.name!r}", _LOGGER_LIMITS | (value.__dict__.keys() - _TELLING))
     with describer.at(f"the logger {value.name!r}"):
-        _told(describer, lambda: _above(value))
+        _receivers_of(describer, lambda: _above(value))
 
 
 def any_logger(describer: Describer) -> None:
-    """Notes that loggers are looked up while the code runs: their levels are not known before, and whoever one of them tells
-    counts."""
+    """Notes that loggers are looked up while the code runs: which ones is not known before, so that their levels must not be
+    read, and everything that gets a message of any of them counts."""
     describer.limit("a logger", _LOGGER_LIMITS | frozenset("level disabled isEnabledFor getEffectiveLevel".split()))
     if describer.is_first("loggers"):
         with describer.at("a logger"):
-            _told(describer, _all_loggers)
+            _receivers_of(describer, _all_loggers)
 
 
 def _logger_state(value: logging.Logger) -> tuple:
@@ -93,8 +93,8 @@ def _above(logger: logging.Logger) -> list[logging.Logger]:
     return found
 
 
-def _told(describer: Describer, loggers: Callable[[], Iterable[logging.Logger]]) -> None:
-    """Feeds who is told by loggers: their filters, handlers, and the handlers' filters, formatters and streams."""
+def _receivers_of(describer: Describer, loggers: Callable[[], Iterable[logging.Logger]]) -> None:
+    """Feeds everything that gets the messages of loggers: filters, handlers, the handlers' filters, formatters and streams."""
     found = _listeners(loggers())
     describer.record_probe(lambda: _are(_listeners(loggers()), found), True)
     if describer.is_first("logging"):
@@ -104,7 +104,7 @@ def _told(describer: Describer, loggers: Callable[[], Iterable[logging.Logger]])
 
 
 def _module(describer: Describer) -> None:
-    """Feeds the module ``logging``: nothing, unless a program has put something into it."""
+    """Feeds what a program has changed in the module ``logging``."""
     describer.record_dict(logging.__dict__)
     for name, value in vars(logging).items():
         if isinstance(value, (FunctionType, type)) and not _is_genuine(value):
@@ -147,7 +147,7 @@ def _listener(describer: Describer, value: Any) -> None:
 
 
 def _own_methods(value: Any) -> set[str]:
-    """The methods of an object's class that the object itself has another for."""
+    """The methods that an object overrides in its own dictionary."""
     return {name for name in getattr(value, "__dict__", ()) if callable(getattr(type(value), name, None))}
 
 
