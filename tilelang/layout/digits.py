@@ -151,3 +151,13 @@ def _merged(terms: list[Term]) -> tuple[Term, ...]:
         old = found.get(key)
         found[key] = term if old is None else Term(term.digit, old.weight + term.weight, term.low, term.extent)
     return tuple(found.values())
+
+
+def largest_divisor(number: int, limit: int) -> int:
+    """The largest divisor of a number up to a limit."""
+    return next(divisor for divisor in range(min(limit, number), 0, -1) if number % divisor == 0)
+
+
+def is_power_of_two(number: int) -> bool:
+    """Whether a positive number is a power of two."""
+    return not number & (number - 1)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilelang.errors import CompileError
+from tilelang.layout.digits import largest_divisor
 
 _SAMPLES = 256
 
@@ -85,7 +86,7 @@ def _axis_modes(
         count = 1
         while count * step < extent and values[count * step] == (stride[0] * count, stride[1] * count):
             count += 1
-        count = _largest_divisor(extent // step, count)
+        count = largest_divisor(extent // step, count)
         # One mode moves either the thread or the register; a step that moves both has no modes.
         if count == 1 or (stride[0] and stride[1]):
             raise CompileError(f"axis {axis} of the fragment does not decompose into strides")
@@ -94,10 +95,6 @@ def _axis_modes(
         modes.append((count, stride[0] or stride[1] or 1, "t" if stride[0] else "r"))
         step *= count
     return modes
-
-
-def _largest_divisor(number: int, limit: int) -> int:
-    return next(count for count in range(min(limit, number), 0, -1) if number % count == 0)
 
 
 def _verify(

@@ -20,7 +20,7 @@ _RULES: dict[type, OperatorRule] = {}
 
 @dataclass(frozen=True, slots=True)
 class TileDemand:
-    """The layout in which an operator wants a shared tile; of several for one tile, the first of the least ``rank`` is met."""
+    """A layout that an operator demands of a shared tile; of several for one tile, the first with the lowest ``rank`` is met."""
 
     buffer: Any
     layout: Any
@@ -28,13 +28,13 @@ class TileDemand:
 
 
 class OperatorRule:
-    """What the CUDA target does with a tile operator. The methods here are those of an operator that is one call.
+    """How the CUDA target handles a tile operator. The methods here suit one that stays as it is and demands no layouts.
 
     Attributes:
-        cooperative: the threads that run it share its work, as they do that of all but remarks to the hardware.
-        collective: all of them have to come.
-        in_warps: it needs whole warps.
-        local: it computes its result from its operands, and does nothing else.
+        cooperative: whether the threads that run it share its work; false of hints to the hardware.
+        collective: whether all threads of the group must reach it.
+        in_warps: whether it needs whole warps.
+        local: whether its only effect is to compute its result from its operands.
     """
 
     cooperative = True
@@ -55,7 +55,7 @@ class OperatorRule:
         return [reader.operator(op, span)]
 
     def hint(self, op: Any, span: Any, hints: Any) -> bool:
-        """Whether the operator is a remark about the kernel; if so it is noted in ``hints``.
+        """Whether the operator is a hint about the kernel; if so, it is added to ``hints``.
 
         Args:
             op: the operator.
@@ -135,7 +135,7 @@ class OperatorRule:
     # Layouts -----------------------------------------------------------------------------------------------------------
 
     def plan(self, node: Any, problem: Any, memory: Mapping[Any, Any]) -> Any:
-        """How the threads that run the operator do it, where there is a choice that layouts depend on.
+        """How the operator is computed, where layouts depend on that choice; None where they do not.
 
         Args:
             node: the operator in the tree.

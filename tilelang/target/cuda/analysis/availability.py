@@ -1,4 +1,4 @@
-"""Availability: whether a value can be computed before some statements have run, by who does not run them."""
+"""Availability: whether an expression can be evaluated before some statements have run, by threads that do not run them."""
 
 from __future__ import annotations
 

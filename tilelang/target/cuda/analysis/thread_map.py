@@ -34,7 +34,7 @@ class Index:
         return Index(self.form + other.form, math.gcd(self.step, other.step))
 
     def scaled(self, factor: int) -> Index:
-        """A multiple; of a negative one only what is no thread's is kept apart."""
+        """The index times a constant. Negative multiples of thread digits are unknown, of others the common divisor is kept."""
         if factor < 0 and any(term.digit.coord == THREAD for term in self.form):
             return UNKNOWN
         if factor < 0:
@@ -102,7 +102,7 @@ class ThreadMaps:
         """
         digits: set[tuple[int, int, int, int, int]] = set()
         for axis, index in enumerate(indices):
-            digits.update(_told(axis, self._index(index, axes or {})))
+            digits.update(_readable_digits(axis, self._index(index, axes or {})))
         place = hash(tuple(map(tvm_ffi.structural_hash, indices))) if is_placed and self._is_computed(indices) else None
         count = len(threads) if is_aligned(threads) else threads.stop
         return ThreadMap(buffer, frozenset(digits), threads.start, count, place)
@@ -197,7 +197,8 @@ class ThreadMaps:
 
 
 def is_aligned(threads: range) -> bool:
-    """Whether the digits of the numbers that tell some threads apart are those of their numbers counted from the first."""
+    """Whether threads have the same low bits in the block as in their group: it starts at a multiple of its size, rounded up to a
+    power of two."""
     return threads.start % (1 << (len(threads) - 1).bit_length()) == 0
 
 
@@ -205,8 +206,8 @@ def _constant(expr: Any) -> int | None:
     return expr if isinstance(expr, int) else int(expr.value) if isinstance(expr, ir.IntImm) else None
 
 
-def _told(axis: int, index: Index) -> Iterable[tuple[int, int, int, int, int]]:
-    """The digits of the thread's number that an index tells: no carry goes into them, and what is above is a multiple."""
+def _readable_digits(axis: int, index: Index) -> Iterable[tuple[int, int, int, int, int]]:
+    """The digits of the thread's number that can be read off an index: no carry enters them, and all above is a multiple."""
     terms = [part for term in index.form for part in (_bits(term) if term.digit.coord == THREAD else [term])]
     for term in terms:
         span = term.weight * term.extent

@@ -144,7 +144,7 @@ class Output:
         kept: integers that each thread computes once, at the kernel's top, with their names.
         slot_counts: how many slots a shared buffer has.
         tensor_maps: the kernel's tensor maps so far; None where the target has none.
-        moves_registers: whether warps hand registers to others.
+        moves_registers: whether warp groups reallocate registers.
     """
 
     scratch: list[Any] = field(default_factory=list)
@@ -157,7 +157,7 @@ class Output:
 
 @dataclass(eq=False)
 class Emitter:
-    """Lowering of one kernel: what is known of it, its names, its output, and where the lowering is.
+    """The state of lowering one kernel: what is known of it, its names, its output, and the current position.
 
     Attributes:
         kernel, target, tree, layouts, facts, options, analyses: what is known; nothing here changes.

@@ -14,6 +14,7 @@ from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.layout.digits import is_power_of_two
 from tilelang.target.cuda.codegen.conversions import converted
 from tilelang.target.cuda.codegen.intrinsics import lower_intrinsic
 from tilelang.target.cuda.ir.values import (
@@ -117,7 +118,7 @@ def _let(e: Emitter, expr: Any) -> Value:
 
 def _floor_div(e: Emitter, expr: Any) -> Value:
     divisor = as_int(expr.b)
-    if _is_power(divisor):
+    if isinstance(divisor, int) and divisor > 0 and is_power_of_two(divisor):
         left = e.value(expr.a)
         return left >> divisor.bit_length() - 1 if divisor > 1 else left
     return _divided(e, expr, "/") if _truncates(e, expr) else _function(e, "floor_div", expr)
@@ -125,7 +126,7 @@ def _floor_div(e: Emitter, expr: Any) -> Value:
 
 def _floor_mod(e: Emitter, expr: Any) -> Value:
     divisor = as_int(expr.b)
-    if _is_power(divisor):
+    if isinstance(divisor, int) and divisor > 0 and is_power_of_two(divisor):
         return e.value(expr.a) & divisor - 1
     lowest = -(2 ** (canonical(str(expr.ty)).bits - 2))  # from here on the negative of a number is one of the type
     if isinstance(divisor, int) and lowest <= divisor < 0 and e.facts.bounds(expr.a)[0] >= lowest:
@@ -133,10 +134,6 @@ def _floor_mod(e: Emitter, expr: Any) -> Value:
         zero, positive = ir.IntImm(expr.ty, 0), ir.IntImm(expr.ty, -divisor)
         return Unary("-", e.value(ir.FloorMod(ir.Sub(zero, expr.a), positive)))
     return _divided(e, expr, "%") if _truncates(e, expr) else _function(e, "floor_mod", expr)
-
-
-def _is_power(number: Any) -> bool:
-    return isinstance(number, int) and number > 0 and not number & (number - 1)
 
 
 def _truncates(e: Emitter, expr: Any) -> bool:

@@ -61,9 +61,9 @@ class InFlight:
             self._started.append(node)
 
     def wait(self, pending: int) -> list[Code]:
-        """The program's own wait: the results of the operators that are complete then are valid after it.
+        """The program's own wait, after which the results of all but the newest ``pending`` operators are valid.
 
-        With none pending those are all, also the ones that a loop started in its iteration before.
+        With none pending that includes what a loop has started in the iteration before.
         """
         layouts, pins = self.e.layouts, {}
         read: dict[Access, None] = {}

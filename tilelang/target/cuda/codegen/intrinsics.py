@@ -14,6 +14,7 @@ from tilelang.ir.expr import as_int
 from tilelang.target.cuda.arch import Feature
 from tilelang.target.cuda.codegen import async_calls, tensor_maps
 from tilelang.target.cuda.codegen.conversions import converted
+from tilelang.target.cuda.ir.cpp_types import ptx_operand, ptx_type
 from tilelang.target.cuda.ir.function import DeclareGlobal
 from tilelang.target.cuda.ir.instructions import Define
 from tilelang.target.cuda.ir.values import AddressOf, Binary, Call, Convert, Field, Literal, Name, Number, Type, Value, Word
@@ -204,16 +205,10 @@ def _cp_async(call: Any, emitter: Any) -> Value:
     return Call(f"tl::cp_async_{as_int(size)}{'_zfill' if predicate else ''}", (*places, *map(emitter.value, predicate)))
 
 
-_PTX_TYPES: Mapping[str, str] = {
-    "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "int32": "s32", "int8": "s8",
-    "uint8": "u8", "int4": "s4", "uint4": "u4", "uint1": "b1", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
-}  # fmt: skip
-
-
 def _matrix_product(call: Any, emitter: Any) -> Value:
     shape, *types = (str(arg.value) for arg in call.args[:4])
-    a, b, c = (_PTX_TYPES.get(canonical(dtype), dtype) for dtype in types)
-    a, b = ("tf32" if operand == "f32" else operand for operand in (a, b))
+    a, b, c = types
+    a, b, c = ptx_operand(a), ptx_operand(b), ptx_type(c)
     left, right, accumulator = (_place(call, at, emitter, kind) for at, kind in ((4, READ), (5, READ), (6, UPDATE)))
     pair = a if a == b else f"{a}_{b}"
     name = f"mma_{shape}_f64" if c == "f64" else f"mma_{shape}_{c}_{pair}"

@@ -11,6 +11,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import is_fragment, is_memory
 from tilelang.ir.region import Region
+from tilelang.target.cuda.codegen.conversions import PAIR_CONVERSIONS
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest_loops import NestLoops
 from tilelang.target.cuda.codegen.nest_places import NestPlaces, VectorKey, stepped_address
@@ -113,12 +114,6 @@ def _vector_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> Value 
 # Bodies on vectors -----------------------------------------------------------------------------------------------------
 
 
-_PAIR_CONVERSIONS = {
-    ("float32", "float16"): "tl::cvt_f16x2_f32",
-    ("float32", "bfloat16"): "tl::cvt_bf16x2_f32",
-}
-
-
 class _VectorBody:
     """The body of a nest on vectors: loads of whole vectors, the body for each of their elements, stores of whole vectors."""
 
@@ -214,7 +209,7 @@ class _VectorBody:
         store = self.nest.body
         if not isinstance(store, ir.BufferStore) or not isinstance(store.value, ir.Cast) or self.loops.width % 2:
             return None
-        function = _PAIR_CONVERSIONS.get((str(store.value.value.ty), str(store.value.ty)))
+        function = PAIR_CONVERSIONS.get((str(store.value.value.ty), str(store.value.ty)))
         if function is None or not self._stores_neighbours(store):
             return None
         with self._element(lane):

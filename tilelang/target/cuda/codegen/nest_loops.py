@@ -11,7 +11,7 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_memory
 from tilelang.ir.visit import statement_exprs, variables, walk, walk_expr
-from tilelang.layout.digits import Form, Term
+from tilelang.layout.digits import Form, Term, is_power_of_two
 from tilelang.layout.fragment import REGISTER
 from tilelang.target.cuda.analysis.thread_map import is_aligned
 from tilelang.target.cuda.analysis.uniformity import computes_once, replaces_what_it_reads
@@ -55,9 +55,9 @@ def thread_digit(thread: Value, extent: int, stride: int, threads: int) -> Value
     """
     digit = thread
     if stride > 1:
-        digit = digit >> stride.bit_length() - 1 if _is_power(stride) else digit // stride
+        digit = digit >> stride.bit_length() - 1 if is_power_of_two(stride) else digit // stride
     if stride * extent < threads:
-        digit = digit & extent - 1 if _is_power(extent) else digit % extent
+        digit = digit & extent - 1 if is_power_of_two(extent) else digit % extent
     return digit
 
 
@@ -65,10 +65,6 @@ def part_of(digit: Value, term: Term) -> Value:
     """The part of a digit that a term of a sum takes."""
     part = digit // term.low
     return part % term.extent if term.low * term.extent < term.digit.extent else part
-
-
-def _is_power(number: int) -> bool:
-    return not number & (number - 1)
 
 
 class NestLoops:

@@ -19,7 +19,7 @@ from tilelang.ir.visit import variables
 from tilelang.layout.memory import TileLayout, row_major
 from tilelang.target.cuda.analysis.disjointness import growth
 from tilelang.target.cuda.codegen.nest_loops import NestLoops
-from tilelang.target.cuda.codegen.places import Places
+from tilelang.target.cuda.codegen.places import INT32_LIMIT, Places
 from tilelang.target.cuda.inference.loop_layout import Dimension, register_form
 from tilelang.target.cuda.inference.vectors import element_strides
 from tilelang.target.cuda.ir.cpp_types import is_packed
@@ -112,8 +112,6 @@ class NestPlaces(Places):
 
 # Addresses in unrolled loops --------------------------------------------------------------------------------------------
 
-_INT32_LIMIT = 2**31
-
 
 def stepped_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> Value:
     """The address of an element of memory in the iteration that a thread is at.
@@ -162,7 +160,7 @@ def _step(loops: NestLoops, buffer: Any, indices: list[Any], dim: Dimension, wei
     if strides is None:
         return None
     step = sum(growth * stride for growth, stride in zip(grown, strides) if growth) * weight
-    if abs(step) * extent >= _INT32_LIMIT:
+    if abs(step) * extent >= INT32_LIMIT:
         return None
     layout = e.layouts.memory.get(buffer) if lies_in_shared(buffer) else None
     swizzle = layout.swizzle if layout is not None else None

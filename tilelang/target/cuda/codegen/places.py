@@ -18,7 +18,7 @@ from tilelang.target.cuda.ir.values import Convert, Literal, Name, Number, Point
 if TYPE_CHECKING:
     from tilelang.target.cuda.codegen.emitter import Emitter
 
-_INT32_LIMIT = 2**31
+INT32_LIMIT = 2**31
 
 
 class Places:
@@ -155,7 +155,7 @@ def _fits_int32(buffer: Any, strides: list[Any]) -> bool:
         if not isinstance(size, int) or not isinstance(stride, int):
             return False
         reach += (size - 1) * stride
-    return reach < _INT32_LIMIT
+    return reach < INT32_LIMIT
 
 
 def _row_major(buffer: Any, indices: list[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What the steps hand on: a frozen record of a kernel after each step, which has the fields of the one before it and more.
+"""The records that steps exchange: a frozen record of a kernel after each step, with the fields of the one before it and more.
 
 A step makes a new record and changes nothing of the old one. ``script`` is the form in which ``dump_ir`` keeps a record.
 """

@@ -231,7 +231,7 @@ class NamedBarriers:
 
 
 def _guarded_reads(*values: Value) -> list[Code]:
-    """A place where a condition reads what other threads may have written, or the program's own code may write it."""
+    """A leaf with the memory that conditions read, so that barriers are placed before them."""
     touched = leaf([Evaluate(value) for value in values])
     return [replace(touched, body=[])] if touched.accesses else []
 

@@ -1,4 +1,4 @@
-"""What layout inference finds: where every tile of a kernel lives, and which threads run what.
+"""The result of layout inference: where every tile of a kernel lives, and which threads run what.
 
 The solver fills such a table; :meth:`Layouts.frozen` is what all later steps see.
 """
@@ -26,7 +26,7 @@ class Layouts:
         fragments: layout of each fragment.
         memory: layout of each shared buffer.
         loops: distribution of each nest.
-        plans: how operators are done of which that decides layouts.
+        plans: how each operator is computed whose layouts depend on that.
         threads_of: the threads that run each node.
         reducers: fragments of which each thread has its own partial values.
         per_thread: nests that each thread runs for itself, its stores to memory included.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.ir.expr import as_int
-from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
+from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term, largest_divisor
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, merge_modes, on_register, on_thread, split_modes
 from tilelang.target.cuda.tile.nest import Axis, form_of
 
@@ -250,15 +250,11 @@ def _choices(extents: list[int], threads: int) -> list[list[int]]:
     if not extents:
         return [[]]
     extent = extents[0]
-    options = {math.gcd(extent, threads), _largest_divisor(extent, threads), min(extent, threads)}
+    options = {math.gcd(extent, threads), largest_divisor(extent, threads), min(extent, threads)}
     found = []
     for share in sorted(options, reverse=True):
         found += [[share, *rest] for rest in _choices(extents[1:], threads // share)]
     return found
-
-
-def _largest_divisor(number: int, limit: int) -> int:
-    return next(count for count in range(min(limit, number), 0, -1) if number % count == 0)
 
 
 # From a loop to the fragments that it touches ------------------------------------------------------------------------
@@ -385,12 +381,13 @@ def register_of(index: Any, modes: Sequence[Mode]) -> Any:
 
 def _hidden_form(loop: LoopLayout, index: Any, modes: Sequence[Mode]) -> Form | None:
     """The position of the hidden dimension that stands for a fixed index along an axis of such modes."""
-    hidden = (place for place, dim in enumerate(loop.dims) if dim.var is None and dim.modes == modes and _same(dim.equals, index))
-    place = next(hidden, None)
+    hidden = ((place, dim.equals) for place, dim in enumerate(loop.dims) if dim.var is None and dim.modes == modes)
+    place = next((place for place, fixed in hidden if same_index(fixed, index)), None)
     return None if place is None else loop.position(place)
 
 
-def _same(a: Any, b: Any) -> bool:
+def same_index(a: Any, b: Any) -> bool:
+    """Whether two indices are the same number or the same expression."""
     a, b = as_int(a), as_int(b)
     if isinstance(a, int) or isinstance(b, int):
         return isinstance(a, int) and isinstance(b, int) and a == b

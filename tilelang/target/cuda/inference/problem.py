@@ -1,4 +1,4 @@
-"""What layout inference is asked: a kernel's statements, who runs each of them, and which statements use each fragment."""
+"""The input of layout inference: a kernel's statements, the threads that run each, and the statements that use each fragment."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def by_buffer(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
 
 
 class Memo:
-    """What pure functions gave: the solves of one search ask the same of most nests."""
+    """Results of pure functions: the solves of one search ask the same questions about most nests."""
 
     def __init__(self) -> None:
         self._given: dict[tuple[Any, ...], Any] = {}
 
     def __call__(self, function: Callable[..., Any], *arguments: Any, **fixed: Any) -> Any:
-        """What a function gives for some arguments; those by name never differ while the others are the same."""
+        """The result of a function; arguments by name are no part of the key, as they are equal whenever the others are."""
         key = (function, *arguments)
         if key not in self._given:
             self._given[key] = function(*arguments, **fixed)
@@ -48,12 +48,12 @@ class Problem:
     Attributes:
         tree: the kernel.
         threads: of a block.
-        target: what for.
+        target: the CUDA target.
         facts: what is known of its variables.
         swizzle: whether shared tiles may be swizzled against bank conflicts.
         wgmma: whether products may be made by warp groups, where the target has them.
         thread_vars: the variables that name the thread, with their extents.
-        known: what is known of nodes and layouts, whatever kernel they are in.
+        known: results for nodes and layouts, which hold for every variant of the kernel that the search tries.
     """
 
     tree: TileTree
@@ -66,7 +66,7 @@ class Problem:
     known: Memo = field(default_factory=Memo)
 
     def with_tree(self, tree: TileTree) -> Problem:
-        """The same question about a kernel that was rewritten; most of its nodes are the same."""
+        """The problem of a rewritten kernel, most of whose nodes are the same."""
         return replace(self, tree=tree)
 
     @cached_property

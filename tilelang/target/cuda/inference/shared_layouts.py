@@ -1,8 +1,8 @@
 """How shared tiles lie in memory: as the user says, as the hardware that reads and writes them wants, else row by row.
 
-Who asks for no more than a swizzle (``make_swizzled_layout``) wants no bank conflicts: hardware with a swizzle of its own goes
-first. Last come tiles that nests read or write by columns, as a transpose does. A tile without such a request lies as its
-nests cost least.
+Requests are met in this order: panels that the tensor memory accelerator writes; layouts that operators demand; a swizzle that
+the user asks for without saying which (``make_swizzled_layout``); a swizzle for tiles that nests access by columns, as a
+transpose does. A tile without a request gets the layout under which its nests cost least.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _demanded(plans: Mapping[Operator, Any]) -> dict[Any, Any]:
 def _read_across(problem: Problem) -> dict[Any, Any]:
     """Tiles of which neighbouring iterations of a nest access a column.
 
-    Not those beside an atomic update: one of several elements reads as many neighbours from an address.
+    Tiles of nests with atomic updates are left out: an update of several elements takes them to be neighbours in memory.
     """
     accesses = ((access, node.nest) for node in problem.nests for access in node.nest.accesses)
     buffers = {access.buffer for access, nest in accesses if is_shared(access.buffer) and _is_column(access, nest)}

@@ -14,13 +14,12 @@ from typing import Any
 
 from tilelang.errors import LayoutProofError
 from tilelang.ir.access import READ
-from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.span import location_of
 from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, join_modes
 from tilelang.target.cuda.inference.layouts import Layouts
-from tilelang.target.cuda.inference.loop_layout import LoopLayout
+from tilelang.target.cuda.inference.loop_layout import LoopLayout, same_index
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import form_of
@@ -167,14 +166,9 @@ def _position(index: Any, modes: tuple[Mode, ...], loop: LoopLayout) -> Form:
     if form.terms:
         return form
     for place, dim in enumerate(loop.dims):
-        if dim.var is None and dim.modes == modes and _is_same(dim.equals, form.offset):
+        if dim.var is None and dim.modes == modes and same_index(dim.equals, form.offset):
             return sum((Form.of_digit(digit, weight) for digit, weight in loop.digits[place]), Form())
     return form
-
-
-def _is_same(a: Any, b: Any) -> bool:
-    a, b = as_int(a), as_int(b)
-    return a == b if isinstance(a, int) or isinstance(b, int) else a.same_as(b)
 
 
 def same_values(a: Form, b: Form) -> bool:

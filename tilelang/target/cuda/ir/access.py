@@ -26,7 +26,7 @@ class Agent(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ThreadMap:
-    """Which thread touches which element of a buffer, where an element's index says so.
+    """Which thread touches which element of a buffer, as far as the element's index tells.
 
     Attributes:
         buffer: the buffer, by the name that the indices are of; None where one thread makes all accesses.
@@ -34,7 +34,7 @@ class ThreadMap:
             ``(index - offset) // weight % extent`` is ``thread // low % extent``. The offset is less than ``weight * extent``.
         first: the thread that is number 0.
         threads: how many may take part.
-        place: stands for the index as it is written, where it is computed from numbers of threads and iterations alone.
+        place: a hash of the index expressions, where they depend on numbers of threads and iterations only.
     """
 
     buffer: Any
@@ -44,9 +44,10 @@ class ThreadMap:
     place: int | None = None
 
     def separates(self, other: ThreadMap, group: int = 1) -> bool:
-        """Whether an element that threads of two aligned groups of ``group`` touch, one by each map, does not exist."""
+        """Whether no element is touched by threads of two different aligned groups of ``group`` threads, one by each map."""
         if self.first != other.first or (self.buffer != other.buffer and max(self.threads, other.threads) > 1):
             return False
+        # Equal digits of an element's index give equal digits of both threads' numbers: of these the low part is known so far.
         known = group
         for low, extent in sorted((low, extent) for _, _, low, extent, _ in self.digits & other.digits):
             if low <= known:

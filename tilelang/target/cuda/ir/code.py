@@ -35,7 +35,7 @@ class Leaf:
 
     Attributes:
         body: instructions, and loops and branches over such.
-        accesses: what they do to the memory that barriers guard, the same access once.
+        accesses: their accesses of memory that barriers order, without duplicates.
         fills: the storages that they overwrite as a whole.
         detached: whether the program waits explicitly for their asynchronous copies.
         hands_over: whether the statements signal other threads that they may access what was written before.
@@ -137,7 +137,7 @@ class BranchCode:
         threads: those that take a divergent one, where they are known neighbours.
         by_warps: whether the threads of a warp agree even so.
         span: of the statement.
-        part: whether it is one of the branches that were one.
+        part: whether it is one of the branches into which ``schedule/divergence.py`` has split one.
     """
 
     condition: Value
@@ -155,9 +155,9 @@ class GroupCode:
     """Code for some neighbouring threads of the block.
 
     Attributes:
-        condition: that a thread is one of them; None where all threads run it, and are ordered otherwise than those around.
+        condition: whether a thread is one of them; None where all threads around run it, with a barrier of another kind.
         barrier: the barrier of these threads; None where they order what they do by themselves.
-        in_order: whether code before and after it is ordered with it, as the program has it, even where other threads run that.
+        in_order: whether it stays in order with the code before and after it, even where other threads run that.
     """
 
     condition: Value | None
@@ -279,7 +279,7 @@ def rebuilt(code: Code, of: Callable[[Any], Any]) -> Code:
 
 
 def with_span(items: list[Code], span: Any) -> list[Code]:
-    """The same code, all of which that has no span yet being of the statement with this one."""
+    """The same code; whatever in it has no span yet gets this one."""
     for code in items:
         if isinstance(code, (Leaf, LoopCode, BranchCode, Instruction)) and getattr(code, "span", None) is None:
             object.__setattr__(code, "span", span)  # instructions are equal and frozen whatever their span
@@ -293,7 +293,7 @@ def may_jump(code: Code) -> bool:
 
 
 def roles_at(items: list[Code], position: int) -> list[GroupCode]:
-    """The longest run of groups from a position on that have no thread in common: they run side by side."""
+    """The longest run of groups from a position on that have no thread in common: they run concurrently."""
     found: list[GroupCode] = []
     for code in items[position:]:
         if not isinstance(code, GroupCode) or any(code.in_order or _share_threads(code, other) for other in found):
@@ -304,8 +304,11 @@ def roles_at(items: list[Code], position: int) -> list[GroupCode]:
     return found
 
 
-def together(code: Code) -> list[Access]:
-    """What code touches that has no place for barriers inside; it waits itself for loads of the accelerator that it reads."""
+def combined_accesses(code: Code) -> list[Access]:
+    """The accesses of code that has no place for barriers inside, as those of one leaf.
+
+    Bulk loads whose data it also reads are left out: it waits for these itself.
+    """
     found = [access for leaf in leaves(code) for access in leaf.accesses]
     read = {access.buffer for access in found if access.kind == READ}
     return [access for access in dict.fromkeys(found) if not (access.is_bulk_load and access.buffer in read)]

@@ -1,4 +1,4 @@
-"""How element types are written in CUDA C++."""
+"""How element types are written in CUDA C++ and in PTX."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ C_TYPES: Mapping[str, str] = {
 }
 """Element type name -> C++ type. Four-bit types are stored two in a byte."""
 
+_PTX_TYPES: Mapping[str, str] = {
+    "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "int32": "s32", "int8": "s8",
+    "uint8": "u8", "int4": "s4", "uint4": "u4", "uint1": "b1", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
+}  # fmt: skip
+
 VECTOR_TYPES: Mapping[int, str] = {1: "uchar", 2: "ushort", 4: "uint", 8: "uint2", 16: "uint4"}
 """Bytes of a vector access -> the type that moves them."""
 
@@ -42,6 +47,16 @@ VECTOR_TYPES: Mapping[int, str] = {1: "uchar", 2: "ushort", 4: "uint", 8: "uint2
 def c_type(dtype: str) -> str:
     """The C++ type of one element."""
     return C_TYPES[canonical(dtype).base]
+
+
+def ptx_type(dtype: str) -> str:
+    """The PTX type of an element; the name itself where PTX has none."""
+    return _PTX_TYPES.get(canonical(dtype), dtype)
+
+
+def ptx_operand(dtype: str) -> str:
+    """The PTX type as which tensor cores multiply elements: of float32 they take the bits of tf32."""
+    return "tf32" if canonical(dtype) == "float32" else ptx_type(dtype)
 
 
 def is_packed(dtype: str) -> bool:

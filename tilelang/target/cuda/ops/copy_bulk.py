@@ -24,6 +24,7 @@ from tilelang.ir.memory import is_global, is_shared, lies_in_shared
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.layout import TileLayout, row_major
+from tilelang.layout.digits import largest_divisor
 from tilelang.layout.panels import panel_bytes_of, panel_layout, panel_widths
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.structure import elected
@@ -201,7 +202,7 @@ def _panel_box(outer: Region, axes: list[int], inner: Region, panel: int) -> lis
     """Extents of one operation, outermost axis first: rows of one panel of so many elements."""
     box = [1] * len(outer.extents)
     if inner.extents[-2] != 1:
-        box[axes[-2]] = _largest_divisor(int(outer.extents[axes[-2]]), MAX_BOX)
+        box[axes[-2]] = largest_divisor(int(outer.extents[axes[-2]]), MAX_BOX)
     box[axes[-1]] = panel
     return box
 
@@ -210,14 +211,10 @@ def _row_major_box(outer: Region, axes: list[int]) -> list[int]:
     """Extents of one operation: as many inner axes whole as it takes, and the largest part of the next one that divides it."""
     box = [1] * len(outer.extents)
     for axis in reversed(axes):
-        box[axis] = _largest_divisor(int(outer.extents[axis]), MAX_BOX)
+        box[axis] = largest_divisor(int(outer.extents[axis]), MAX_BOX)
         if box[axis] != outer.extents[axis]:
             break
     return box
-
-
-def _largest_divisor(value: int, limit: int) -> int:
-    return next(size for size in range(limit, 0, -1) if value % size == 0)
 
 
 def _boxes(

@@ -14,6 +14,7 @@ from tilelang.dtypes import canonical
 from tilelang.layout.fragment import FragmentLayout, Mode, merge_modes, on_register, on_thread
 from tilelang.policy import GemmWarpPolicy
 from tilelang.target.cuda.arch import WARP, Arch, Feature
+from tilelang.target.cuda.ir.cpp_types import ptx_operand, ptx_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +78,6 @@ class Instruction:
         return 2 * self.rows
 
 
-_SHORT = {
-    "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "int8": "s8", "uint8": "u8",
-    "int4": "s4", "uint4": "u4", "int32": "s32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
-}  # fmt: skip
-
 _TABLE: Mapping[tuple[str, str], tuple[int, int, int, int, Feature]] = {
     # (type of A, type of C) -> m, n, k, elements a register, what it needs
     ("float16", "float32"): (16, 8, 16, 2, Feature.MMA),
@@ -121,9 +117,9 @@ def instruction(a: str, b: str, c: str, arch: Arch, sparse: bool = False) -> Ins
 
 
 def _suffix(a: str, b: str, c: str) -> str:
-    left, right = ("tf32" if dtype == "float32" else _SHORT[dtype] for dtype in (a, b))
+    left, right = map(ptx_operand, (a, b))
     pair = left if left == right else f"{left}_{right}"
-    return "f64" if c == "float64" else f"{_SHORT[c]}_{pair}"
+    return "f64" if c == "float64" else f"{ptx_type(c)}_{pair}"
 
 
 @dataclass(frozen=True, slots=True)

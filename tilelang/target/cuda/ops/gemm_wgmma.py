@@ -25,6 +25,7 @@ from tilelang.target.cuda.arch import WARP_GROUP
 from tilelang.target.cuda.codegen.emitter import WARP_GROUP_NUMBER, Emitter
 from tilelang.target.cuda.ir.access import Agent
 from tilelang.target.cuda.ir.code import Block, Leaf, leaf
+from tilelang.target.cuda.ir.cpp_types import ptx_operand, ptx_type
 from tilelang.target.cuda.ir.instructions import (
     CommitProducts,
     Define,
@@ -47,12 +48,6 @@ IN_FLIGHT = -1
 COMPLETE = -2
 """``wg_wait`` of a product that is not started again: the statement waits for it and C is valid after it; ``COMPLETE - n`` where
 ``n`` newer products may stay in flight."""
-
-OPERAND_TYPES: Mapping[str, str] = {
-    "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
-    "int8": "s8", "uint8": "u8",
-}  # fmt: skip
-ACCUMULATOR_TYPES: Mapping[str, str] = {"float32": "f32", "float16": "f16", "int32": "s32"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +78,8 @@ class WgmmaPlan:
 
 def plan_gemm(gemm: Any, threads: int) -> WgmmaPlan | None:
     """The plan of a product by ``threads`` threads, or None where mma.sync must do it."""
-    a_type, b_type = OPERAND_TYPES.get(gemm.a.dtype), OPERAND_TYPES.get(gemm.b.dtype)
-    c_type = ACCUMULATOR_TYPES.get(gemm.c.dtype)
-    if a_type is None or b_type is None or c_type is None or c_type not in ACCUMULATORS[a_type] or threads % WARP_GROUP:
+    a_type, b_type, c_type = ptx_operand(gemm.a.dtype), ptx_operand(gemm.b.dtype), ptx_type(gemm.c.dtype)
+    if b_type not in ACCUMULATORS or c_type not in ACCUMULATORS.get(a_type, ()) or threads % WARP_GROUP:
         return None
     extents = (gemm.m, gemm.n, gemm.k)
     is_placed = is_fragment(gemm.c) and is_shared(gemm.b) and (is_shared(gemm.a) or is_fragment(gemm.a))

@@ -30,12 +30,12 @@ _NOTES: Mapping[type, Callable[[Any, Any, Hints], Mapping[str, Any]]] = {
     UseSwizzle: lambda op, span, hints: {"rasterisation": ("column" if op.order.startswith("col") else "row", op.panel_size)},
     L2HitRatio: lambda op, span, hints: {},  # persisting lines belong to a stream, and are none of a kernel
 }
-"""Remark -> the hints that it changes."""
+"""Operator -> the hints that it changes."""
 
 
 @implements(*_NOTES)
-class Remark(OperatorRule):
-    """Nothing to run: later steps read it among the hints."""
+class HintRule(OperatorRule):
+    """A hint becomes no code; later steps read it from the tree's hints."""
 
     cooperative = collective = False
 
@@ -50,7 +50,7 @@ class Remark(OperatorRule):
 
 
 @implements(MaxRegisters)
-class Registers(OperatorRule):
+class RegistersRule(OperatorRule):
     """``T.set_max_nreg`` and its relatives; without effect where the architecture has no such instruction."""
 
     cooperative = collective = False

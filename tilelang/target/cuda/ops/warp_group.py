@@ -19,11 +19,11 @@ from tilelang.target.cuda.codegen.async_calls import require
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.ir.access import Access, Agent
 from tilelang.target.cuda.ir.code import Code, leaf
+from tilelang.target.cuda.ir.cpp_types import ptx_operand, ptx_type
 from tilelang.target.cuda.ir.instructions import PinRegisters, WarpGroupMultiply
 from tilelang.target.cuda.ir.values import Cast
 from tilelang.target.cuda.ir.wgmma import Wgmma
 from tilelang.target.cuda.operators import OperatorRule, implements
-from tilelang.target.cuda.ops.gemm_wgmma import ACCUMULATOR_TYPES, OPERAND_TYPES
 from tilelang.tileop.warp_group import FenceOperand, WarpGroupInstruction
 
 
@@ -77,10 +77,9 @@ def _pinned(e: Emitter, buffer: Any, first: Any = 0, count: int = 0) -> PinRegis
 
 
 def _instruction(op: WarpGroupInstruction) -> Wgmma:
-    accumulator = ACCUMULATOR_TYPES.get(op.c.dtype, op.c.dtype)
-    left, right = (OPERAND_TYPES.get(region.dtype, region.dtype) for region in (op.a, op.b))
+    left, right = ptx_operand(op.a.dtype), ptx_operand(op.b.dtype)
     try:
-        return Wgmma(op.n, accumulator, left, right, op.left is None, op.transpose_a, op.transpose_b)
+        return Wgmma(op.n, ptx_type(op.c.dtype), left, right, op.left is None, op.transpose_a, op.transpose_b)
     except ValueError as error:
         raise CompileError(f"{op.spelling}: {error}") from None
 

@@ -34,18 +34,18 @@ from tilelang.target.cuda.ir.code import (
     Wait,
     bulk_waits,
     children,
+    combined_accesses,
     leaves,
     owner,
     rebuilt,
     roles_at,
-    together,
 )
 from tilelang.target.cuda.ir.instructions import CommitCopies, FenceAsync, Instruction, NamedBarrier
 from tilelang.target.cuda.ir.values import Binary, Name, Number
 from tilelang.target.cuda.schedule.divergence import Divergence, check_returns, join_parts
 
 _ASYNC_PROXY = (Agent.TENSOR_CORE, Agent.BULK)
-"""Units that access shared memory through the asynchronous proxy: they see what threads wrote after a proxy fence only."""
+"""Agents that access shared memory through the asynchronous proxy: they see what threads wrote after a proxy fence only."""
 
 _SETS = ("accesses", "copies", "implicit", "stores", "unfenced")
 
@@ -165,7 +165,7 @@ class _Inserter:
             position += max(1, len(roles)) + len(added)
 
     def roles(self, groups: list[GroupCode], pending: _Pending) -> list[Code]:
-        """Handles neighbouring groups of different threads, which run side by side: what orders them is the program's own."""
+        """Handles neighbouring groups of different threads, which run concurrently: the program itself orders them."""
         for group in groups:
             others = [leaf for other in groups if other is not group for leaf in leaves(other)]
             stores = (access for leaf in others for access in leaf.accesses if access.kind != READ and not access.is_bulk_load)
@@ -174,7 +174,7 @@ class _Inserter:
                 group.barrier = self.divergence.barrier(group.threads)
             if group.barrier:
                 self.block(group.body, _Pending(of_others=written))
-        return self.together(Block([group.body for group in groups]), pending)
+        return self.as_leaf(Block([group.body for group in groups]), pending)
 
     def item(self, code: Code, pending: _Pending) -> list[Code]:
         """Handles one item; gives what must come before it."""
@@ -189,26 +189,26 @@ class _Inserter:
         elif isinstance(code, Block):
             self.block(code, pending)
         elif isinstance(code, (LoopCode, BranchCode)) and (code.divergent or self.is_unordered(code)):
-            return self.together(code, pending)
+            return self.as_leaf(code, pending)
         elif isinstance(code, LoopCode):
             self.loop(code, pending)
         elif isinstance(code, BranchCode):
             self.branch(code, pending)
         return []
 
-    def together(self, code: Code, pending: _Pending) -> list[Code]:
+    def as_leaf(self, code: Code, pending: _Pending) -> list[Code]:
         """Handles code without a place for barriers inside as one leaf."""
         found = list(leaves(code))
         detached = all(leaf.detached for leaf in found for access in leaf.accesses if access.agent is Agent.CP_ASYNC)
         body = [*bulk_waits(code)]
         whole = Leaf(body, detached=detached, hands_over=any(leaf.hands_over for leaf in found))
-        return self.leaf(whole, together(code), pending)
+        return self.leaf(whole, combined_accesses(code), pending)
 
     def is_unordered(self, code: LoopCode | BranchCode) -> bool:
         """Whether code is a loop of threads' own accesses that need no barrier between any of them."""
         if not isinstance(code, LoopCode) or not _is_synchronous(code):
             return False
-        touched = together(code)
+        touched = combined_accesses(code)
         return self.conflict(touched, touched) is None
 
     def leaf(self, code: Leaf, accesses: Sequence[Access], pending: _Pending) -> list[Code]:

@@ -73,8 +73,9 @@ class Body:
 
     Attributes:
         statements: in program order.
-        replays: bindings of pure values: of the loop variable and of memory that the body does not write.
-        with_replays: both together, in program order.
+        replays: bindings of pure values (of the loop variable, and of memory that the body does not write), which every stage
+            evaluates for its own iteration.
+        with_replays: statements and replays, in program order.
         written: how many times the body writes each buffer.
         unknown: the variables that have no value before the statements of an iteration have run.
     """
@@ -201,7 +202,7 @@ def _writes(node: Any) -> set[Any]:
 
 
 def tile_filled_ahead(statement: Statement, body: Body) -> Any:
-    """The shared tile of this loop's own that a statement copies data to which the loop does not change; None of any other."""
+    """The shared tile that a statement fills with data which the loop does not change; None where others use the tile, too."""
     node = statement.nodes[0]
     op = node.op if len(statement.nodes) == 1 and isinstance(node, Parallel) else None
     copied = rule_of(op).copied(op) if op is not None and rule_of(op).may_run_ahead(op) else None

@@ -34,10 +34,10 @@ from tilelang.target.cuda.ir.code import (
     Leaf,
     LoopCode,
     children,
+    combined_accesses,
     may_jump,
     owner,
     rebuilt,
-    together,
 )
 from tilelang.target.cuda.ir.instructions import Assign, Declare, Define, DefinePointer, Instruction, Return, WarpBarrier
 from tilelang.target.cuda.ir.values import Binary, Name, Unary, Value
@@ -87,7 +87,7 @@ class Divergence:
 
     def _is_order_of_warps(self, code: BranchCode | LoopCode) -> bool:
         """Whether threads have to wait for others of their warp in some code, and for none else."""
-        accesses = together(code)
+        accesses = combined_accesses(code)
         if self.conflict(accesses, accesses) is None or self.conflict(accesses, accesses, WARP) is not None:
             return False
         return self.has_order(_of_warps(code))
@@ -143,7 +143,7 @@ class Divergence:
         elif isinstance(code, LoopCode):
             self._loop(code, pending, conflict)
         elif isinstance(code, GroupCode):
-            self._accesses(together(code), pending, conflict)
+            self._accesses(combined_accesses(code), pending, conflict)
         elif isinstance(code, Block):
             for item in code.items:
                 self._walk(item, pending, conflict)
@@ -151,7 +151,7 @@ class Divergence:
     def _loop(self, code: LoopCode, pending: set[Access], conflict: Conflict) -> None:
         if code.divergent and conflict is self.conflict:
             self._check_loop(code)
-            self._accesses(together(code), pending, conflict)
+            self._accesses(combined_accesses(code), pending, conflict)
             return
         # Twice, so that the accesses of an iteration meet those of the next one.
         for _ in range(2):

@@ -1,8 +1,8 @@
 """Where each shared buffer lies: offsets in one pool, by liveness.
 
 Two buffers may share bytes where one is last used before the other is first used. A buffer that a loop touches lives through the
-whole loop unless the first thing that the loop does to it is to fill it. What threads side by side use is alive together, and so
-is what code uses that threads run at different times. The source of a bulk store is in use until the store was waited for.
+whole loop unless the first thing that the loop does to it is to fill it. What concurrent groups of threads use is alive at the
+same time, and so is what divergent code uses. The source of a bulk store is in use until the store was waited for.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class _Lifetimes:
 
     Attributes:
         spans: first and last leaf, by number.
-        homes: for each run of groups side by side, the group whose order decides about a buffer: the only one that uses it, or
-            the only one that reads what the others write; None where there are several.
+        homes: for each run of concurrent groups, buffer -> the group in whose order the buffer lives: its only user, or the only
+            reader of what the others write; None where there are several.
     """
 
     def __init__(self, root: Block):
@@ -138,12 +138,12 @@ class _Lifetimes:
             return self._loop(code, clock, spans)
         items = children(code)
         while items:
-            together = roles_at(items, 0)
-            if len(together) > 1:
-                clock = self._side_by_side(together, clock, spans)
+            groups = roles_at(items, 0)
+            if len(groups) > 1:
+                clock = self._concurrent(groups, clock, spans)
             else:
                 clock = self._walk(items[0], clock, spans)
-            items = items[max(1, len(together)) :]
+            items = items[max(1, len(groups)) :]
         return clock
 
     def _divergent(self, code: Code, start: int, spans: dict[Any, tuple[int, int]]) -> int:
@@ -167,7 +167,7 @@ class _Lifetimes:
             _extend(spans, buffer, start, clock)
         return clock + 1
 
-    def _side_by_side(self, groups: list[GroupCode], start: int, spans: dict[Any, tuple[int, int]]) -> int:
+    def _concurrent(self, groups: list[GroupCode], start: int, spans: dict[Any, tuple[int, int]]) -> int:
         clock, used = start, {}
         for group in groups:
             used[group] = {}

@@ -28,9 +28,9 @@ from tilelang.target.cuda.ir.code import (
     LoopCode,
     Wait,
     children,
+    combined_accesses,
     owner,
     roles_at,
-    together,
 )
 
 State = tuple[frozenset[Access], frozenset[Access]]
@@ -72,7 +72,7 @@ def _check_control(code: Code, divergent: bool) -> None:
 def _check_warps(group: GroupCode, overlap: Callable[[Any, Any], bool], is_ordered: Callable[[Any], bool]) -> None:
     """In code that each warp runs at its own pace, warps do not meet."""
     if group.condition is None:
-        accesses = [access for access in together(group) if is_ordered(owner(access.buffer))]
+        accesses = [access for access in combined_accesses(group) if is_ordered(owner(access.buffer))]
         found = any_conflict(accesses, accesses, overlap, WARP)
         if found is not None:
             raise OrderProofError(_name(found[0]), "warps meet in it that nothing orders")
@@ -105,7 +105,7 @@ class _Graph:
         if isinstance(code, Block):
             return self._block(code, before, jumps)
         if isinstance(code, (Leaf, GroupCode)) or (isinstance(code, (LoopCode, BranchCode)) and code.divergent):
-            return [self._touch(together(code), before)]
+            return [self._touch(combined_accesses(code), before)]
         if isinstance(code, Barrier):
             return [self.node(_barrier, before)]
         if isinstance(code, Wait):
@@ -128,8 +128,8 @@ class _Graph:
         while position < len(code.items):
             roles = roles_at(code.items, position)
             self.groups += roles
-            together_here = Block([group.body for group in roles]) if len(roles) > 1 else code.items[position]
-            before = [self._touch(together(together_here), before)] if roles else self.add(together_here, before, jumps)
+            concurrent = Block([group.body for group in roles]) if len(roles) > 1 else code.items[position]
+            before = [self._touch(combined_accesses(concurrent), before)] if roles else self.add(concurrent, before, jumps)
             position += max(1, len(roles))
         return before
 

@@ -129,8 +129,8 @@ class Usage:
     Attributes:
         written: buffer -> how often statements write it.
         aliased: buffers that have another name.
-        hints: what the program remarks.
-        remarks: the statements that do so.
+        hints: what the program says about the kernel.
+        hint_statements: the statements that do so.
         is_manual: whether the program orders shared memory, or splits the block, by itself.
         setup: the leading statements that only compute scalars, from what nothing in the kernel writes.
     """
@@ -141,7 +141,7 @@ class Usage:
         self.written = writes_in(body)
         views = [stmt for stmt in every if isinstance(stmt, ir.DeclBuffer)]
         self.aliased = {part for view in views for part in (view.buffer, *variables(view.data))}
-        self.hints, self.remarks, self._swizzles = Hints(), set[Any](), set[Any]()
+        self.hints, self.hint_statements, self._swizzles = Hints(), set[Any](), set[Any]()
         for stmt in every:
             self._note(stmt)
         self._named = self.mentions(body)
@@ -156,7 +156,7 @@ class Usage:
     def _note(self, stmt: Any) -> None:
         op, layouts = operator_of(stmt), len(self.hints.layouts)
         if op is not None and rule_of(op).hint(op, None, self.hints):
-            self.remarks.add(stmt)
+            self.hint_statements.add(stmt)
             if any(is_default_swizzle(buffer, layout) for buffer, layout, _ in self.hints.layouts[layouts:]):
                 self._swizzles.add(stmt)
 
@@ -172,7 +172,7 @@ class Usage:
     def _setup(self, top: Sequence[Any]) -> list[Any]:
         found: list[Any] = []
         for stmt in top:
-            if isinstance(stmt, ir.AllocBuffer) or stmt in self.remarks:
+            if isinstance(stmt, ir.AllocBuffer) or stmt in self.hint_statements:
                 continue
             if not self._is_scalar(stmt):
                 break

@@ -103,7 +103,7 @@ class _Splitter:
             if isinstance(stmt, ir.AllocBuffer):
                 if stmt.buffer not in versioned:
                     before.append(stmt)
-            elif stmt in self.usage.remarks:
+            elif stmt in self.usage.hint_statements:
                 before += [] if buffers_of(stmt) & versioned else [stmt]
             elif stmt in setup:
                 before.append(stmt)

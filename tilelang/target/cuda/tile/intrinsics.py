@@ -22,15 +22,15 @@ class Intrinsic:
     Attributes:
         name: without its dialect.
         pure: whether it has no side effect.
-        threads: whether it speaks of threads.
-        agree: of one that speaks of threads or has an effect, how many neighbouring threads agree on what it gives.
+        threads: whether it identifies the calling thread, or concerns others.
+        agree: where it does or has an effect, how many neighbouring threads agree on its value.
         digit: (low, extent) where it gives ``thread // low % extent``; the extent is 0 where nothing is above.
         place: what it does to its first argument, which is an element.
         orders: whether threads wait for each other by it.
-        publishes: whether threads that wait take it afterwards that plain copies are complete.
+        publishes: whether threads that wait for it rely on the copies before it being complete.
         manual: whether a program that has it orders shared memory, or splits the block, by itself.
         exits: whether the thread is done.
-        keeps: whether it has an effect, and stores to no local memory that it is given.
+        keeps: whether it has an effect, but never stores to local memory among its arguments.
     """
 
     name: str
@@ -129,7 +129,7 @@ def is_atomic(expr: Any) -> bool:
 
 
 def names_threads(expr: Any) -> bool:
-    """Whether an expression is an intrinsic that speaks of threads, of which each may get another value."""
+    """Whether an expression is an intrinsic whose value may differ between the threads of a block."""
     found = intrinsic(expr)
     return found is not None and found.threads and found.agree != BLOCK
 

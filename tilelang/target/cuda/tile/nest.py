@@ -88,7 +88,7 @@ class Nest:
 
     @cached_property
     def moved(self) -> frozenset[Any]:
-        """The variables that follow the axes: the axes' own, and those of the body and of each thread that depend on them."""
+        """The variables whose values depend on the axes: the axes' own, and variables of the body that are computed from them."""
         found = {axis.var for axis in self.axes if axis.extent != 1}
         for stmt in walk(self.body):
             target = None

@@ -120,7 +120,7 @@ TileNode = Union[Sequence, Loop, Branch, Repeat, ThreadGroup, Operator, Parallel
 
 @dataclass(eq=False)
 class Hints:
-    """What a program remarks about a kernel, noted by the rules of operators: nothing here changes what it computes.
+    """The hints that a program gives about a kernel, collected by the rules of operators; none changes what it computes.
 
     Attributes:
         layouts: (buffer, layout, span) of each annotation, in order.
@@ -151,7 +151,7 @@ class TileTree:
         allocations: every buffer of the kernel with the annotations of its allocation.
         aliases: a buffer that views another -> that other.
         pointers: a tensor at an address -> the variable that holds the address.
-        hints: what the program remarks about the kernel.
+        hints: what the program says about the kernel.
     """
 
     root: Sequence
