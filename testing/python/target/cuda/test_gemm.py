@@ -200,3 +200,23 @@ def test_scalar_products_are_loops_along_k(accumulate):
     ptx = tilelang.compile(program, target={"kind": "cuda", "arch": "sm_80"}).artifact.files["kernel.ptx"].decode()
     products = ptx.count("fma.rn.f32")
     assert products == 64 * 64 // 128  # one for each element of a thread, whatever K is
+
+
+@pytest.mark.parametrize("transposed", ["a", "b", "ab"])
+def test_operands_in_fragments_may_be_transposed(transposed):
+    flip_a, flip_b = "a" in transposed, "b" in transposed
+
+    @T.prim_func
+    def main(A: T.Tensor((32, 32), "float16"), B: T.Tensor((32, 32), "float16"), C: T.Tensor((32, 32), "float32")):
+        with T.Kernel(1, threads=64):
+            a, b = T.alloc_fragment((32, 32), "float16"), T.alloc_fragment((32, 32), "float16")
+            c = T.alloc_fragment((32, 32), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, c, transpose_A=flip_a, transpose_B=flip_b, clear_accum=True)
+            T.copy(c, C)
+
+    a, b, c = _random((32, 32), "float16", 1), _random((32, 32), "float16", 2), torch.zeros(32, 32)
+    simulate(main, a, b, c)
+    left, right = a.T if flip_a else a, b.T if flip_b else b
+    torch.testing.assert_close(c, left.float() @ right.float(), rtol=1e-3, atol=1e-3)

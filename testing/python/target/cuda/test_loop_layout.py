@@ -59,3 +59,19 @@ def test_elements_are_distributed_as_the_program_annotates(shape, layout, arch):
 def test_a_layout_of_another_loop_is_refused(shape, layout, half):
     with pytest.raises(LoopLayoutError, match="loop_layout of T.copy distributes .* threads"):
         source(copied(shape, layout, half=half), "sm_80")
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_two_axes_may_walk_one_axis_of_a_fragment(arch):
+    @T.prim_func
+    def main(A: T.Tensor((256,), "float32"), B: T.Tensor((32, 8), "float32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_fragment((256,), "float32")
+            T.copy(A, tile)
+            for i, j in T.Parallel(32, 8):
+                B[i, j] = tile[i * 8 + j] * 2.0
+
+    a, b = torch.randn(256), torch.zeros(32, 8)
+    simulate(main, a, b, arch=arch)
+    assert torch.equal(b, a.reshape(32, 8) * 2)
+    assert "__shared__" not in source(main, arch)  # each thread stores what it holds
