@@ -7,7 +7,6 @@ the sums of 128 rows of 128 int64 by one warp, 0.1 s with a loop.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
@@ -70,11 +69,8 @@ def _inside(loop: LoopCode) -> Iterator[tuple[str, Value]]:
 
 def _places(instruction: Instruction) -> Iterator[tuple[str, Value]]:
     """The elements that an instruction names: array, and each part of the offset."""
-    for field in dataclasses.fields(instruction):
-        value = getattr(instruction, field.name)
-        for each in value if isinstance(value, tuple) else (value,):
-            if isinstance(each, Value):
-                yield from _elements(each)
+    for value, *_ in instruction.operands():
+        yield from _elements(value)
 
 
 def _elements(value: Value) -> Iterator[tuple[str, Value]]:

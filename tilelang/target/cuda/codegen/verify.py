@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from typing import Any
 
 from tilelang.ir import nodes as ir
@@ -161,38 +160,34 @@ def names_are_defined(code: Any, known: set[str]) -> None:
 def _check_code(code: Any, known: set[str]) -> None:
     if isinstance(code, Instruction):
         defined = _DEFINING.get(type(code))
-        _uses(code, [getattr(code, f.name) for f in fields(code) if f.name != defined], known)
-        if defined is not None:
-            known.add(_name(getattr(code, defined)))
+        own = None if defined is None else getattr(code, defined)
+        _uses(code, [value for value, *_ in code.operands() if value is not own], known)
+        known |= set() if own is None else {_name(own)}
         return
     inner = known if isinstance(code, Leaf) or (isinstance(code, Block) and not code.braces) else set(known)
     if isinstance(code, LoopCode):
         _uses(code, [first for _, first in code.counters], known)
         inner |= {name.text for name, _ in code.counters}
         _uses(code, [code.condition, *(value for _, value in code.advance)], inner)
-    elif isinstance(code, (BranchCode, GroupCode)):
+    elif isinstance(code, (BranchCode, GroupCode)) and code.condition is not None:
         _uses(code, [code.condition], known)
     for child in code.body if isinstance(code, Leaf) else children(code):
         _check_code(child, set(inner) if isinstance(code, BranchCode) else inner)
 
 
-def _uses(code: Any, values: list[Any], known: set[str]) -> None:
+def _uses(code: Any, values: list[Value], known: set[str]) -> None:
     for value in values:
         for name in _names(value):
             assert name in known, f"{name} is not defined: {code}"
 
 
-def _names(value: Any) -> Iterator[str]:
-    if isinstance(value, tuple):
-        for part in value:
-            yield from _names(part)
-    elif isinstance(value, Value):
-        if isinstance(value, (Name, Array)):
-            yield _name(value)
-        elif isinstance(value, (Element, Pointer)):
-            yield value.array.name
-        for part in parts_of(value):
-            yield from _names(part)
+def _names(value: Value) -> Iterator[str]:
+    if isinstance(value, (Name, Array)):
+        yield _name(value)
+    elif isinstance(value, (Element, Pointer)):
+        yield value.array.name
+    for part in parts_of(value):
+        yield from _names(part)
 
 
 def _name(value: Any) -> str:

@@ -137,7 +137,6 @@ class BranchCode:
         threads: those that take a divergent one, where they are known neighbours.
         by_warps: whether the threads of a warp agree even so.
         span: of the statement.
-        part: whether it is one of the branches into which ``schedule/divergence.py`` has split one.
     """
 
     condition: Value
@@ -147,7 +146,6 @@ class BranchCode:
     threads: range | None = None
     by_warps: bool = False
     span: Any = None
-    part: bool = False
 
 
 @dataclass(eq=False, slots=True)

@@ -48,23 +48,23 @@ class Instruction:
 
     __slots__ = ("span",)
 
+    def operands(self) -> Iterator[tuple[Value, str | None, Agent | None]]:
+        """Each value of the instruction; of a place or pointer also what is done there, and by whom."""
+        for name, kind, agent in _fields(type(self)):
+            found = getattr(self, name)
+            for value in found if isinstance(found, tuple) else (found,):
+                if isinstance(value, Value):
+                    yield value, kind, agent
+
     def accesses(self) -> Iterator[Access]:
         """What the instruction touches of the memory that barriers guard."""
-        for name, kind, agent in _fields(type(self)):
-            yield from _accesses(getattr(self, name), kind, agent)
+        for value, kind, agent in self.operands():
+            yield from value_accesses(value, kind, agent)
 
 
 @functools.cache
 def _fields(record: type) -> tuple[tuple[str, str | None, Agent | None], ...]:
     return tuple((f.name, f.metadata.get("kind"), f.metadata.get("agent")) for f in dataclasses.fields(record))
-
-
-def _accesses(value: Any, kind: str | None, agent: Agent | None) -> Iterator[Access]:
-    if isinstance(value, Value):
-        yield from value_accesses(value, kind, agent)
-    elif isinstance(value, tuple):
-        for part in value:
-            yield from _accesses(part, kind, agent)
 
 
 # A thread's own variables and memory ----------------------------------------------------------------------------------

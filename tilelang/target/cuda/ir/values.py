@@ -5,6 +5,8 @@ Python's operators build them and fold what is known: ``thread // 32 * 4 + 0`` i
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -277,30 +279,19 @@ def both(conditions: Iterable[Value | None]) -> Value | None:
 
 
 def parts_of(value: Value) -> tuple[Value, ...]:
-    """The values directly inside one."""
-    return _PARTS[type(value)](value)
+    """The values directly inside one; the array of an element or pointer is no part of it."""
+    found: list[Value] = []
+    for name, several in _part_fields(type(value)):
+        part = getattr(value, name)
+        found += part if several else [part]
+    return tuple(found)
 
 
-_PARTS = {
-    Name: lambda value: (),
-    Number: lambda value: (),
-    Literal: lambda value: (),
-    Text: lambda value: (),
-    Verbatim: lambda value: (),
-    Zeros: lambda value: (),
-    Array: lambda value: (),
-    Binary: lambda value: (value.left, value.right),
-    Unary: lambda value: (value.operand,),
-    Select: lambda value: (value.condition, value.then, value.otherwise),
-    Convert: lambda value: (value.operand,),
-    Call: lambda value: value.arguments,
-    Element: lambda value: (value.index,),
-    Pointer: lambda value: value.offsets,
-    AddressOf: lambda value: (value.place,),
-    Cast: lambda value: (value.pointer,),
-    Word: lambda value: (value.pointer,),
-    Field: lambda value: (value.vector,),
-}
+@functools.cache
+def _part_fields(kind: Any) -> tuple[tuple[str, bool], ...]:
+    """The fields of a record that hold a value, and whether each holds several."""
+    types = {field.name: str(field.type) for field in dataclasses.fields(kind)}
+    return tuple((name, type_ != "Value") for name, type_ in types.items() if type_ in ("Value", "tuple[Value, ...]"))
 
 
 def value_accesses(value: Value, kind: str | None = None, agent: Agent | None = None) -> Iterator[Access]:

@@ -42,7 +42,7 @@ from tilelang.target.cuda.ir.code import (
 )
 from tilelang.target.cuda.ir.instructions import CommitCopies, FenceAsync, Instruction, NamedBarrier
 from tilelang.target.cuda.ir.values import Binary, Name, Number
-from tilelang.target.cuda.schedule.divergence import Divergence, check_returns, join_parts
+from tilelang.target.cuda.schedule.divergence import Divergence, check_returns
 
 _ASYNC_PROXY = (Agent.TENSOR_CORE, Agent.BULK)
 """Agents that access shared memory through the asynchronous proxy: they see what threads wrote after a proxy fence only."""
@@ -128,7 +128,6 @@ def with_barriers(
     root = _copied(code)
     assert isinstance(root, Block)
     _Inserter(root, overlap, is_ordered, barrier, name).block(root, _Pending())
-    join_parts(root)
     check_returns(root)
     return root
 

@@ -241,7 +241,7 @@ def _part(condition: Value, item: Code) -> BranchCode:
     """One statement of what was one branch."""
     if may_jump(item):
         raise _Inseparable
-    return BranchCode(condition, Block([item]), divergent=True, part=True)
+    return BranchCode(condition, Block([item]), divergent=True)
 
 
 class _Found(Exception):
@@ -256,23 +256,6 @@ def _may_meet(one: Access, other: Access) -> bool:
     if one.maps is None or other.maps is None:
         return False
     return any(a.place is not None and b.place is not None and a.place != b.place for a in one.maps for b in other.maps)
-
-
-def join_parts(block: Block) -> None:
-    """Neighbouring parts of what was one branch become one again, everywhere in a block."""
-    joined: list[Code] = []
-    for item in block.items:
-        before = joined[-1] if joined else None
-        if isinstance(item, BranchCode) and item.part and isinstance(before, BranchCode) and before.part:
-            if before.condition == item.condition:
-                before.then.items += item.then.items
-                continue
-        joined.append(item)
-    block.items = joined
-    for item in joined:
-        for inner in [item] if isinstance(item, Block) else children(item):
-            assert isinstance(inner, Block)
-            join_parts(inner)
 
 
 def check_returns(code: Code, gone: Any = None, span: Any = None, divergent: bool = False) -> Any:
