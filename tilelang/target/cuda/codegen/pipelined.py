@@ -64,6 +64,7 @@ class _Pipeline:
             block = self._run(parts, Number(iteration), slots)
             yield block if isinstance(self.extent, int) else BranchCode(Number(iteration).is_("<", self.count), block)
         if self.asynchronous:
+            # Also where the step copies nothing: the constant of the wait counts groups, so that every step must have one.
             yield leaf([CommitCopies()])
 
     def _loop(self) -> LoopCode:
@@ -81,11 +82,15 @@ class _Pipeline:
             else:
                 items += block.items
             if _copies_to(block, self.schedule.rings):
+                # After the last copies of the step, and not at its end: products behind them need not be passed before the group
+                # is closed.
                 commit_at = len(items)
         self.asynchronous = commit_at is not None
         if commit_at is not None:
             items.insert(commit_at, leaf([CommitCopies()]))
         if rings:
+            # A copy is used `distance` steps after it was issued, and each step since has committed one group: so many may still
+            # be in flight, less the one that is needed now.
             wait = [Wait(self.schedule.distance - 1, rings=rings)] if commit_at is not None else []
             items = [*wait, Barrier(), *items]
         first = [(name, Number(0)), *((slot, Number(offset)) for (_, offset), slot in counters.items())]

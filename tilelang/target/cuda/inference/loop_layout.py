@@ -158,6 +158,8 @@ def _take_index(form, modes, size, variables, extents, found, hidden) -> bool:
         if any(mode.coord == THREAD for mode in modes):
             hidden.append(Dimension(None, modes, size, equals=form.offset))
         return True
+    # An index is a sum of variables in mixed radix, such as i * 16 + j with j < 16: then each variable owns a range of digits of
+    # the index, and takes the modes that these digits have in the fragment.
     ordered = sorted(form.terms, key=lambda term: term.weight)
     weight = 1
     for term in ordered:
@@ -171,6 +173,7 @@ def _take_index(form, modes, size, variables, extents, found, hidden) -> bool:
         return True
     if weight != size or form.offset != 0:
         return False
+    # The fastest-moving variable takes the lowest digits.
     rest = list(modes)
     for term in ordered:
         var = variables[term.digit]
@@ -355,6 +358,8 @@ def register_form(
             weight = 1
             for number, mode in enumerate(modes):
                 last = number == len(modes) - 1
+                # The digits of the index that this mode places. The last mode takes all that is left, since the padding of an
+                # axis is never indexed.
                 part = form.divmod(weight)[0] if last else form.between(weight, mode.extent)
                 if mode.coord == REGISTER:
                     position = position + part.scaled(mode.stride)
@@ -365,6 +370,8 @@ def register_form(
                 weight *= mode.extent
         except NotMixedRadix:
             return None
+    # A constant part of the thread would be another thread's element; a register whose number depends on the thread would need an
+    # array in local memory.
     if fixed or any(term.digit.coord == THREAD for term in position):
         return None
     return position if _threads_agree(threads, layout, loop, every_copy) else None

@@ -104,12 +104,14 @@ def with_copy(tree: TileTree, section: Section, buffer: Any, scope: str) -> Rewr
         buffer: a fragment or a view of one, whose views are copied too; or a shared tile, of which only this name is replaced.
         scope: memory of the copy: registers or shared memory.
     """
+    # Views share registers with their fragment, so all names move to the copy together.
     family = family_of(tree, buffer) if is_fragment(buffer) else [buffer]
     values = {old: _like(old, scope) for old in family}
     copies = _Copies(values, section, keep_operators=scope == FRAGMENT)
     inner = [copies.of(node) for node in section.nodes]
     users = {node for top in section.nodes for node in walk(top) if section.is_user(node)}
     alone = is_fragment(buffer) and not touched_outside(tree, users, set(family))
+    # No conversion before a section that overwrites all of the fragment, and none after one that changes nothing of it.
     keeps = alone or _starts_anew(section, set(family))
     before = [] if keeps else [_move(family[0], values[family[0]], section)]
     leaves = not alone and is_written(section.nodes, set(family))

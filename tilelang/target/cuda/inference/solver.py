@@ -102,14 +102,18 @@ class _Solver:
         self._annotations()
         for node in problem.operators:
             self._plan(node)
+        # Before any nest: a nest is as wide as the layouts of the shared tiles that it touches allow.
         self.memory, unclaimed = choose_shared(problem, self.memory, self.plans, self.requested)
         for buffer, threads in self.choices.whole:
             self._fix(buffer, _whole(buffer, threads), None)
         pending = {node for node in problem.nests if any(problem.is_fragment(access.buffer) for access in node.nest.accesses)}
         free = [node for node in problem.nests if node not in pending]
         self._propagate(pending)
+        # Only what the first round left open: a small fragment with a layout by a product keeps that one.
         self._replicate_indexed()
         self._propagate(pending)
+        # What is still pending has no fragment that determines it. The nest that moves most is distributed for its own good, and
+        # the rest follows it, so that conversions are between small tiles rather than large ones.
         by_traffic = sorted((node for node in problem.nests if node in pending), key=_traffic, reverse=True)
         for node in (*self.choices.first, *by_traffic):
             if node not in pending:
@@ -121,9 +125,11 @@ class _Solver:
             self._fix_fragments(node)
             pending.discard(node)
             self._propagate(pending)
+        # Nests without fragments constrain nothing else.
         for node in free:
             self.loops[node] = self._free(node)
         self._rest()
+        # Tiles that no operator constrains: the layout that is cheapest for all nests, whose threads are known now.
         for buffer in unclaimed:
             ways = choices_of_layout(buffer, problem)
             self.memory[buffer] = min(ways, key=lambda layout: self._cost_of_users(buffer, layout)) if len(ways) > 1 else ways[0]

@@ -90,6 +90,7 @@ def plan_schedule(loop: Loop, tree: TileTree, facts: Facts) -> Schedule | None:
 def _implied(body: Body, slots: int) -> Schedule | None:
     tiles = {statement: tile_filled_ahead(statement, body) for statement in body.statements if slots > 1}
     producers = [statement for statement, tile in tiles.items() if tile is not None]
+    # Nothing can run ahead: the loop stays a plain one, and needs no slots.
     if not producers:
         return None
     late = [statement for statement in body.statements if statement not in producers]
@@ -144,6 +145,7 @@ def _explicit(
     placed = [number for number in order if number >= 0]
     if len(set(placed)) != len(placed):
         raise PipelineScheduleError(f"two statements have the same order: {order}", span, "order is a permutation")
+    # Stages are relative: what matters is how far a load is ahead of its use. Afterwards the lowest is 0.
     stage = _with_producers(groups, stage, max(slots, 2))
     low = min(stage)
     parts = []

@@ -228,6 +228,8 @@ def _search(stmt: Any, usage: Usage, facts: Facts, nested: bool, found: list[Rin
 
 def _ring(loop: Any, usage: Usage, facts: Facts, nested: bool) -> Ring | None:
     stages = int(as_int(loop.annotations["num_stages"]))
+    # A schedule of the user's is left to software pipelining, and so are loops with early exits: a producer could not tell how
+    # many loads the consumers wait for.
     explicit = any(key in loop.annotations for key in ("tl.pipeline_order", "tl.pipeline_stage", "tl.pipeline_group"))
     if stages < 2 or explicit or any_statement(loop.body, lambda node: isinstance(node, (ir.Break, ir.Continue))):
         return None
@@ -255,10 +257,14 @@ def _can_feed(load: Load, uses: Sequence[set[Any]], mentions: Counter[Any], usag
     at, source, target = load.at, load.source, load.target
     if not is_shared(target) or not target.is_whole or _tile_bytes(target) % _SLOT_ALIGNMENT:
         return False
+    # The producer runs iterations ahead, so what it reads must be the same then. An alias could be written under another name,
+    # and a safe value is not zero, which is all that the accelerator fills with.
     if usage.written.get(source.buffer) or source.buffer in usage.aliased or source.buffer in usage.hints.safe_values:
         return False
     if usage.written.get(target.buffer) != 1 or target.buffer in usage.aliased:
         return False
+    # Used before the load in the same iteration is a use of the previous one's data, which a slot of this iteration does not
+    # hold.
     if any(target.buffer in used for used in uses[:at]) or not any(target.buffer in used for used in uses[at + 1 :]):
         return False
     return usage.is_known(source.mins) and not usage.is_outside(target.buffer, mentions)
