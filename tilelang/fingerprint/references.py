@@ -39,16 +39,29 @@ def _library_class(describer: Describer, kind: type) -> None:
     if not libraries.is_large_package(kind.__module__):
         library_state.class_state(describer, kind)
     registered_classes(describer, kind)
-    try:
-        libraries.library_label(kind)
-    except libraries.Untrusted:
+    if not _may_be_called(kind):
         describer.limit(f"the class {kind.__qualname__} in an annotation", _WAYS_OUT)
 
 
+def _may_be_called(kind: type) -> bool:
+    """Whether a library's class would have a fingerprint also outside of annotations."""
+    try:
+        label = libraries.library_label(kind)
+    except libraries.Untrusted:
+        return False
+    return label is not None or not libraries.is_own_name(kind.__module__)
+
+
 def _is_library_class(kind: type) -> bool:
-    """Whether a library has a class under the name that the class gives of itself."""
+    """Whether a library has a class under the name that the class gives of itself.
+
+    Of this package's classes only those count that have no fingerprint when they are called (``tilelang.JITKernel``).
+    """
     home = type.__getattribute__(kind, "__module__")
-    loaded = sys.modules.get(home) if libraries.is_large_name(home) else None
+    if libraries.is_own_name(home):
+        loaded = None if libraries.is_trusted_own(home) else sys.modules.get(home)
+    else:
+        loaded = sys.modules.get(home) if libraries.is_large_name(home) else None
     return isinstance(loaded, ModuleType) and vars(loaded).get(kind.__name__) is kind
 
 

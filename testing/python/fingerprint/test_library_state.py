@@ -11,6 +11,7 @@ import pytest
 import tilelang
 import tilelang.language as T
 from tilelang.fingerprint import Describer, Unfaithful, Watch
+from tilelang.ir import nodes
 from tilelang.layout import Layout
 
 np = pytest.importorskip("numpy")
@@ -114,6 +115,17 @@ def test_names_that_an_access_makes_are_the_same_before_and_after_it(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(UNLOADED)
     subprocess.run([sys.executable, program], check=True)
+
+
+@pytest.mark.parametrize("note", [tilelang.JITKernel, nodes.PrimFunc, tilelang.JITKernel | None])
+def test_a_function_may_be_annotated_with_what_it_returns(note):
+    def returns():
+        return 1
+
+    returns.__annotations__["return"] = note
+    first, _ = described(returns)
+    returns.__annotations__["return"] = int
+    assert described(returns)[0] != first
 
 
 def test_the_language_as_a_value_keeps_its_names(monkeypatch):
