@@ -1,8 +1,10 @@
-"""State of the process that code can read although it is in none of its values: the environment, Python's limits, and numpy's
-settings for errors and printing."""
+"""State of the process that code can read although it is in none of its values: the environment, Python's limits, the locale of
+numbers, and numpy's settings for errors and printing."""
 
 from __future__ import annotations
 
+import _locale
+import functools
 import os
 import sys
 from collections.abc import Callable
@@ -63,6 +65,17 @@ def numpy_state(describer: Describer) -> None:
 def _numpy_state() -> tuple:
     numpy = sys.modules["numpy"]
     return numpy.geterr(), numpy.geterrcall(), numpy.get_printoptions()
+
+
+def numeric_locale(describer: Describer) -> None:
+    """Feeds the locale of numbers, as something is formatted that may ask for its separators: ``f"{x:n}"``."""
+    if describer.is_first("locale"):
+        describer.record_probe(_numeric_locale, _numeric_locale())
+        describer.text(f"locale {_numeric_locale()}")
+
+
+_numeric_locale = functools.partial(_locale.setlocale, _locale.LC_NUMERIC)
+"""Compiled code alone, as it is asked for by every call: 0.25 µs."""
 
 
 def limits_are_caught(describer: Describer) -> None:

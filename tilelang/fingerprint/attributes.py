@@ -24,6 +24,8 @@ READER_NAMES = frozenset("__getattribute__ __getattr__ __dict__ get_field".split
 """Attributes that give others under names that are values."""
 FORMATTERS = frozenset("format format_map vformat".split())
 """Methods that read the attributes which a text names: ``"{0.name}"``."""
+SEPARATING = FORMATTERS | {"__format__"}
+"""Methods that may put the locale's separators into numbers."""
 
 CODERS = frozenset("encode decode".split())
 """Methods that ask codecs and handlers of errors, which a program can register; ``encode()`` is one that asks for none."""

@@ -75,6 +75,7 @@ def labelled(describer: Describer, value: Any) -> bool:
     describer.text(label)
     if any(value is reader for reader in attributes.READERS):
         describer.computes_names = True
+        ambient.numeric_locale(describer)
     if any(value is reader for reader in READERS_OF_TYPES):
         describer.names.add(value.__name__)
     if type(value) is FunctionType:
@@ -114,6 +115,8 @@ def _ambient(describer: Describer, label: str, value: Any) -> None:
         output.filters_of_warnings(describer)
     elif value is contextlib.suppress:
         ambient.limits_are_caught(describer)
+    elif value is format or label.startswith("library string."):
+        ambient.numeric_locale(describer)
     elif value is print:
         output.stream(describer, "stdout")
     elif label.startswith("library numpy."):
@@ -172,6 +175,7 @@ def _names(describer: Describer, found: CodeReads) -> None:
         hash_order(describer)
     if found.computes_names:
         describer.computes_names = True
+        ambient.numeric_locale(describer)
     if found.catches:
         ambient.limits_are_caught(describer)
     if found.compares_identity and not describer.trusting:
@@ -187,6 +191,8 @@ def reads_name(describer: Describer, name: str) -> None:
     if attributes.is_hidden(name) and not describer.trusting:
         raise describer.refuse(f"the attribute {name!r} is read, which is not part of a value")
     describer.names.add(name)
+    if name in attributes.SEPARATING:
+        ambient.numeric_locale(describer)
 
 
 def _annotation_reads(describer: Describer, code: CodeType) -> tuple[Read, ...]:

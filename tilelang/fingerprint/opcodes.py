@@ -15,8 +15,8 @@ VERSION = sys.version_info[:2]
 
 GLOBAL, FREE, LOCAL, ATTRIBUTE, CONSTANT = "global", "free", "local", "attribute", "constant"
 IMPORT, IMPORT_FROM, STORE, STORE_IN_CLASS = "import", "import from", "store", "store in class"
-CONTAINS, IDENTITY, SUBSCRIPT, CALL, CALL_BY_KEYWORD, SET, CLASS_PATTERN, HANDLER, WITH, OTHER = (
-    "contains", "identity", "subscript", "call", "call by keyword", "set", "class pattern", "handler", "with", "other",
+CONTAINS, IDENTITY, SUBSCRIPT, CALL, CALL_BY_KEYWORD, SET, CLASS_PATTERN, HANDLER, WITH, FORMAT, OTHER = (
+    "contains", "identity", "subscript", "call", "call by keyword", "set", "class pattern", "handler", "with", "format", "other",
 )  # fmt: skip
 
 
@@ -52,6 +52,7 @@ _KINDS = {
     **dict.fromkeys(("CALL_FUNCTION_KW", "CALL_KW", "KW_NAMES"), CALL_BY_KEYWORD),
     **dict.fromkeys(("PUSH_EXC_INFO", "SETUP_FINALLY"), HANDLER),
     "WITH_EXCEPT_START": WITH,
+    "FORMAT_WITH_SPEC": FORMAT,
     "LOAD_CONST": CONSTANT,
     "IMPORT_NAME": IMPORT,
     "IMPORT_FROM": IMPORT_FROM,
@@ -75,7 +76,7 @@ _OTHERS = frozenset(
     " BUILD_TUPLE CALL_FUNCTION_EX CALL_INTRINSIC_1 CALL_INTRINSIC_2 CHECK_EG_MATCH"
     " CHECK_EXC_MATCH CLEANUP_THROW COMPARE_OP CONVERT_VALUE COPY COPY_DICT_WITHOUT_KEYS COPY_FREE_VARS DELETE_ATTR"
     " DELETE_DEREF DELETE_FAST DELETE_GLOBAL DELETE_NAME DELETE_SUBSCR DICT_MERGE DICT_UPDATE DUP_TOP DUP_TOP_TWO"
-    " END_ASYNC_FOR END_FOR END_SEND EXIT_INIT_CHECK FORMAT_SIMPLE FORMAT_VALUE FORMAT_WITH_SPEC FOR_ITER GEN_START"
+    " END_ASYNC_FOR END_FOR END_SEND EXIT_INIT_CHECK FORMAT_SIMPLE FORMAT_VALUE FOR_ITER GEN_START"
     " GET_AITER GET_ANEXT GET_AWAITABLE GET_ITER GET_LEN GET_YIELD_FROM_ITER INPLACE_ADD INPLACE_AND"
     " INPLACE_FLOOR_DIVIDE INPLACE_LSHIFT INPLACE_MATRIX_MULTIPLY INPLACE_MODULO INPLACE_MULTIPLY INPLACE_OR"
     " INPLACE_POWER INPLACE_RSHIFT INPLACE_SUBTRACT INPLACE_TRUE_DIVIDE INPLACE_XOR JUMP_ABSOLUTE JUMP_BACKWARD"
@@ -90,6 +91,7 @@ _OTHERS = frozenset(
     " UNARY_NOT UNARY_POSITIVE UNPACK_EX UNPACK_SEQUENCE YIELD_FROM YIELD_VALUE".split()
 )
 _IMPORT_STAR = 2  # the argument of CALL_INTRINSIC_1 that is `from module import *`
+_WITH_SPEC = 4  # a bit of the argument of FORMAT_VALUE, until Python 3.12
 _SUPPORTED = ((3, 10), (3, 11), (3, 12), (3, 13))
 
 
@@ -121,6 +123,8 @@ def _step(code: CodeType, name: str, argument: int, offset: int) -> Iterator[Ste
         first, second = _FUSED[name]
         yield Step(first, code.co_varnames[argument >> 4], offset)
         yield Step(second, code.co_varnames[argument & 15], offset)
+    elif name == "FORMAT_VALUE" and argument & _WITH_SPEC:
+        yield Step(FORMAT, None, offset)
     elif name in _OTHERS and not (name == "CALL_INTRINSIC_1" and argument == _IMPORT_STAR):
         yield Step(OTHER, None, offset)
     else:

@@ -238,6 +238,8 @@ class _Part:
             if step.kind in (opcodes.ATTRIBUTE, opcodes.IMPORT_FROM):
                 attribute: str = step.argument
                 yield f"{attribute}()" if attribute in _CODERS and self._names_no_codec(position) else attribute
+            elif step.kind is opcodes.FORMAT and not self._formats_anywhere_alike(position):
+                yield "__format__"
             elif step.kind is opcodes.CLASS_PATTERN:
                 yield from self._texts_in_tuples()
             elif step.kind is opcodes.CALL_BY_KEYWORD:
@@ -246,6 +248,11 @@ class _Part:
                 name = self._written_name(position)
                 if name is not None:
                     yield name
+
+    def _formats_anywhere_alike(self, position: int) -> bool:
+        """Whether the specification ``x`` of ``f"{value:x}"`` is written out, and does not ask for the locale's separators."""
+        spec = self.steps[position - 1]
+        return spec.kind is opcodes.CONSTANT and isinstance(spec.argument, str) and not spec.argument.endswith("n")
 
     def _names_no_codec(self, position: int) -> bool:
         """Whether ``x.encode`` or ``x.decode`` is called without arguments or with one of the codecs that C code has itself."""
