@@ -19,7 +19,7 @@ _SAFE_NAMES = _SAFE_SPECIAL_NAMES | frozenset(
 )
 """Attributes with two underscores whose values are part of what is described."""
 
-READERS = (getattr, hasattr)
+READERS = (getattr, hasattr, vars)
 READER_NAMES = frozenset("__getattribute__ __getattr__ __dict__ get_field".split())
 """Attributes that give others under names that are values."""
 FORMATTERS = frozenset("format format_map vformat".split())

@@ -160,6 +160,8 @@ def _reads(describer: Describer, value: FunctionType) -> None:
     except opcodes.UnknownInstruction as error:
         raise describer.refuse(str(error)) from None
     _names(describer, found)
+    if found.compares_self:
+        describer.method_of_equality(value)
     scope = modules.Scope(value)
     for read in (*found.reads, *_annotation_reads(describer, value.__code__)):
         if not (value.__code__.co_name == "__hash__" and modules.is_builtin_hash(read, scope)):

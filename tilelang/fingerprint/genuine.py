@@ -144,5 +144,5 @@ def is_immutable(kind: type) -> bool:
 def is_compiled(value: Any) -> bool:
     """Whether ``value`` is a function, or a class, of compiled code, which Python code cannot make."""
     if isinstance(value, type):
-        return not value.__flags__ & HEAP_TYPE
+        return is_immutable(value)
     return type(value) is BuiltinFunctionType

@@ -31,7 +31,7 @@ UNTRUSTED_IN_THEM = frozenset(
     " get_dump _get_dump get_cache_token get_overloads chdir is_ is_not".split()
 )
 IMPURE_BUILTINS = frozenset(
-    "breakpoint compile delattr dir eval exec globals hash help id input locals memoryview open setattr vars __import__".split()
+    "breakpoint compile delattr dir eval exec globals hash help id input locals memoryview open __import__".split()
 )
 SET_MAKERS = frozenset("set frozenset".split())
 TRUSTED_NAMES = {

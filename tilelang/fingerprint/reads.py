@@ -62,6 +62,7 @@ class CodeReads(NamedTuple):
         computes_names: whether attributes are read by ``getattr`` under names that are not written out there.
         catches: whether it goes on after an exception.
         compares_identity: whether ``is`` may tell equal values from one another.
+        compares_self: whether ``is`` tells the object of an ``__eq__`` from the other one.
     """
 
     reads: tuple[Read, ...]
@@ -71,6 +72,7 @@ class CodeReads(NamedTuple):
     computes_names: bool
     catches: bool
     compares_identity: bool
+    compares_self: bool
 
 
 def code_tree(code: CodeType) -> Iterator[CodeType]:
@@ -103,6 +105,7 @@ def code_reads(code: CodeType) -> CodeReads:
         any(part.computes_names() for part in parts),
         any(part.catches() for part in parts),
         any(part.compares_identity(frozenset(code.co_freevars)) for part in parts),
+        any(parts[0].compares_self(at) for at in range(len(parts[0].steps))),
     )
 
 
@@ -209,9 +212,16 @@ class _Part:
         Args:
             free: the variables of the whole function's closure.
         """
-        found = (self._single(at - 1, free) for at, step in enumerate(self.steps) if step.kind is opcodes.IDENTITY)
+        compared = (at for at, step in enumerate(self.steps) if step.kind is opcodes.IDENTITY and not self.compares_self(at))
+        found = (self._single(at - 1, free) for at in compared)
         # What else precedes an operand than its left side, a jump for instance, makes it one of several.
         return any(first is None or self.kind(first - 1) not in _ENDS for first in found)
+
+    def compares_self(self, at: int) -> bool:
+        """Whether the step is the ``is`` of ``self is other`` in an ``__eq__``, as dataclasses have it from Python 3.13."""
+        operands = [step.argument for step in self.steps[max(at - 2, 0) : at] if step.kind is opcodes.LOCAL]
+        is_first = self.steps[at].kind is opcodes.IDENTITY and at == 2
+        return is_first and self.code.co_name == "__eq__" and operands == [*self.code.co_varnames[:2]]
 
     def _single(self, last: int, free: frozenset[str]) -> int | None:
         """The first step of an operand that ends with the step ``last``; None where an equal value may be another object."""

@@ -24,7 +24,7 @@ from tilelang.fingerprint.walk import Describer
 
 _LIBRARIES = (*sorted(libraries.OWN_PACKAGES), *sorted(libraries.LARGE))
 _MODULES_OF_THE_SYSTEM = frozenset("posix time _io _random _socket _datetime _uuid _posixsubprocess".split())
-_HARMLESS = frozenset(("fspath",))
+_HARMLESS = frozenset(("fspath", "_path_splitroot_ex"))
 _EVENTS = frozenset("open os.listdir os.scandir subprocess.Popen os.system os.exec socket.connect socket.getaddrinfo".split())
 _TELLING = frozenset(("logging", "warnings"))
 _GENERATED = ("<string>", "<unknown>")  # of data classes, for instance, and of the tracebacks of compiled code

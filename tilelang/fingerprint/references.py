@@ -99,11 +99,23 @@ def _parts(describer: Describer, value: Any, feed_origin: Any) -> None:
         describer.value(extra)
 
 
+def _attributes_of(variable: typing.TypeVar) -> dict[str, Any]:
+    """The attributes of a type variable, which have no ``__dict__`` from Python 3.12 on."""
+    if hasattr(variable, "__dict__"):
+        return vars(variable)
+    import ctypes  # type variables among values are rare
+
+    generic_dict = ctypes.pythonapi.PyObject_GenericGetDict
+    generic_dict.restype, generic_dict.argtypes = ctypes.py_object, (ctypes.py_object, ctypes.c_void_p)
+    return generic_dict(variable, None)
+
+
 @describes(typing.TypeVar)
 def _type_variable(describer: Describer, value: typing.TypeVar) -> None:
     describer.text(f"variable {value.__name__} {value.__covariant__} {value.__contravariant__}")
-    describer.record_dict(vars(value))
-    pairs(describer, "attributes", {name: item for name, item in vars(value).items() if not name.startswith("__")})
+    own = _attributes_of(value)
+    describer.record_dict(own)
+    pairs(describer, "attributes", {name: item for name, item in own.items() if not name.startswith("__")})
     has_default = getattr(value, "has_default", bool)()
     describer.text(f"{getattr(value, '__infer_variance__', False)} {has_default}")
     for part in (value.__bound__, *value.__constraints__):

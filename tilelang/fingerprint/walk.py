@@ -72,6 +72,7 @@ class Describer:
         self.names: set[str] = set()
         self.texts: set[str] = set()
         self.computes_names = False
+        self._methods_of_equality: set[int] = set()
         self.environment: set[str] = set()
         self.local = ""
         self.in_progress: frozenset[int] = frozenset()
@@ -134,6 +135,7 @@ class Describer:
         if known is None and self._before is not None and (known := self._before._order.get(id(value))) is not None:
             self.text("of the function")
         if known is not None:
+            self._expect_method_of_equality(value, self._where[-1:])
             self.text(f"again {known}")
             return True
         self._order[id(value)] = len(self._order)
@@ -178,6 +180,8 @@ class Describer:
                 raise self.refuse("a format text is put together from parts, which may name any attribute")
             names = names | fields
         self._check_hidden(names, texts, computes_names)
+        if "__eq__" in names | texts and any(part._methods_of_equality for part in parts):
+            raise self.refuse("an `__eq__` that compares by `is` may be called by name")
         for what, limited in self._limits.items():
             found = sorted(limited & (names | {f"{text}=" for text in texts}))
             if found:
@@ -218,6 +222,22 @@ class Describer:
     def refuse(self, problem: str) -> Unfaithful:
         """The error that says what is wrong, and where the walk is."""
         return Unfaithful(f"{' of '.join(reversed(self._where))}: {problem}" if self._where else problem)
+
+    def method_of_equality(self, function: Any) -> None:
+        """Notes a function that tells its first argument from the second by ``is``. As the ``__eq__`` of a class, called by an
+        operator, it is given an object of that class, which is told by its place; it must not be called otherwise.
+
+        Raises:
+            Unfaithful: it is found elsewhere.
+        """
+        self._methods_of_equality.add(id(function))
+        self._expect_method_of_equality(function, self._where[-2:-1])
+
+    def _expect_method_of_equality(self, value: Any, place: list[str]) -> None:
+        if place == ["attribute '__eq__'"] or self.trusting:
+            return
+        if any(part is not None and id(value) in part._methods_of_equality for part in (self, self._before)):
+            raise self.refuse("`is` compares values of which equal ones count as the same")
 
     @contextlib.contextmanager
     def at(self, place: str) -> Iterator[None]:

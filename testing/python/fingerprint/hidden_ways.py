@@ -33,6 +33,31 @@ def _by_name() -> list[Way]:
     return [Way(name, _BESIDE + setup, expression, _SWAP) for name, (setup, expression) in readers.items()]
 
 
+def _variables() -> list[Way]:
+    """What ``vars`` and ``setattr`` reach."""
+    owner = "class C:\n    v = @V@\nc = C()\nc.v = @V@\n"
+    return [
+        Way("vars of a module", "from . import lib\n", "vars(lib)['V']", ("lib.V = NEW",), "V = @V@\n"),
+        Way("vars of a module in sys", "import sys\nfrom . import lib\n", "vars(sys.modules['@PKG@.lib'])['V']", ("lib.V = NEW",), "V = @V@\n"),
+        Way("vars of a function", "def other():\n    pass\nother.v = @V@\n", "vars(other)['v']", ("prog.other.v = NEW",)),
+        Way("vars of an object", owner, "vars(c)['v']", ("prog.c.v = NEW", "prog.c.__dict__ = {'v': NEW}")),
+        Way("vars of a class", owner, "vars(C)['v']", ("prog.C.v = NEW",)),
+        Way("vars by another name", owner + "read = vars\n", "read(c)['v'], read(C)['v']", ("prog.c.v = NEW", "prog.C.v = NEW")),
+        Way("vars in map", owner, "[each['v'] for each in map(vars, (c, C))]", ("prog.c.v = NEW", "prog.C.v = NEW")),
+        Way("vars of a module by partial", "import functools\nfrom . import lib\np = functools.partial(vars, lib)\n", "p()['V']", ("lib.V = NEW",), "V = @V@\n"),
+        Way("vars without an argument", "V = @V@\ndef helper(w=V):\n    return vars()['w']\n", "helper()", ("prog.helper.__defaults__ = (NEW,)",)),
+        Way("setattr of a new object", owner + "def helper():\n    new = C()\n    setattr(new, 'w', new.v)\n    return new.w\n", "helper()", ("prog.C.v = NEW",)),
+        Way("setattr of a module", "from . import lib\ndef helper():\n    setattr(lib, 'W', lib.V)\n    return lib.W\n", "helper()", ("lib.V = NEW",), "V = @V@\n"),
+        Way("setattr that counts", "class C:\n    v = @V@\ndef helper():\n    setattr(C, 'v', C.v + 1)\n    return C.v\n", "helper()", ("prog.C.v = 50",)),
+        Way("setattr before the change", owner + "def helper():\n    found = getattr(c, 'w', 4)\n    setattr(c, 'w', c.v)\n    return found\n", "helper()", ("prog.c.w = 7",)),
+        Way("__eq__ that begins with self", "class C:\n    def __init__(self, v):\n        self.v = v\n    def __eq__(self, other):\n        return self is other or self.v == other.v\n    __hash__ = None\na, b = C(@V@), C(4)\n", "a == b, a == a", ("prog.a.v = NEW", "prog.a = prog.b")),
+        Way("__eq__ of what is not a number", "NAN = float('nan')\nclass C:\n    def __init__(self, v):\n        self.v = v\n    def __eq__(self, other):\n        return self is other or self.v == other.v\n    __hash__ = None\na, b = C(NAN), C(NAN)\nb = a if @V@ == 4 else b\n", "a == b", ("prog.b = prog.C(prog.NAN)",)),
+        Way("__eq__ called by name", "class C:\n    def __eq__(self, other):\n        return self is other\nV = 1000 + @V@\nW = V if @V@ == 4 else int(str(V))\n", "C.__eq__(V, W)", ("prog.W = int(str(prog.V))",)),
+        Way("__eq__ under another name", "class C:\n    def __eq__(self, other):\n        return self is other\nsame = C.__eq__\nV = 1000 + @V@\nW = V if @V@ == 4 else int(str(V))\n", "same(V, W)", ("prog.W = int(str(prog.V))",)),
+        Way("__eq__ under another name besides", "class C:\n    def __eq__(self, other):\n        return self is other\nc = C()\nsame = C.__eq__\nV = 1000 + @V@\nW = V if @V@ == 4 else int(str(V))\n", "c == c, same(V, W)", ("prog.W = int(str(prog.V))",)),
+    ]  # fmt: skip
+
+
 def _reflection() -> list[Way]:
     classes = "class A:\n    pass\nclass B(A):\n    pass\n"
     below = ("prog.C = type('C', (prog.A,), {})",)
@@ -86,4 +111,4 @@ def _libraries() -> list[Way]:
     ]  # fmt: skip
 
 
-HIDDEN_WAYS = [*_by_name(), *_reflection(), *_wrappers(), *_libraries()]
+HIDDEN_WAYS = [*_by_name(), *_variables(), *_reflection(), *_wrappers(), *_libraries()]

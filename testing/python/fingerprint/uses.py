@@ -36,4 +36,4 @@ def program(use: str, body: str, expression: str) -> str:
     for mark, indent in (("@@BODY@@", " " * 8), ("@BODY@", " " * 4)):
         statements = (body or "pass\n").rstrip("\n").replace("\n", f"\n{indent}")
         text = text.replace(mark, statements)
-    return text.replace(_VALUE, expression)
+    return text.replace(_VALUE, f"({expression})")

@@ -128,7 +128,7 @@ _KERNELS = (
         spare=True,
     ),
     Column("pin", lambda row: "pinned" if row["pinned"] else "", spare=True),
-    Column("shortcut", lambda row: row["shortcut"] or "on", lambda row: "off" if row["shortcut"] else ""),
+    Column("shortcut", lambda row: row["shortcut"] or "on", lambda row: "off" if row["shortcut"] else "on"),
 )
 
 
@@ -216,15 +216,15 @@ def stats(
             "hits": f"{found['hits']} ({100 * found['hit_rate']:.0f}% of requests that reached the disk)",
             "compile time": f"{found['compile_seconds']:.1f}s spent, {found['saved_seconds']:.1f}s saved",
             "shortcut off": f"{counted(found['without_shortcut'], 'kernel')}, found after tracing only",
-            **{_COUNTED[event]: times for event, times in found["counters"].items()},
             "counted since": moment(since) if since else "the beginning",
+            **{_COUNTED[event]: times for event, times in found["counters"].items()},
         }
     )
     output.table(_PROGRAMS, sorted(found["by_name"], key=lambda row: -row["saved_seconds"]))
 
 
 _COUNTED = {
-    "hit": "counted hits",
+    "hit": "hits since then",
     "miss": "misses",
     "evicted": "evicted",
     "error": "errors",
@@ -295,9 +295,20 @@ def clear(yes: Yes = False, as_json: Json = False, root: Root = None) -> None:
     """Removes every kernel that no process uses, pinned ones too."""
     disk = _disk(root, changes=True)
     if not yes:
-        typer.confirm(f"Remove all kernels in {printable(str(disk.root))}?", abort=True, err=True)
+        _expect_consent(f"Remove all kernels in {printable(str(disk.root))}?")
     removed = maintenance.clear(disk.root, disk.index)
     output.as_json({"removed": removed}) if as_json else say(f"{counted(removed, 'entry', 'entries')} removed")
+
+
+def _expect_consent(question: str) -> None:
+    try:
+        agreed = typer.confirm(question, err=True)
+    except typer.Abort:  # nobody is there to answer
+        agreed = False
+        say("", error=True)
+    if not agreed:
+        say("tilelang: nothing was removed; with --yes, it is not asked", error=True)
+        raise typer.Exit(1)
 
 
 @app.command()
