@@ -21,6 +21,7 @@ from tilelang.ir.floats import is_float
 from tilelang.ir.interval import Interval, interval_of
 from tilelang.ir.visit import rebuilt
 from tilelang.target.cpu import formats, helpers, views
+from tilelang.target.cpu.contraction import combines_products
 from tilelang.target.cpu.division import divided
 from tilelang.target.cpu.lets import LetLowering
 from tilelang.target.cpu.low_bits import is_low_mask, low_bits, narrowed, stays_below
@@ -74,7 +75,7 @@ class _Machine(StmtRewriter):
             ir.Call: self._call,
             ir.Let: self._let,
             ir.Add: self._add,
-            ir.Sub: self._arithmetic,
+            ir.Sub: self._sub,
             ir.Mul: self._arithmetic,
             ir.NE: self._unequal,
             ir.BitwiseAnd: self._masked,
@@ -209,11 +210,21 @@ class _Machine(StmtRewriter):
 
     def _add(self, node: Any) -> Any:
         """A product that is added at once: one rounding where the machine has the instruction, as GPUs do it."""
+        if combines_products(node):
+            return self._of_rounded(node)
         node = rebuilt(node, self.expr)
         for product, other in ((node.b, node.a), (node.a, node.b)):
             if isinstance(product, ir.Mul) and is_float(node.ty):
                 return _intrinsic(node.ty, "llvm.fmuladd", product.a, product.b, other)
         return self._wrapping(node)
+
+    def _sub(self, node: Any) -> Any:
+        return self._of_rounded(node) if combines_products(node) else self._arithmetic(node)
+
+    def _of_rounded(self, node: Any) -> Any:
+        """The instruction selector fuses any product with its sum, unless a fence is between the two."""
+        node = rebuilt(node, self.expr)
+        return type(node)(*(_intrinsic(node.ty, "llvm.arithmetic.fence", product) for product in (node.a, node.b)))
 
     def _arithmetic(self, node: Any) -> Any:
         return self._wrapping(rebuilt(node, self.expr))
