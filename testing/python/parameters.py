@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilelang.layout.fragment import FragmentLayout
+from tilelang.layout.memory import IndexLayout
+
 PARAMETERS: Mapping[str, Mapping[str, str | None]] = json.loads((Path(__file__).parent / "peer_parameters.json").read_text())
 
 NOT_PASSED = frozenset(("self", "cls", "span"))
@@ -76,13 +79,17 @@ class Arguments:
         return f"needs {needed}" if needed and not calls.any_number else ""
 
 
+MADE = {"Layout": IndexLayout, "Fragment": FragmentLayout}
+"""The classes of what functions make that are classes in the reference package."""
+
+
 def unlike(module: str, name: str) -> str:
     """How ``name`` (``"copy"``, ``"Layout()"``, ``"Layout.inverse"``) takes other arguments than the reference package's; empty
     where a call that is written for that package says the same here."""
-    value: Any = importlib.import_module(module)
+    owner, _, member = name.removesuffix("()").partition(".")
     try:
-        for part in name.removesuffix("()").split("."):
-            value = getattr(value, part)
+        value = getattr(importlib.import_module(module), owner)
+        value = getattr(MADE.get(owner, value), member) if member else value
     except AttributeError:
         return "is not there"
     text = PARAMETERS[module][name]

@@ -80,23 +80,14 @@ _ROWS = (
     ("refused", "descriptors are made by the emitter", "WGMMADescriptorParams.k_panel_stride"),
     ("refused", "of sm_100, or of TVM's registry", "SwizzleMode.from_ordinal SwizzleMode.tcgen05_layout_type"),
     (
-        "refused",
-        "layouts are asked by their own members, see docs/layout.md",
-        _of(
-            "Layout Fragment",
-            "expand forward_index get_forward_index get_forward_vars get_input_shape get_linearized_forward_index"
-            " get_output_shape index input_size inverse is_equal map_forward_index map_region_bounds repeat reshape",
-        )
-        + " "
-        + _of(
-            "Fragment",
-            "condense_rep_var forward_thread get_thread_size map_forward_thread replicate replicate_size thread thread_range",
-        ),
+        "differs",
+        "without `rescale_num` and `rescale_den`: a dtype's size is the buffer's matter",
+        _of("Layout Fragment", "reshape"),
     ),
     (
         "refused",
-        "`resource_usage()` has the numbers, `config` and `latency` the tuner's result",
-        _of("JITKernel", "export_sass get_tuner_result n_max_threads n_regs n_spills show_sass update_tuner_result"),
+        "layouts are of whole tiles",
+        _of("Layout Fragment", "map_region_bounds") + " " + _of("Fragment", "expand inverse thread_range"),
     ),
     ("refused", "a parameter of T.Ref is used by its name", "Ref.buffer Ref.load Ref.store"),
 )

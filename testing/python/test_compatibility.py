@@ -231,3 +231,36 @@ def test_a_name_that_is_also_a_module_is_the_function():
     assert tilelang.utils.deprecated is deprecated and callable(T.allocate)
     with pytest.raises(AttributeError, match="no TL_DISABLE_TMA_LOWERR; did you mean TL_DISABLE_TMA_LOWER"):
         _ = tilelang.PassConfigKey.TL_DISABLE_TMA_LOWERR
+
+
+def test_machine_code_is_shown_and_written(tmp_path, capsys):
+    kernel = tilelang.compile(doubled.func(8), out_idx=-1, target={"kind": "cuda", "arch": "sm_80"})
+    kernel.show_sass()
+    kernel.export_sass(tmp_path / "sass" / "kernel.sass")
+    assert (tmp_path / "sass" / "kernel.sass").read_text().strip() == capsys.readouterr().out.strip()
+    assert "EXIT" in (tmp_path / "sass" / "kernel.sass").read_text()
+    usage = next(iter(kernel.resource_usage().values()))
+    assert (kernel.n_regs, kernel.n_spills, kernel.n_max_threads) == (usage["registers"], 0, 32)
+    assert kernel.update_tuner_result(1.5, {"n": 8}, None).get_tuner_result()["latency"] == 1.5
+    on_cpu = doubled(8)
+    assert (on_cpu.n_regs, on_cpu.n_spills, on_cpu.n_max_threads) == (None, None, None)
+    with pytest.raises(ExecutionError, match="main has no machine code of a GPU"):
+        on_cpu.show_sass()
+    with pytest.raises(AttributeError, match="JITKernel has no 'get_kernel_sorce'; did you mean 'get_kernel_source'"):
+        on_cpu.get_kernel_sorce()
+
+
+def test_layouts_answer_as_expressions():
+    rows = T.Layout((4, 8), lambda i, j: [j, i])
+    tile = T.Fragment((8, 8), forward_fn=lambda i, j: ((i * 8 + j) % 32, (i * 8 + j) // 32))
+    assert rows.input_size == [4, 8] and rows.map_forward_index([1, 2]) == [2, 1]
+    assert [str(each) for each in rows.index] == [str(each) for each in rows.get_forward_vars()[::-1]]
+    assert tile.map_forward_index([4, 2]) == [1] and tile.map_forward_thread([4, 2]) == [2] and tile.input_size == [8, 8]
+    from tilelang import tvm
+
+    i, j = tile.get_forward_vars()
+    place = {i: tvm.tirx.IntImm("int32", 5), j: tvm.tirx.IntImm("int32", 3)}
+    known = (*tile.map_forward_thread([i, j]), *tile.map_forward_index([i, j]))
+    values = [tvm.arith.Analyzer().simplify(tvm.tirx.stmt_functor.substitute(each, place)) for each in known]
+    assert [int(each.value) for each in values] == [11, 1]
+    assert str(tile.thread) == str(known[0]) and str(tile.get_linearized_forward_index()) == str(known[1])

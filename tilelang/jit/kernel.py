@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -201,6 +203,33 @@ class JITKernel:
             raise ExecutionError(f"{self.artifact.name} has no PTX: its target is {self.artifact.target}")
         return self.artifact.ptx
 
+    def show_sass(self) -> None:
+        """Prints the machine code of the device code, as nvdisasm does.
+
+        Raises:
+            ExecutionError: the kernel has no cubin.
+            ToolchainMissingError: nvdisasm is not installed.
+        """
+        print(self._sass())
+
+    def export_sass(self, path: str | Path) -> None:
+        """Writes the machine code of the device code to a file, as nvdisasm prints it.
+
+        Raises:
+            ExecutionError: the kernel has no cubin.
+            ToolchainMissingError: nvdisasm is not installed.
+        """
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(self._sass(), encoding="utf-8")
+
+    def _sass(self) -> str:
+        cubin = self.artifact.files.get("kernel.cubin")
+        if not cubin:
+            raise ExecutionError(f"{self.artifact.name} has no machine code of a GPU: its target is {self.artifact.target}")
+        from tilelang.target.cuda.toolchain.sass import disassemble
+
+        return disassemble(cubin)
+
     def export_library(self, kernel_file: str | Path) -> Path:
         """Writes the kernel as a shared library for programs without Python, with a C header beside it, whose path is returned.
 
@@ -225,6 +254,58 @@ class JITKernel:
     def resource_usage(self) -> dict[str, Any]:
         """The toolchain's report: registers, spills and shared memory of each device kernel (empty on a CPU)."""
         return dict(self.artifact.metadata.get("resources", {}))
+
+    @property
+    def n_regs(self) -> int | None:
+        """Registers of a thread of the first device kernel; None on a CPU."""
+        return self._first_usage().get("registers")
+
+    @property
+    def n_spills(self) -> int | None:
+        """Registers of 32 bits of a thread of the first device kernel that are stored to local memory; None on a CPU."""
+        stored = self._first_usage().get("spill_store_bytes")
+        return None if stored is None else stored // 4
+
+    @property
+    def n_max_threads(self) -> int | None:
+        """Threads of a block of the first device kernel, for which it is compiled; None on a CPU, or where a call gives them."""
+        extents = [extent for launch in self.artifact.launches[:1] for extent in launch.block if isinstance(extent, int)]
+        return math.prod(extents) if len(extents) == 3 else None
+
+    def _first_usage(self) -> dict[str, int]:
+        usage: dict[str, dict[str, int]] = self.resource_usage()
+        first = [usage[launch.symbol] for launch in self.artifact.launches if launch.symbol in usage]
+        return first[0] if first else {}
+
+    def update_tuner_result(self, latency: float, config: dict[str, Any], ref_latency: float | None) -> JITKernel:
+        """Sets what a search found, and gives the kernel.
+
+        Args:
+            latency: milliseconds of the kernel.
+            config: its configuration.
+            ref_latency: milliseconds of the reference program.
+
+        Returns:
+            The kernel itself.
+        """
+        self.latency, self.config, self.ref_latency = latency, config, ref_latency
+        return self
+
+    def get_tuner_result(self) -> dict[str, Any]:
+        """``latency``, ``config`` and ``ref_latency``.
+
+        Raises:
+            ValueError: no search has measured the kernel.
+        """
+        if self.latency is None:
+            raise ValueError(f"{self.artifact.name} was not measured by a search")
+        return {"latency": self.latency, "config": self.config, "ref_latency": self.ref_latency}
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            near = [] if name.startswith("_") else difflib.get_close_matches(name, [*dir(type(self)), *vars(self)], n=1)
+            raise AttributeError(f"JITKernel has no {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
     @near_keywords
     def get_profiler(self, tensor_supply_type: Any = None) -> Profiler:

@@ -15,6 +15,7 @@ from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.layout.recover import recover_modes
+from tilelang.provided import provided
 
 THREAD, REGISTER = "thread", "register"
 
@@ -82,13 +83,13 @@ class FragmentLayout:
         """Whether threads have registers for elements beyond the edge of an axis."""
         return any(self.padded(axis) != extent for axis, extent in enumerate(self.shape))
 
-    def locate(self, index: Sequence[int]) -> tuple[int, int]:
-        """Thread (of replica 0) and register of an element."""
-        position = {THREAD: 0, REGISTER: 0}
+    def locate(self, index: Sequence[Any]) -> tuple[Any, Any]:
+        """Thread (of replica 0) and register of an element, of integers or of expressions."""
+        position: dict[str, Any] = {THREAD: 0, REGISTER: 0}
         for value, modes in zip(index, self.modes):
             for mode in modes:
-                value, digit = divmod(value, mode.extent)
-                position[mode.coord] += digit * mode.stride
+                position[mode.coord] += value % mode.extent * mode.stride
+                value = value // mode.extent
         return position[THREAD], position[REGISTER]
 
     def owners(self, index: Sequence[int]) -> list[int]:
@@ -207,6 +208,45 @@ class FragmentLayout:
     def get_output_shape(self) -> list[int]:
         """How many registers each thread has."""
         return [self.registers]
+
+    @property
+    def input_size(self) -> list[int]:
+        """The extents of the tile, as :meth:`get_input_shape`."""
+        return self.get_input_shape()
+
+    def get_forward_vars(self) -> list[Any]:
+        """A variable of the IR for each axis of the tile."""
+        return provided("index_variables")(len(self.shape))
+
+    def map_forward_index(self, indices: Sequence[Any]) -> list[Any]:
+        """The register of an element, of integers or of expressions."""
+        return [self.locate(indices)[1]]
+
+    def map_forward_thread(self, indices: Sequence[Any]) -> list[Any]:
+        """The first thread that holds an element, of integers or of expressions."""
+        return [self.locate(indices)[0]]
+
+    def get_forward_index(self) -> list[Any]:
+        """The register as an expression over variables named as those of :meth:`get_forward_vars`."""
+        return self.map_forward_index(self.get_forward_vars())
+
+    @property
+    def index(self) -> list[Any]:
+        """The register as an expression, as :meth:`get_forward_index`."""
+        return self.get_forward_index()
+
+    forward_index = index
+
+    @property
+    def thread(self) -> Any:
+        """The first thread that holds an element, as an expression over variables named as those of :meth:`get_forward_vars`."""
+        return self.map_forward_thread(self.get_forward_vars())[0]
+
+    forward_thread = thread
+
+    def get_linearized_forward_index(self) -> Any:
+        """The register as an expression."""
+        return self.get_forward_index()[0]
 
     def get_thread_size(self) -> int:
         """How many threads hold any element."""

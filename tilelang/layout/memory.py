@@ -73,6 +73,22 @@ class MemoryLayout:
         """The indices of the place of an element, of integers or of expressions."""
         return list(self.places(indices))
 
+    @property
+    def input_size(self) -> list[int]:
+        """The extents of the tile, as :meth:`get_input_shape`."""
+        return self.get_input_shape()
+
+    @property
+    def index(self) -> list[Any]:
+        """The place as expressions, as :meth:`get_forward_index`."""
+        return self.get_forward_index()
+
+    forward_index = index
+
+    def get_linearized_forward_index(self) -> Any:
+        """The offset as an expression over variables named as those of :meth:`get_forward_vars`."""
+        return self.offset(self.get_forward_vars())
+
     def is_equal(self, other: MemoryLayout) -> bool:
         """Whether both put every element of the same tile at the same offset."""
         if tuple(self.shape) != tuple(other.shape) or self.size != other.size:
@@ -81,15 +97,15 @@ class MemoryLayout:
             return self.to_text() == other.to_text()
         return self == other or all(self.offset(index) == other.offset(index) for index in _indices(self.shape))
 
-    def expand(self, leading: int | Sequence[int]) -> MemoryLayout:
-        """The layout of several such tiles, one after the other, with the axes ``leading`` before those of the tile.
+    def expand(self, leading_shape: int | Sequence[int]) -> MemoryLayout:
+        """The layout of several such tiles, one after the other, with the axes ``leading_shape`` before those of the tile.
 
         Raises:
             ValueError: an extent is not positive.
         """
-        extents: tuple[Any, ...] = (leading,) if isinstance(leading, int) else tuple(leading)
+        extents: tuple[Any, ...] = (leading_shape,) if isinstance(leading_shape, int) else tuple(leading_shape)
         if not all(isinstance(extent, int) for extent in extents):
-            raise TypeError(f"expand() takes integers, got {leading!r}")
+            raise TypeError(f"expand() takes integers, got {leading_shape!r}")
         _positive("expand", *extents)
         return self._expanded(extents) if extents else self
 
