@@ -10,7 +10,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.floats import is_float
 from tilelang.target.cpu.c_types import Names, c_type, float_literal, int_literal, short, string_literal, type_of
-from tilelang.target.cpu.contraction import PRODUCTS, combines_products
+from tilelang.target.cpu.contraction import c_product, combines_products
 
 _INFIX = {
     ir.Add: "+", ir.Sub: "-", ir.Mul: "*", ir.EQ: "==", ir.NE: "!=", ir.LT: "<", ir.LE: "<=", ir.GT: ">",
@@ -74,8 +74,11 @@ class CExpressions:
 
     def __call__(self, node: Any) -> str:
         kind = type(node)
-        if combines_products(node) and str(node.ty) in PRODUCTS:
-            return f"({self._product(node.a)} {_INFIX[kind]} {self._product(node.b)})"
+        if combines_products(node) and (product := c_product(str(node.ty))):
+            name, text = product
+            self.definitions.setdefault(name, text)
+            a, b = (f"{name}({self(factors.a)}, {self(factors.b)})" for factors in (node.a, node.b))
+            return f"({a} {_INFIX[kind]} {b})"
         if kind in _INFIX:
             text, dtype = f"({self(node.a)} {_INFIX[kind]} {self(node.b)})", type_of(node)
             # C computes narrow integers in 32 bits: what leaves their range must wrap before it is used.
@@ -89,9 +92,6 @@ class CExpressions:
         if kind in _FUNCTIONS:
             return f"{self.generic(_FUNCTIONS[kind], type_of(node))}({self(node.a)}, {self(node.b)})"
         return _EXPRESSIONS[kind](self, node)
-
-    def _product(self, node: Any) -> str:
-        return f"{PRODUCTS[str(node.ty)]}({self(node.a)}, {self(node.b)})"
 
     def generic(self, operation: str, dtype: Any) -> str:
         """The name of a small function for one type, defined on first use."""

@@ -12,19 +12,18 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.floats import is_float
 
-PRODUCTS = {"float32": "tl_product_f32", "float64": "tl_product_f64"}
-"""Type -> name of the C macro for a product that no sum is fused with."""
-
-PRODUCTS_C = """
-/* GCC has no fence for one operation, but fuses no sum with a fused one. Without the instruction nothing is fused. */
+_C_PRODUCT = """\
+static inline {type} {name}({type} a, {type} b) {{
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-#define tl_product_f32(a, b) __builtin_fmaf((a), (b), -0.0f)
-#define tl_product_f64(a, b) __builtin_fma((a), (b), -0.0)
+  return {fma}(a, b, -0.0); /* GCC has no fence for one operation, but fuses no sum with a fused one */
 #else
-#define tl_product_f32(a, b) ((a) * (b))
-#define tl_product_f64(a, b) ((a) * (b))
+  return a * b;
 #endif
-"""
+}}"""
+_C_FUNCTIONS = {
+    "float32": ("tl_product_f32", "float", "__builtin_fmaf"),
+    "float64": ("tl_product_f64", "double", "__builtin_fma"),
+}
 
 
 def combines_products(node: Any) -> bool:
@@ -34,3 +33,11 @@ def combines_products(node: Any) -> bool:
 
 def _is_product(node: Any) -> bool:
     return isinstance(node.value if isinstance(node, ir.Broadcast) else node, ir.Mul)
+
+
+def c_product(dtype: str) -> tuple[str, str] | None:
+    """The name and the text of the C function for a product that no sum is fused with; None for vectors."""
+    if dtype not in _C_FUNCTIONS:
+        return None
+    name, type_, fma = _C_FUNCTIONS[dtype]
+    return name, _C_PRODUCT.format(name=name, type=type_, fma=fma)

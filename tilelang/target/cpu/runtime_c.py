@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tilelang.target.cpu.contraction import PRODUCTS_C
 from tilelang.target.cpu.runtime_ll import TASKS_PER_THREAD, WORKSPACES
 
 PRELUDE = f"""#include <math.h>
@@ -11,7 +10,7 @@ PRELUDE = f"""#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-{PRODUCTS_C}
+
 static _Thread_local const char* tl_error;
 const char* tilelang_last_error(void) {{ return tl_error; }}
 
