@@ -29,7 +29,7 @@ from tilelang.transform.pipeline import run
 
 @dataclass(frozen=True)
 class Lowered:
-    """CUDA text with the launches that use it, what it comes from, the time of each step, and the dumps."""
+    """CUDA text with its launches, its origins in the program, the time of each step, and the dumps."""
 
     source: str
     launches: tuple[KernelLaunch, ...]

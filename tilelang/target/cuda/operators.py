@@ -121,7 +121,7 @@ class OperatorRule:
         raise NotImplementedError
 
     def awaited(self, op: Any, pending: int) -> Any:
-        """The operator as the wait for what :meth:`started` has started, the newest ``pending`` of its kind aside."""
+        """The operator as the wait for what :meth:`started` has started, except the newest ``pending`` of its kind."""
         raise NotImplementedError
 
     def pinned(self, node: Any, emitter: Any) -> list[Any]:

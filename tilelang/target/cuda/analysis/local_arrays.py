@@ -33,7 +33,7 @@ def as_fragments(kernel: Kernel) -> Kernel:
 
 
 def private_nests(uniformity: Uniformity) -> dict[Parallel, bool]:
-    """The nests of which every thread runs all iterations, and whether they are its own."""
+    """The nests whose iterations every thread runs all, and whether their values differ between threads."""
     return _Arrays(uniformity).private()
 
 
@@ -58,7 +58,7 @@ class _Arrays:
     # Arrays ------------------------------------------------------------------------------------------------------------
 
     def _moving_accesses(self, node: Parallel) -> list[Any]:
-        """Accesses of arrays, scratch aside, at an index that the nest's axes move."""
+        """Accesses of arrays, except scratch, at an index that depends on the nest's axes."""
         arrays = (a for a in node.nest.accesses if is_array(a.buffer) and a.buffer not in self.scratch)
         return [access for access in arrays if self.uniformity.moves(node, access)]
 

@@ -351,7 +351,7 @@ def _is_local(var: Any) -> bool:
 
 
 def scratch_of(tree: TileTree, is_kind: Callable[[Any], bool]) -> set[Any]:
-    """Local memory of a kind of which nests read only what the same iteration has stored, and nothing else reads any."""
+    """Local memory of a kind that nests read only after the same iteration has stored to it, and that nothing else reads."""
     found = {buffer for buffer in tree.allocations if is_kind(buffer)}
     if not found:
         return found

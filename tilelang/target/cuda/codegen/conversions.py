@@ -48,7 +48,7 @@ def converted(value: Value, source: str, target: str) -> Value:
 
 
 def _through_codes(value: Value, source: DType, target: DType) -> Value:
-    """A conversion from or to float4_e2m1fn, of which a thread holds the code."""
+    """A conversion from or to float4_e2m1fn, whose values a thread holds as codes."""
     if source.base == "float4_e2m1fn":
         return converted(Call("tl::e2m1_to_float", (value,)), "float32", target)
     wide = "float64" if source == "float64" else "float32"

@@ -81,7 +81,7 @@ def _infix(e: Emitter, expr: Any, symbol: str) -> Value:
 
 
 _FOLDED = {"+": operator.add, "*": operator.mul}
-"""Operators of which constants are folded."""
+"""Operators whose constant operands are folded."""
 
 
 def _var(e: Emitter, expr: Any) -> Value:
@@ -255,7 +255,7 @@ def _sigmoid(e: Emitter, expr: Any) -> Value:
 
 
 def _extern(e: Emitter, expr: Any) -> Value:
-    """The program's own function: a string among its arguments is C++ as it stands."""
+    """The program's own function: a string argument is C++ text, printed verbatim."""
     name, *arguments = expr.args
     given = (Verbatim(str(arg.value)) if isinstance(arg, ir.StringImm) else e.value(arg) for arg in arguments)
     return Call(str(name.value), tuple(given))

@@ -56,7 +56,7 @@ class InFlight:
         self._started: list[Any] = []
 
     def start(self, node: Any) -> None:
-        """Notes an operator; one that is complete at its end is none of these."""
+        """Notes an operator, if it is asynchronous."""
         if rule_of(node.op).is_asynchronous(node.op):
             self._started.append(node)
 
@@ -222,7 +222,7 @@ class Generator:
 
     @cached_property
     def read_tensors(self) -> set[Any]:
-        """Tensors that the kernel reads anywhere, updates that name them as their destination aside."""
+        """Tensors that the kernel reads anywhere, except by updates whose destination they are."""
         found: set[Any] = set()
         for node in walk(self.emitter.tree.root):
             if isinstance(node, Parallel):

@@ -28,7 +28,7 @@ _VECTOR_BYTES = 16
 
 
 def generate(stage: KernelLayouts, context: CudaContext) -> KernelCode:
-    """The device code of a kernel, and what it takes for declared around it."""
+    """The device code of a kernel, and the declarations that it relies on."""
     kernel, facts, threads = stage.kernel, stage.facts(), dict(stage.kernel.threads)
     output = Output(tensor_maps=TensorMaps() if arch_of(context.target).uses(Feature.TMA) else None)
     analyses, block = Analyses.of(stage.tree, threads, facts), range(kernel.thread_count)

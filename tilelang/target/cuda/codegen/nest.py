@@ -139,7 +139,7 @@ class _VectorBody:
         return [other for other in self.nest.accesses if self.e.root(other.buffer) == root]
 
     def _reads_vector(self, access: Access) -> bool:
-        """Whether an element is read ahead of the body: nothing that the body reads there may be what it has stored."""
+        """Whether an element may be read ahead of the body: the body must not read it again after a store to that buffer."""
         if access.kind != READ or not self._may_be_vector(access):
             return False
         others = self._same_storage(access)

@@ -98,7 +98,7 @@ class Places:
         return total(self.offsets(buffer, indices))
 
     def offsets(self, buffer: Any, indices: list[Any]) -> tuple[Value, ...]:
-        """Numbers that add up to the offset of an element, each of which fits its type."""
+        """Summands of the offset of an element, each small enough for its type."""
         if is_global(buffer):
             return self._global_offsets(buffer, indices)
         if lies_in_shared(buffer):

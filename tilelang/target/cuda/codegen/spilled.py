@@ -26,7 +26,7 @@ _MOST_WORDS = 2 * _REGISTERS
 """Of an array of fewer, a good part stays in registers."""
 
 _AT_ONCE = 8
-"""Iterations that are written out of a loop over such an array."""
+"""The unroll factor of a loop over such an array."""
 
 
 def roll_spilled(code: Any, emitter: Emitter) -> None:

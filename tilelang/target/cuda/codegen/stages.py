@@ -68,7 +68,7 @@ class KernelStatements:
     kernel: Kernel
 
     def then(self, stage: type[Stage], **found: Any) -> Stage:
-        """The record after the next step: what is known already, and what it has found."""
+        """The record after the next step: this one's fields, and what the step has found."""
         return stage(**{**vars(self), **found})
 
     def facts(self) -> Facts:
@@ -111,7 +111,7 @@ class KernelLayouts(KernelTree):
 
 @dataclass(frozen=True)
 class Declarations:
-    """What device code takes for declared around it.
+    """The declarations that device code relies on.
 
     Attributes:
         identifiers: all that are taken.

@@ -200,7 +200,7 @@ def _elected_in(threads: range) -> Value:
 
 
 class NamedBarriers:
-    """The hardware barriers of a kernel: a number for each group of threads that needs one, none of them the program's own.
+    """The hardware barriers of a kernel: a number for each group of threads that needs one, distinct from those of the program.
 
     Attributes:
         numbers: those given so far, by the threads.

@@ -87,7 +87,7 @@ def _iterations(node: Any) -> int:
 
 
 def nest_cost(nest: Nest, loop: LoopLayout, places: Sequence[Any], *, problem: Problem) -> float:
-    """Cycles of one run of a nest, of which ``places`` are the layouts of what each access is to.
+    """Cycles of one run of a nest.
 
     Args:
         nest: the nest.

@@ -145,5 +145,5 @@ def _sender(found: Exchange, values: dict[Digit, int]) -> int:
 
 
 def _value(form: Form, values: dict[Digit, int]) -> int:
-    """A sum of digits, of which all others are zero."""
+    """The value of a sum of digits; digits without a value are zero."""
     return form.offset + sum(values.get(t.digit, 0) // t.low % t.extent * t.weight for t in form)

@@ -387,7 +387,7 @@ def register_of(index: Any, modes: Sequence[Mode]) -> Any:
 
 
 def _hidden_form(loop: LoopLayout, index: Any, modes: Sequence[Mode]) -> Form | None:
-    """The position of the hidden dimension that stands for a fixed index along an axis of such modes."""
+    """The position of the hidden dimension that stands for a fixed index along an axis with these modes."""
     hidden = ((place, dim.equals) for place, dim in enumerate(loop.dims) if dim.var is None and dim.modes == modes)
     place = next((place for place, fixed in hidden if same_index(fixed, index)), None)
     return None if place is None else loop.position(place)

@@ -118,7 +118,7 @@ class Problem:
 
     @cached_property
     def private(self) -> Mapping[Parallel, bool]:
-        """The nests of which every thread runs all iterations, and whether they are its own."""
+        """The nests whose iterations every thread runs all, and whether their values differ between threads."""
         return private_nests(self.uniformity)
 
     @cached_property
@@ -143,7 +143,7 @@ class Problem:
 
     @cached_property
     def reducers(self) -> Mapping[Any, str]:
-        """Fragments of which each thread has its own partial values, and how they are combined."""
+        """Reducers: fragments whose values are partial in each thread, with the operation that combines them."""
         notes = self.tree.allocations.items()
         return {buffer: _text(note["tl.reducer_op"]) for buffer, note in notes if "tl.reducer_op" in note}
 

@@ -87,7 +87,7 @@ class Rewritten:
     copies: Mapping[Any, Any] = field(default_factory=dict)
 
     def then(self, later: Rewritten) -> Rewritten:
-        """Both rewritings, of which ``later`` is of this one's tree."""
+        """This rewriting followed by ``later``, which starts from this one's tree."""
         renewed = {old: later.renewed.get(new, new) for old, new in self.renewed.items()}
         conversions = tuple(later.renewed.get(node, node) for node in self.conversions)
         return Rewritten(

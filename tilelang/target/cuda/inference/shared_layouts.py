@@ -76,7 +76,7 @@ def _demanded(plans: Mapping[Operator, Any]) -> dict[Any, Any]:
 
 
 def _read_across(problem: Problem) -> dict[Any, Any]:
-    """Tiles of which neighbouring iterations of a nest access a column.
+    """Tiles that neighbouring iterations of a nest access by columns.
 
     Tiles of nests with atomic updates are left out: an update of several elements takes them to be neighbours in memory.
     """

@@ -402,7 +402,7 @@ def _is_whole(layout: FragmentLayout | None, threads: int) -> bool:
 
 
 class _Worklist:
-    """Items of which some are marked to be visited, in their order; at first all are.
+    """A worklist that visits marked items in their original order; at first all are marked.
 
     A solve that visits only what may have changed takes the same decisions as one that visits everything each time, as long as
     visiting an item twice without a mark in between gives the same.

@@ -85,7 +85,7 @@ class Site:
 
 
 ANYWHERE = Site()
-"""The site of an access of which the program's indices are not known (any more)."""
+"""The site of an access whose indices in the program are unknown, or no longer kept."""
 
 
 @dataclass(frozen=True, slots=True)

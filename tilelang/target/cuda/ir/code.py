@@ -15,7 +15,7 @@ from tilelang.target.cuda.ir.values import Name, Number, Value, value_accesses
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One slot of a shared buffer that has several, in place of the buffer where code says what it touches.
+    """One slot of a shared buffer that has several; accesses name it in place of the buffer.
 
     Slots are numbered within a step of the loop that steps through them: equal numbers are the same memory there.
     """
@@ -73,7 +73,7 @@ class Barrier:
 
 @dataclass(eq=False, slots=True)
 class Wait:
-    """The threads' own asynchronous copies are complete, the newest ``pending`` groups aside.
+    """The threads' own asynchronous copies are complete, except the newest ``pending`` groups.
 
     Attributes:
         users: the program's own wait, which is taken to cover every copy that is used after it.
@@ -223,7 +223,7 @@ def nested(loops: Sequence[tuple[Name, Any]], body: list[Any]) -> list[Any]:
 
 
 def partly_unrolled(loops: Sequence[tuple[Name, int]], body: list[Any], limit: int, whole: Collection[Name] = ()) -> list[Any]:
-    """Nested loops of which the innermost are unrolled, up to a number of iterations.
+    """Nested loops whose innermost ones are unrolled, up to a number of iterations.
 
     Args:
         loops: counters with their extents, outermost first.

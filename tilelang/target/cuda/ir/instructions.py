@@ -210,7 +210,7 @@ class CommitBulk(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class WaitBulk(Instruction):
-    """Bulk stores, the newest ``pending`` groups aside, have read their source; and written their target where ``complete``."""
+    """Bulk stores, except the newest ``pending`` groups, have read their source; with ``complete`` also written their target."""
 
     pending: int = 0
     complete: bool = False
@@ -284,7 +284,7 @@ class CommitProducts(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class WaitProducts(Instruction):
-    """Products are complete, the newest ``pending`` groups aside."""
+    """Products are complete, except the newest ``pending`` groups."""
 
     pending: int
 

@@ -52,7 +52,7 @@ def _stored_by_any(body: Any, shared: set[Any]) -> Any:
 
 
 def _stored_by_each_thread(kernel: Kernel, target: Any) -> set[Any]:
-    """The buffers that nests store to of which every thread runs all iterations."""
+    """The buffers that are used by nests whose iterations every thread runs all."""
     tree = kernel_tree(kernel, target)
     uniformity = Uniformity(tree, dict(kernel.threads))
     nests = (node.nest for node in walk(tree.root) if isinstance(node, Parallel))

@@ -175,7 +175,7 @@ class ProductRule(OperatorRule):
         return [(buffer, "each thread needs whole rows and columns of it") for buffer in spread]
 
     def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
-        """The product on whole matrices: operands that are parts of fragments, and such results, get fragments of their own.
+        """The product on whole matrices: operands and results that are parts of fragments get fragments of their own.
 
         Args:
             op: the product.

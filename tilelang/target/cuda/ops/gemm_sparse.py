@@ -60,7 +60,7 @@ class MetadataLoader:
         return [counted(p.i, self.count, [Assign(self.registers.at(p.i), Call("tl::sparse_metadata", (word,)))])]
 
     def _piece(self, row: Any, number: Any, bits: int) -> Value:
-        """``bits`` consecutive bits of a row's metadata, the ``number``-th such."""
+        """The ``number``-th group of ``bits`` bits of a row's metadata."""
         width = canonical(self.region.dtype).bits
         if width > bits:
             element = self._element(row, number // (width // bits))

@@ -123,7 +123,7 @@ def _partitions(m: int, n: int, groups: int, policy: int) -> list[tuple[int, int
 
 
 def _panel(operand: Region, run: int) -> int | None:
-    """The widest panel of an operand of which each group reads ``run`` contiguous elements."""
+    """The widest panel of an operand, where each warp group reads ``run`` contiguous elements of a row."""
     bits = canonical(operand.dtype).bits
     widths = panel_widths([int(extent) for extent in operand.buffer.shape], bits)
     return next((width for width in widths if run % (width * 8 // bits) == 0), None)

@@ -150,7 +150,7 @@ def _touches(nodes: Sequence[Any], tree: TileTree) -> Iterator[Access]:
 
 
 def _node_touches(node: Any, tree: TileTree) -> Iterator[Access]:
-    """The accesses of one node, those of the nodes inside it aside; operands are accessed as regions."""
+    """The accesses of one node itself, without the nodes inside it; operands are accessed as regions."""
     elements, regions = _elements(node), list(region_accesses(node))
     # Atomic updates commute with each other, which the region of the operator does not show.
     updated = {access.buffer for access in elements if access.kind == UPDATE}

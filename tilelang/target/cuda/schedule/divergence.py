@@ -228,7 +228,7 @@ class Divergence:
 
 
 def _of_warps(code: Code) -> Code:
-    """Code as a warp sees it: what its threads agree on diverges no more."""
+    """Code for a single warp: conditions on which its threads agree are not divergent."""
     if isinstance(code, GroupCode):
         return code
     new = rebuilt(code, _of_warps)

@@ -226,7 +226,7 @@ def started(stmt: Any) -> Any:
 
 
 def awaited(stmt: Any, pending: int) -> Any:
-    """The wait for what a statement has started, the newest ``pending`` such aside."""
+    """The wait for what a statement has started, except the newest ``pending``."""
     op = operator_of(stmt)
     return rule_of(op).awaited(op, pending).to_stmt(stmt.span)
 

@@ -102,7 +102,7 @@ def value(variable: Any) -> Any:
 
 
 def substituted(stmt: Any, values: Mapping[Any, Any]) -> Any:
-    """A copy of a statement with values in place of variables; what it binds gets variables of its own."""
+    """A copy of a statement with values in place of variables; its bindings get new variables."""
     renamed = dict(values)
     for node in walk(stmt):
         if isinstance(node, ir.Bind):

@@ -118,7 +118,7 @@ def _sized(row: Intrinsic, sizes: list[int]) -> Intrinsic:
 
 
 def commuting(name: str) -> str:
-    """The operation of an intrinsic of which the order with others of the same makes no difference; empty where there is none."""
+    """The operation of an atomic intrinsic that commutes with others of the same operation; empty for any other."""
     return _COMMUTING.get(name, "")
 
 

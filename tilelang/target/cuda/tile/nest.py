@@ -74,7 +74,7 @@ class Nest:
         return Nest.build(axes, body, self.span, self.origin, vector=self.vector, layout=self.layout)
 
     def renamed(self, buffers: Mapping[Any, Any]) -> Nest:
-        """The same nest on other buffers; an index that names none of them stays the same object."""
+        """The same nest on other buffers; indices that do not mention them stay the same objects."""
         body = substitute(self.body, buffers)
         if any(buffer in buffers for access in self.accesses for buffer in access.site.loaded):
             return self.over(body)
@@ -104,7 +104,7 @@ class Nest:
 
     @cached_property
     def names_threads(self) -> bool:
-        """Whether the body has an intrinsic of which each thread may get another value."""
+        """Whether the body has an intrinsic whose value may differ between threads."""
         return any(names_threads(part) for expr in evaluated(self.body) for part in walk_expr(expr))
 
 
@@ -134,7 +134,7 @@ def handed_on(stmt: Any) -> set[Any]:
 
 
 def given_to_calls(stmt: Any) -> set[Any]:
-    """Buffers that calls of a statement may write, beside what its accesses say.
+    """Buffers that calls of a statement may write, in addition to its accesses.
 
     They are those handed on, and those of which an intrinsic with an effect gets an element, which may be a place.
     """
