@@ -44,6 +44,7 @@ MOVED = {
         ).split()
     },
     "tilelang.language.utils": "tilelang.utils.language",
+    **{f"tilelang.quantize.{name}": "tilelang.quantize" for name in ("lop3", "mxfp", "quantization", "utils")},
     "tilelang.layout.layout": "tilelang.layout",
     "tilelang.layout.swizzle_mode": "tilelang.layout",
     "tilelang.transform.pass_config": "tilelang.transform",

@@ -54,3 +54,10 @@ def test_names_of_torch_dtypes():
     from tilelang.language.dtypes import _TORCH_DTYPE_TO_STR
 
     assert _TORCH_DTYPE_TO_STR[torch.half] == "float16" and _TORCH_DTYPE_TO_STR[torch.float8_e4m3fn] == "float8_e4m3fn"
+
+
+def test_the_policy_of_products_beside_the_operators():
+    from tilelang.policy import GemmWarpPolicy
+    from tilelang.tileop.base import GemmWarpPolicy as of_base
+
+    assert importlib.import_module("tilelang.tileop").GemmWarpPolicy is of_base is GemmWarpPolicy

@@ -16,7 +16,7 @@ from tilelang.frontend.tiles import Computed
 from tilelang.frontend.values import ExprLike, LocalVar, VectorVar, as_operand
 from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
-from tilelang.ir.visit import reads_memory
+from tilelang.ir.visit import reads_memory, walk_expr
 
 _INLINE_LIMIT = 24
 """Nodes of an index expression that is repeated where it is used instead of being bound to a variable."""
@@ -75,6 +75,9 @@ def settled(builder: Builder, name: str, value: Any) -> Any:
         builder: of the program.
         name: of that variable.
         value: any Python value; those that read no memory are given back.
+
+    Raises:
+        CompileError: an address whose index is read from memory.
     """
     if isinstance(value, LocalVar):
         if value.fresh:
@@ -82,7 +85,7 @@ def settled(builder: Builder, name: str, value: Any) -> Any:
         value = value.expr()
     value = value if isinstance(value, ExprLike) else as_operand(value)
     fixed = (ir.Var, ir.IntImm, ir.FloatImm, ir.StringImm, ir.TensorRegion)
-    if not isinstance(value, ir.PrimExpr) or isinstance(value, fixed) or str(value.ty) == "handle" or _is_small_index(value):
+    if not isinstance(value, ir.PrimExpr) or isinstance(value, fixed) or _is_address(name, value) or _is_small_index(value):
         return value
     if lanes.lanes_of(value) > 1:
         return lanes.held(builder, name, value) if reads_memory(value) else value
@@ -118,6 +121,16 @@ def _may_read(value: Any) -> bool:
         return not value.fresh
     value = value if isinstance(value, ExprLike) else as_operand(value)
     return isinstance(value, ir.PrimExpr) and reads_memory(value)
+
+
+def _is_address(name: str, expr: Any) -> bool:
+    """Whether an expression is an address, which names memory and does not change with what the memory holds."""
+    if "handle" not in str(expr.ty):
+        return False
+    indices = [index for part in walk_expr(expr) if isinstance(part, ir.TensorLoad) for index in part.indices]
+    if any(reads_memory(index) for index in indices):
+        raise CompileError(f"{name} is an address whose index is read from memory", hint="assign the index to a name first")
+    return True
 
 
 def _is_small_index(expr: Any) -> bool:

@@ -1,6 +1,7 @@
 """Tile operators as records in the IR, one file for each family; see :mod:`tilelang.tileop.base`."""
 
 # Each module registers its operators.
+from tilelang.policy import GemmWarpPolicy
 from tilelang.tileop import atomic as atomic
 from tilelang.tileop import copy as copy
 from tilelang.tileop import debug as debug
@@ -12,4 +13,4 @@ from tilelang.tileop import thread as thread
 from tilelang.tileop import warp_group as warp_group
 from tilelang.tileop.base import OPERATORS, TileOp, decode, is_tile_op
 
-__all__ = ["OPERATORS", "TileOp", "decode", "is_tile_op"]
+__all__ = ["OPERATORS", "GemmWarpPolicy", "TileOp", "decode", "is_tile_op"]

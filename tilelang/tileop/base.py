@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.region import Region
+from tilelang.policy import GemmWarpPolicy as GemmWarpPolicy  # programs import it from here
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform

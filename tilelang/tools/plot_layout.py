@@ -23,8 +23,8 @@ def plot_layout(
     colormap: str = "",
     verbose: bool = False,
     formats: Any = "svg",
-    view: Any = None,
-    grid_shape: Any = None,
+    view: str = "input",
+    grid_shape: tuple[int, int] | None = None,
 ) -> Path:
     """Draws a layout as ``<save_directory>/<name>.svg``.
 
@@ -35,15 +35,28 @@ def plot_layout(
         save_directory: made where it is missing.
         name: of the file, without ``.svg``.
         verbose: also prints every element.
-        colormap, formats, view, grid_shape: have no effect; a value warns.
+        view: ``"output"`` draws a memory layout's memory: a cell says which element lies there.
+        grid_shape: rows and columns of the picture; their product is the number of cells.
+        colormap, formats: have no effect; a value warns.
 
     Returns:
         The file.
+
+    Raises:
+        ValueError: the view is neither of the two, or of a fragment's registers, or the cells do not fill the grid.
     """
-    ignored("plot_layout", colormap=colormap, formats=unless("svg", formats), view=view, grid_shape=grid_shape)
+    ignored("plot_layout", colormap=colormap, formats=unless("svg", formats))
     shape = tuple(int(extent) for extent in layout.shape)
-    rows = itertools.product(*(range(extent) for extent in shape[:-1]))
-    cells = [[_cell(layout, (*row, column)) for column in range(shape[-1])] for row in rows]
+    if view == "output" and not isinstance(layout, FragmentLayout):
+        flat, columns = _memory(layout, shape)
+    elif view == "input":
+        flat, columns = [_cell(layout, index) for index in _indices(shape)], shape[-1]
+    else:
+        raise ValueError(f'plot_layout: view is "input", or "output" for layouts of memory, not {view!r}')
+    rows, columns = grid_shape or (len(flat) // columns, columns)
+    if rows * columns != len(flat):
+        raise ValueError(f"plot_layout: {len(flat)} cells do not fill a grid of {rows} x {columns}")
+    cells = [flat[row * columns : (row + 1) * columns] for row in range(rows)]
     if verbose:
         for row in cells:
             print(" ".join(text for text, _ in row))
@@ -51,6 +64,18 @@ def plot_layout(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(_picture(cells))
     return path
+
+
+def _indices(shape: Sequence[int]) -> list[tuple[int, ...]]:
+    return list(itertools.product(*(range(extent) for extent in shape)))
+
+
+def _memory(layout: Any, shape: Sequence[int]) -> tuple[list[tuple[str, int]], int]:
+    """The elements in the order in which they lie in memory, gaps included, and the columns of the picture."""
+    places = {int(layout.offset(index)): (element, index) for element, index in enumerate(_indices(shape))}
+    size = max(places) + 1
+    cells = [(",".join(map(str, places[place][1])), places[place][0]) if place in places else ("", 0) for place in range(size)]
+    return cells, shape[-1] if size % shape[-1] == 0 else size
 
 
 def _cell(layout: Any, index: Sequence[int]) -> tuple[str, int]:

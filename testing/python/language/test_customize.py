@@ -186,3 +186,32 @@ def test_a_call_of_a_foreign_function_names_its_type_first_or_by_keyword():
 
     by_keyword = program(lambda A: T.call_extern("f", T.address_of(A[1]), 2, dtype="float32"))
     assert program(lambda A: T.call_extern("float32", "f", T.address_of(A[1]), 2)) == by_keyword
+
+
+def test_names_and_lists_hold_addresses():
+    def named(A, i):
+        place = T.address_of(A[i])
+        both = [place, T.address_of(A[2])]
+        A[0] = T.call_extern("float32", "f", *both)
+
+    def direct(A, i):
+        A[0] = T.call_extern("float32", "f", T.address_of(A[i]), T.address_of(A[2]))
+
+    def program(body):
+        step = T.macro(body)
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(4) as bx:
+                step(A, bx)
+
+        return main.script()
+
+    assert program(named) == program(direct)
+    with pytest.raises(CompileError, match="place is an address whose index is read from memory"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                place = T.address_of(A[T.Cast("int32", A[3])])
+                A[0] = T.call_extern("float32", "f", place)
