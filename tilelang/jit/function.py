@@ -166,11 +166,15 @@ class JitFunction(Generic[_P, _R]):
         return program
 
     def _made(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Calls the factory; a failure on a tensor argument is most likely a call of the factory in place of the kernel."""
+        """Calls the factory; a failure on a tensor argument is most likely a call of the factory in place of the kernel.
+
+        A program's annotations are evaluated here, where the program is defined, and not while it is traced.
+        """
         try:
             return self.function(*args, **kwargs)
         except Exception as error:  # the user's own code runs here and may raise anything
             if not any(hasattr(value, "data_ptr") for value in (*args, *kwargs.values())):
+                _locate(error)
                 raise
             name = self.function.__name__
             raise CompileError(
@@ -222,6 +226,14 @@ class JitFunction(Generic[_P, _R]):
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+
+def _locate(error: Exception) -> None:
+    """Gives an error of this package that has no location the line of the user's code that led to it."""
+    if isinstance(error, TileLangError):
+        from tilelang.ir.span import traceback_location
+
+        error.at(traceback_location(error))
 
 
 def _first_line(error: Exception) -> str:

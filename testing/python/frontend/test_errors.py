@@ -258,6 +258,22 @@ def test_unknown_dtype():
     assert "did you mean 'float16'?" in str(caught.value)
 
 
+def test_unknown_dtype_of_a_parameter():
+    """Python evaluates annotations where the factory defines the program, before anything is traced."""
+
+    @tilelang.jit
+    def factory(n):
+        @T.prim_func
+        def main(A: T.Tensor((n,), "flot32")):  # <- error
+            with T.Kernel(1) as bx:
+                A[bx] = 0
+
+        return main
+
+    with error_at_mark(CompileError, "unknown dtype 'flot32'"):
+        factory(8)
+
+
 def test_dynamic_shared_size():
     n = T.dynamic("n")
     with error_at_mark(CompileError, "the size n has no bound at compile time"):
