@@ -78,7 +78,15 @@ def let(v: Any, value: Any, body: Any = None) -> Any:
 
     Returns:
         ``body`` with the value, or None.
+
+    Raises:
+        CompileError: ``v`` is no such variable, but the declaration of a pointer, say.
     """
+    if not isinstance(v, ir.Var):
+        raise CompileError(
+            f"T.let and T.bind give a value to variables of T.int32() and its like, not to {type(v).__name__}",
+            hint="a tensor at an address is T.make_tensor(address, shape, dtype)",
+        )
     builder, kind = current("T.let"), str(v.ty)
     given = convert(as_expr(value, kind), kind)
     if body is not None:

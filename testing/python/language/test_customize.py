@@ -215,3 +215,12 @@ def test_names_and_lists_hold_addresses():
             with T.Kernel(1):
                 place = T.address_of(A[T.Cast("int32", A[3])])
                 A[0] = T.call_extern("float32", "f", place)
+
+
+def test_what_is_no_variable_gets_no_value():
+    with pytest.raises(CompileError, match="to variables of T.int32.. and its like, not to PointerSpec"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                T.bind(T.call_extern("handle", "f", A[0]), var=T.ptr("float32"))
