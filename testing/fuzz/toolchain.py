@@ -4,7 +4,7 @@ The code that tilelang generates is the same for both. The fast ones are NVRTC w
 assembler (the simulator executes PTX), the C compiler at -O1, and hosts that are not compiled or check no arguments. Faults
 that only an optimiser reveals, such as a wrong alias or a missing clobber, are left to the programs that use the regular
 compilers. A program that fails with the fast compilers is compiled again with the regular ones, and only that result counts:
-without optimisation, registers become local memory, where reading an unused value is reported as a fault.
+without optimisation, registers become local memory, and an undefined value that is stored there counts as used.
 """
 
 from __future__ import annotations

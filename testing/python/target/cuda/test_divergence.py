@@ -427,3 +427,21 @@ def test_a_thread_asks_for_its_warp_group_where_its_warp_has_diverged(arch):
     a, b = torch.arange(256, dtype=torch.int32) % 2, torch.zeros(256, dtype=torch.int32)
     simulate(main, a, b, arch=arch)
     assert torch.equal(b, torch.where(a == 1, torch.arange(256) // 128, -1).int())
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_value_of_a_branch_with_an_order_is_computed_by_its_threads_alone(arch):
+    @T.prim_func
+    def main(count: T.Tensor((4,), "int32"), B: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((64,), "int32")
+            if tx % 2 == 0:
+                x = T.atomic_add(count[tx // 16], 1, return_prev=True)
+                s[tx] = T.min(x, 0) + tx
+                B[tx] = s[62 - tx]
+
+    count, b = torch.zeros(4, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+    simulate(main, count, b, arch=arch)
+    assert count.tolist() == [8] * 4
+    assert b[::2].tolist() == [*range(62, -1, -2)]
