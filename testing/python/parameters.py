@@ -94,7 +94,7 @@ def unlike(module: str, name: str) -> str:
         return "is not there"
     text = PARAMETERS[module][name]
     if text is None:
-        return ""
+        return "is a function" if inspect.isfunction(value) else ""
     calls = Arguments.of_text(text)
     optional = {each: may and (module, name, each) not in NEEDED for each, may in calls.optional.items()}
     return Arguments.of_function(value).refusal(Arguments(calls.places, optional, calls.any_number, calls.any_name))

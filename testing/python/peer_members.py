@@ -16,6 +16,7 @@ def _of(owners: str | tuple[str, ...], members: str) -> str:
 _ROWS = (
     # differs or refused, how or why, the members; "Class()" is what makes an object of a class
     ("differs", "`out_idx` by position, all else by name", "JITKernel()"),
+    ("differs", "is a function", "JITKernel.resource_usage"),
     ("differs", "is made by `kernel.get_profiler()`", "Profiler()"),
     ("differs", "is made by `tilelang.jit`", "JITImpl()"),
     ("differs", "is made by the tuner", "AutotuneResult()"),
