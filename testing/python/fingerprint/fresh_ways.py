@@ -110,7 +110,6 @@ def _into_libraries() -> list[Way]:
         _way("short form of values", "import reprlib\nreprlib.aRepr.maxlist = @V@\n", "reprlib.repr([1, 2, 3, 4, 5, 6, 7])", "import reprlib; reprlib.aRepr.maxlist = NEW"),
         _way("library's class by an alias", "import datetime\nA = list[datetime.datetime]\n", "str(A.__args__[0].now())", "pass"),
         _way("library's class by a field", "import datetime\nfrom dataclasses import dataclass\n@dataclass\nclass D:\n    x: datetime.datetime = None\n", "str(D.__dataclass_fields__['x'].type.now())", "pass"),
-        _way("class in our module", "import tilelang.jit.kernel as home\nV = @V@\nclass C:\n    @staticmethod\n    def f():\n        return V\nC.__module__ = 'tilelang.jit.kernel'\nhome.C = C\ndef helper(x: C):\n    pass\n", "helper.__annotations__['x'].f()", "prog.V = NEW"),
         _way("library's class by an annotation", "import datetime\ndef helper(x: datetime.datetime):\n    pass\n", "str(helper.__annotations__['x'].now())", "pass"),
     ]  # fmt: skip
 
