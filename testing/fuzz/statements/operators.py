@@ -86,8 +86,9 @@ def view(draw: Draw, scope: Scope) -> Stmt | None:
     if not found:
         return None
     tile = draw.pick(found)
-    name, flat = draw.name("flat"), " * ".join(f"({size})" for size in tile.shape)
-    shape = (tile.shape[-1], flat.rpartition(" * ")[0]) if draw.chance(0.4) else (flat,)
+    sizes = [f"({size})" for size in tile.shape]
+    name = draw.name("flat")
+    shape = (tile.shape[-1], " * ".join(sizes[:-1])) if draw.chance(0.4) else (" * ".join(sizes),)
     used = Tile(name, tile.memory, shape, tile.dtype, tile.wide)
     scope.tiles = [t for t in scope.tiles if t.name != tile.name] + [used]
     scope.hidden = scope.hidden | {tile.name}

@@ -8,11 +8,13 @@ import pytest
 
 from testing.fuzz import shrink
 from testing.fuzz.coverage import Coverage, pairs_of
+from testing.fuzz.draw import Draw
 from testing.fuzz.execute import TARGETS, arguments, traced
 from testing.fuzz.generator import PRODUCTS, draw_program
 from testing.fuzz.judge import judge
 from testing.fuzz.outcome import BAD, Outcome
 from testing.fuzz.registry import BLOCK
+from testing.fuzz.scope import Scope, Tile
 from testing.fuzz.tree import Program
 
 GROUPS = [range(start, start + 10) for start in range(0, 50, 10)]
@@ -80,3 +82,12 @@ def test_failures_with_one_cause_have_the_same_signature():
     first = Outcome("refused", "f12 is spread over 32 threads\n  --> /tmp/a.py:3")
     second = Outcome("refused", "s7 is spread over 64 threads\n  --> /tmp/b.py:9")
     assert first.signature == second.signature != Outcome("finding", first.message).signature
+
+
+def test_a_view_of_a_view_has_as_many_elements():
+    for seed in range(10):
+        draw = Draw(seed)
+        draw.sizes |= {"D0": 2, "D1": 3, "D2": 4}
+        scope = Scope(tiles=[Tile("flat1", "shared", ("D0", "(D1) * (D2)"), "float32")])
+        BLOCK["view"].rule(draw, scope)
+        assert draw.elements(scope.tiles[-1].shape) == 24
