@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tilelang.language as T
-from testing.python.target.cuda.support import simulate
+from testing.python.target.cuda.support import simulate, source
 from tilelang.errors import PipelineScheduleError
 from tilelang.target.cuda.analysis.disjointness import Iterations, communicating_tensors
 from tilelang.target.cuda.tile.program import split_kernels
@@ -71,3 +71,59 @@ def test_iterations_that_have_parts_of_their_own_may_overtake_each_other():
 def test_iterations_that_share_elements_may_not():
     with pytest.raises(PipelineScheduleError, match="X"):
         simulate(_in_place(32), torch.zeros(1024))
+
+
+def _stores_in_a_loop(place, element=lambda A, k, i: A[i], extent=64):
+    """A loop whose iterations store ``extent`` elements each, the thread's ``i``-th at ``place(k, i)``."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            for k in T.serial(4):
+                for i in T.Parallel(extent):
+                    B[place(k, i)] = element(A, k, i) + k
+
+    return main
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    "place, extent, barriers",
+    [
+        (lambda k, i: (i + k) % 64, 64, 1),
+        (lambda k, i: i + 8 * k, 32, 1),
+        (lambda k, i: 40 - 8 * k + i, 16, 1),
+        (lambda k, i: i + 16 * k, 16, 0),
+        (lambda k, i: 48 - 16 * k + i, 16, 0),
+        (lambda k, i: i, 64, 0),
+    ],
+)
+def test_iterations_that_store_to_elements_of_other_threads_are_ordered(place, extent, barriers, arch):
+    """The element that an iteration stores to was another thread's in the iteration before, or each thread has its own."""
+    program = _stores_in_a_loop(place, extent=extent)
+    assert source(program, arch).count("__syncthreads()") == barriers
+    a, b = torch.arange(64.0), torch.zeros(64)
+    simulate(program, a, b, arch=arch)
+    expected = torch.zeros(64)
+    for k in range(4):
+        expected[[place(k, i) for i in range(extent)]] = a[:extent] + k
+    torch.testing.assert_close(b, expected)
+
+
+def test_the_thread_that_stores_may_be_another_in_each_iteration():
+    """Each iteration is run by the threads that have the fragment's element ``k``."""
+
+    @T.prim_func
+    def main(A: T.Tensor((2, 2, 2), "bfloat16"), X: T.Tensor((4, 2), "int32"), B: T.Tensor((2, 2), "int32")):
+        with T.Kernel(1, threads=32):
+            rows = T.alloc_fragment((2, 2), "int32")
+            T.copy(X[0, 0], rows)
+            for k in T.serial(2):
+                values = T.alloc_fragment((2, 2), "bfloat16")
+                T.copy(A[k, 0, 0], values)
+                B[:, :] = T.max(rows[:, :], T.cast(values[k, 1], "int32"))
+
+    a = torch.arange(8).reshape(2, 2, 2).to(torch.bfloat16)
+    x, b = torch.full((4, 2), 2, dtype=torch.int32), torch.zeros(2, 2, dtype=torch.int32)
+    simulate(main, a, x, b)
+    assert torch.equal(b, torch.full((2, 2), 7, dtype=torch.int32))

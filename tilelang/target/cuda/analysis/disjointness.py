@@ -20,6 +20,7 @@ from tilelang.ir.region import Region
 from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.ir.access import Site
 from tilelang.target.cuda.operators import rule_of
+from tilelang.target.cuda.tile.nest import Nest
 from tilelang.target.cuda.tile.tree import Loop, Parallel, Repeat, Scalar, TileTree, accesses_of, inside, walk
 from tilelang.transform.substitute import substitute
 
@@ -54,6 +55,22 @@ class Iterations:
     def is_repeated(self, node: Any) -> bool:
         """Whether a statement is in a loop."""
         return bool(self._loops[node])
+
+    def region_of(self, access: Any, nest: Nest) -> Region:
+        """The elements that all iterations of a nest access. The extent is 0, not known, where an index is not linear."""
+        places = [self._spanned(index, nest) for index in access.site.indices]
+        return Region(access.buffer, tuple(low for low, _ in places), tuple(extent for _, extent in places))
+
+    def _spanned(self, index: Any, nest: Nest) -> tuple[Any, int]:
+        low, reach = index, 0
+        for axis in nest.axes:
+            by = growth(index, axis.var, self.facts)
+            if by is None:
+                return 0, 0
+            at = axis.extent - 1 if by < 0 else 0
+            low = low if isinstance(low, int) else substitute(low, {axis.var: ir.IntImm(str(axis.var.ty), at)})
+            reach += abs(by) * (axis.extent - 1)
+        return low, 1 + reach
 
     def repeats(self, node: Any, region: Region) -> bool:
         """Whether a statement may touch an element of its region in two iterations."""
@@ -142,6 +159,25 @@ def communicating_tensors(tree: TileTree, root: Any, iterations: Iterations) -> 
         elif kind in (WRITE, UPDATE):
             changes.setdefault(root(buffer), {}).setdefault(node, set()).add(kind)
     return {buffer for buffer, found in changes.items() if buffer in reads or _may_meet(found, iterations)}
+
+
+def repeated_tensors(tree: TileTree, root: Any, iterations: Iterations) -> set[Any]:
+    """Tensors that a nest in a loop stores to at places which its other iterations may store to as well.
+
+    In each iteration another thread may store to an element, so barriers must order the iterations.
+
+    Args:
+        tree: the kernel.
+        root: the buffer whose memory a buffer is a view of.
+        iterations: the loops of the kernel.
+    """
+    nests = (node for node in walk(tree.root) if isinstance(node, Parallel) and iterations.is_repeated(node))
+    stores = ((node, access) for node in nests for access in node.nest.accesses if access.kind == WRITE)
+    return {
+        root(access.buffer)
+        for node, access in stores
+        if is_global(access.buffer) and iterations.repeats(node, iterations.region_of(access, node.nest))
+    }
 
 
 def changing_tensors(tree: TileTree, root: Any) -> set[Any]:

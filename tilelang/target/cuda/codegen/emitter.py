@@ -14,7 +14,7 @@ from tilelang.ir.access import UPDATE
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import SHARED, is_shared, lies_in_registers
 from tilelang.ir.visit import statement_exprs
-from tilelang.target.cuda.analysis.disjointness import Iterations, communicating_tensors
+from tilelang.target.cuda.analysis.disjointness import Iterations, communicating_tensors, repeated_tensors
 from tilelang.target.cuda.analysis.thread_map import ThreadMaps
 from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.arch import WARP, is_whole_warps
@@ -112,13 +112,15 @@ class Analyses:
         uniformity: what the threads agree on.
         thread_maps: which threads touch which elements.
         iterations: the kernel's loops.
-        tracked: tensors that the kernel both changes and reads, or changes in several places.
+        communicating: tensors that the kernel both changes and reads, or changes in several places.
+        repeated: tensors that the iterations of one statement change in turn.
     """
 
     uniformity: Uniformity
     thread_maps: ThreadMaps
     iterations: Iterations
-    tracked: set[Any]
+    communicating: set[Any]
+    repeated: set[Any]
 
     @staticmethod
     def of(tree: TileTree, threads: Mapping[Any, int], facts: Facts) -> Analyses:
@@ -130,8 +132,9 @@ class Analyses:
             facts: known facts about integer expressions.
         """
         iterations = Iterations(tree.root, facts)
-        tracked = communicating_tensors(tree, tree.root_of, iterations)
-        return Analyses(Uniformity(tree, threads), ThreadMaps(tree, threads), iterations, tracked)
+        communicating = communicating_tensors(tree, tree.root_of, iterations)
+        repeated = repeated_tensors(tree, tree.root_of, iterations)
+        return Analyses(Uniformity(tree, threads), ThreadMaps(tree, threads), iterations, communicating, repeated)
 
 
 @dataclass(eq=False)
@@ -262,7 +265,7 @@ class Emitter:
         if lies_in_registers(buffer):
             return None
         root = self.root(buffer)
-        if not is_shared(buffer) and root not in self.analyses.tracked:
+        if not is_shared(buffer) and root not in self.analyses.communicating | self.analyses.repeated:
             return None
         return next((Slot(root, number) for ring, (_, number) in self.slots.items() if self.root(ring) == root), root)
 

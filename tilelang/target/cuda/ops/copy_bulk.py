@@ -362,7 +362,7 @@ def bulk_store(generator: Any, node: Any, reduction: str | None = None) -> Leaf 
     if not is_global(op.dst) or not lies_in_shared(op.src.buffer):
         return None
     # What the kernel reads must be visible to all threads, not only complete at its end.
-    if op.dst.buffer in generator.read_tensors or emitter.root(op.dst.buffer) in emitter.analyses.tracked:
+    if op.dst.buffer in generator.read_tensors or emitter.root(op.dst.buffer) in emitter.analyses.communicating:
         return None
     plan = plan_bulk(emitter, op, reduction)
     if plan is None or plan.load:
