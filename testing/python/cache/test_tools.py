@@ -56,7 +56,7 @@ def rewrite_in_place(folder: Path, patch: pytest.MonkeyPatch) -> None:
     """The same size, and the same times as before."""
     before = os.stat(folder / "one")
     with open(folder / "one", "r+") as file:
-        file.write('#!/bin/sh\nexec cc $@  \n')
+        file.write("#!/bin/sh\nexec cc $@  \n")
     os.utime(folder / "one", ns=(before.st_atime_ns, before.st_mtime_ns))
 
 

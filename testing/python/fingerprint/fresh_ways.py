@@ -95,7 +95,11 @@ def _registries() -> list[Way]:
 
 
 def _into_libraries() -> list[Way]:
-    genuine = "import types, heapq\n" + _BOX + "k = K(@V@)\nf = types.FunctionType(heapq.nlargest.__code__, {'max': k, 'iter': iter, 'object': object, '__builtins__': __builtins__}, 'f', (None,))\n"
+    genuine = (
+        "import types, heapq\n"
+        + _BOX
+        + "k = K(@V@)\nf = types.FunctionType(heapq.nlargest.__code__, {'max': k, 'iter': iter, 'object': object, '__builtins__': __builtins__}, 'f', (None,))\n"
+    )
     return [
         _way("list in a library's class", "import fractions\nfractions.Fraction.v = [@V@]\n", "fractions.Fraction.v[0]", "prog.fractions.Fraction.v[0] = NEW"),
         _way("object in a library's class", "import fractions\n" + _BOX + "fractions.Fraction.v = K(@V@)\n", "fractions.Fraction.v.v", "prog.fractions.Fraction.v.v = NEW"),
