@@ -24,6 +24,7 @@ from tilelang.frontend.views import without_unused_views
 from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
+from tilelang.ir.pickling import Row, node_of, rows_of
 from tilelang.ir.span import traceback_location, user_location
 from tilelang.keywords import keyword_hint
 from tilelang.language.tensors import TensorSpec, declared_pointer
@@ -302,16 +303,20 @@ def _refuse_call(program: Any, *_: Any, **__: Any) -> Any:
     )  # fmt: skip
 
 
-def _refuse_pickling(node: Any, *_: Any) -> Any:
-    raise TypeError(
-        f"a traced {type(node).__name__} cannot leave its process: pickle the kernel that tilelang.compile gives, or the"
-        " decorated function"
-    )
+def _pickled(node: Any, *_: Any) -> tuple[Any, ...]:
+    return _unpickled, (rows_of(node), factory_of(node))
+
+
+def _unpickled(rows: list[Row], factory: str) -> Any:
+    node = node_of(rows)
+    if factory:
+        _factories[node] = factory
+    return node
 
 
 ir.PrimFunc.__call__ = _refuse_call
 for _node in (ir.PrimFunc, ir.PrimExpr, ir.Stmt):
-    _node.__reduce_ex__ = _refuse_pickling  # TVM's own ends the process
+    _node.__reduce_ex__ = _pickled  # TVM's own ends the process
     _node.__copy__ = lambda node: node
     _node.__deepcopy__ = lambda node, memo: node
 ir.PrimFunc.buffer_map = property(lambda program: {param: param for param in program.params if ir.is_buffer_var(param)})

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import torch
+import tvm_ffi
 
 import tilelang
 import tilelang.language as T
@@ -65,9 +66,42 @@ def test_a_decorated_function_travels_by_name():
         pickle.dumps(local)
 
 
-def test_a_program_is_copied_and_not_pickled():
+def compiled(program):
+    return tilelang.compile(program, target="cpu", out_idx=-1)(A)
+
+
+def test_a_program_is_compiled_by_a_spawned_worker():
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert torch.equal(pool.apply_async(compiled, (negated,)).get(timeout=120), -A)
+
+
+def test_a_program_is_the_same_after_pickling():
+    """The same program for the cache, with the places in the source that messages name."""
+    other = pickle.loads(pickle.dumps(negated))
+    assert tvm_ffi.structural_equal(other, negated) and str(other.body.span) == str(negated.body.span)
+    assert tilelang.compile(other, target="cpu").cache_key == tilelang.compile(negated, target="cpu").cache_key
+    body = pickle.loads(pickle.dumps(negated.body))
+    assert tvm_ffi.structural_equal(body, negated.body, map_free_vars=True)
+
+
+def test_a_long_program_is_pickled_without_recursion():
+    def chain(value):
+        for number in range(3000):
+            value = value * 3 + number
+        return value
+
+    @T.prim_func
+    def main(B: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=32) as bx:
+            B[0] = chain(bx)
+
+    assert pickle.loads(pickle.dumps(main)).attrs["global_symbol"] == "main"
+
+
+def test_a_copy_of_a_program_is_the_program():
     assert copy.deepcopy(negated) is negated and copy.copy(negated) is negated
-    with pytest.raises(TypeError, match="a traced PrimFunc cannot leave its process"):
-        pickle.dumps(negated)
-    with pytest.raises(TypeError, match="cannot leave its process"):
-        pickle.dumps(negated.body)
+
+
+def test_what_is_no_data_is_refused():
+    with pytest.raises(TypeError, match="a Function in a program cannot be pickled"):
+        pickle.dumps(negated.with_attr("callback", tvm_ffi.convert(abs)))
