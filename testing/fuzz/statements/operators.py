@@ -68,7 +68,7 @@ def reducer(draw: Draw, scope: Scope) -> Stmt | None:
     inside.tiles = [tile for tile in inside.tiles if tile.name != to.name]
     update = term(draw, inside, kind)
     replication = draw.pick(["", "", ', replication="all"', ', replication="none"'])
-    first = draw.pick(["", "", f", value={draw.random.randint(-4, 4)}"])
+    first = draw.pick(["", "", f", init={draw.random.randint(-4, 4)}"])
     lines = (
         f'{name} = T.alloc_reducer(({keep.extent},), "{dtype}", op="{op}"{replication})',
         f"T.reducer_init({name}{first})",
