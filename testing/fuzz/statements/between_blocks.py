@@ -48,11 +48,12 @@ def turns(draw: Draw, scope: Scope) -> Stmt:
     tile = _tile(draw, scope)
     flag, shared = draw.output(("1",), "int32").name, draw.output(tile.shape, tile.dtype).name
     place = draw.pick(["bx", "bx", "G - 1 - bx"])
-    acquire, release = draw.pick(_ACQUIRES), draw.pick(_RELEASES)
+    acquire, added = draw.pick(_ACQUIRES), draw.pick(_RELEASES)
+    stored = draw.pick([order for order in _RELEASES if order != "acq_rel"])  # a store acquires nothing
     spin = (f'while T.atomic_load({flag}[0], memory_order="{acquire}") != {place}:', "    pass")
     load = f"T.copy({_part(shared, tile)}, {tile.name})"
-    signal = draw.pick([f'T.atomic_store({flag}[0], {place} + 1, memory_order="{release}")',
-                        f'T.atomic_add({flag}[0], 1, memory_order="{release}")'])  # fmt: skip
+    signal = draw.pick([f'T.atomic_store({flag}[0], {place} + 1, memory_order="{stored}")',
+                        f'T.atomic_add({flag}[0], 1, memory_order="{added}")'])  # fmt: skip
     start = Stmt("turns", (*spin, load), writes=(tile.name,), fixed=True)
     end = Stmt("turns", (f"T.copy({tile.name}, {_part(shared, tile)})", signal), fixed=True)
     return Stmt("turns", ("if True:",), body=(start, *_changes(draw, scope), end))

@@ -39,12 +39,13 @@ def legalize(program: CpuProgram, context: Any) -> CpuProgram:
     legalizer = Legalizer(context)
     aliases = legalizer.declare_parameters(func.params)
     params, rounded = legalizer.declare_scalars(func.params)
+    has_others = bool(legalizer.narrow_vars)
     try:
         body = legalizer.stmt(func.body)
     except TileLangError as error:
         raise error.at(location_of(legalizer.span)) from None
     legal = func.with_body(seq(aliases, rounded, body))
-    if rounded:
+    if has_others:
         legal = ir.PrimFunc(params, legal.body, legal.ret_type, legal.attrs, legal.span)
     return CpuProgram(legal, tuple(legalizer.functions), tuple(legalizer.helpers))
 
@@ -77,10 +78,15 @@ class Legalizer(StmtRewriter):
         return aliases
 
     def declare_scalars(self, params: Any) -> tuple[list[Any], list[Any]]:
-        """The parameters with narrow scalars as float32, and the bindings that round these to their formats."""
+        """The parameters, narrow scalars as float32 and pointers to storage types, and the bindings that round those scalars."""
         passed, rounded = [], []
         for param in params:
             dtype = "" if ir.is_buffer_var(param) else str(param.ty)
+            pointed = str(param.ty.element_type) if isinstance(param.ty, ir.ir.PointerType) else ""
+            if pointed in formats.STORAGE:
+                passed.append(ir.Var(param.name, ir.pointer_type(formats.STORAGE[pointed])))
+                self.narrow_vars[param] = passed[-1]
+                continue
             if dtype not in formats.STORAGE:
                 passed.append(param)
                 continue

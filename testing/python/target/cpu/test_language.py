@@ -201,3 +201,19 @@ def test_c_source_is_readable():
     assert "float tile[32][64]" in source
     assert "tl_expf(tile[i_2][j_2]) * 0.1f" in source
     assert "int32_t main_call(float* X_ptr, float* Y_ptr, void* stream)" in source
+
+
+@on_both
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "bool", "int8", "float64"])
+def test_pointers_to_elements_of_every_width(target, dtype):
+    @T.prim_func
+    def main(P: T.ptr(dtype), B: T.Tensor((64,), dtype)):
+        A = T.make_tensor(P, (2, 64), dtype)
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(64):
+                B[i] = A[1, i]
+
+    a = torch.arange(128).reshape(2, 64).remainder(2).to(getattr(torch, dtype))
+    b = torch.zeros(64, dtype=a.dtype)
+    build(main, target)(a.data_ptr(), b)
+    assert torch.equal(b.view(torch.uint8), a[1].contiguous().view(torch.uint8))

@@ -7,7 +7,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
-from testing.python.target.cuda.support import cuda, simulate
+from testing.python.target.cuda.support import cuda, simulate, source
 
 ARCHES = ("sm_80", "sm_90a")
 
@@ -67,6 +67,50 @@ def test_all_blocks_of_the_grid_meet(arch):
         for _ in range(2):  # the barrier's word goes on from one launch to the next
             kernel(a, b)
             assert torch.equal(a, torch.arange(1024.0) + 1)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_copy_is_complete_before_blocks_that_overwrite_its_source_go_on(arch):
+    """Blocks exchange their tiles: what one loads is what the other stores to after the next barrier of the grid."""
+
+    @T.prim_func
+    def main(A: T.Tensor((2, 32), "float32"), B: T.Tensor((2, 32), "float32")):
+        with T.Kernel(2, threads=32) as bx:
+            tile = T.alloc_shared((32,), "float32")
+            T.copy(A[bx, 0], tile)
+            for _ in T.serial(3):
+                T.copy(tile, B[bx, 0])
+                T.sync_grid()
+                T.copy(B[1 - bx, 0], tile)
+                T.sync_grid()
+
+    a, b = torch.arange(64.0).reshape(2, 32), torch.zeros(2, 32)
+    simulate(main, a, b, arch=arch)
+    assert torch.equal(b, a)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_copy_is_complete_before_a_flag_says_that_its_source_may_be_overwritten(arch):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), flag: T.Tensor((1,), "int32"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(2, threads=32) as bx:
+            tile = T.alloc_shared((64,), "float32")
+            if bx == 0:
+                T.copy(X, tile)
+                T.atomic_store(flag[0], 1, memory_order="release")
+                T.copy(tile, Y)
+            else:
+                while T.atomic_load(flag[0], memory_order="acquire") != 1:
+                    pass
+                T.fill(tile, 5.0)
+                T.copy(tile, X)
+
+    text = source(main, arch)
+    wait = text.find("tl::cp_async_wait<0>()")
+    assert -1 < wait < text.index("tl::atomic_store")
+    x, y = torch.arange(64.0), torch.zeros(64)
+    simulate(main, x, torch.zeros(1, dtype=torch.int32), y, arch=arch)
+    assert torch.equal(y, torch.arange(64.0)) and torch.equal(x, torch.full((64,), 5.0))
 
 
 def test_read_only_loads():

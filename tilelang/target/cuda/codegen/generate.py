@@ -158,8 +158,9 @@ class Generator:
             return self.in_flight.wait(constant_argument(stmt.value, 0))
         if name == "ptx_wait_group" and isinstance(as_int(stmt.value.args[0]), int):
             return [Wait(as_int(stmt.value.args[0]), users=True)]
+        publishes = known is not None and known.publishes
         if self.divergent or e.is_by_thread(node):
-            code = leaf(statement(e, stmt), hands_over=known is not None and known.publishes)
+            code = leaf(statement(e, stmt), hands_over=publishes)
             code.synchronises = orders_threads(statement_exprs(stmt))
             code.uniform = self.divergent and e.analyses.uniformity.agree(statement_exprs(stmt), e.analyses.uniformity.block)
             return [e.annotated(code, accesses_of(node), self.map_of_threads)]
@@ -168,7 +169,7 @@ class Generator:
         stored = isinstance(stmt, ir.BufferStore) and is_memory(stmt.buffer)
         first = e.analyses.thread_maps.single(e.threads.start)  # it alone makes the block's stores
         maps = (lambda access: first) if stored else self.map_of_threads
-        return [e.annotated(leaf(statement(e, stmt, e.is_first)), accesses_of(node), maps)]
+        return [e.annotated(leaf(statement(e, stmt, e.is_first), hands_over=publishes), accesses_of(node), maps)]
 
     def map_of_threads(self, access: Any) -> ThreadMap:
         """What each thread of the group touches by an access of a statement that all of them run."""
@@ -176,9 +177,13 @@ class Generator:
         return e.analyses.thread_maps.of(access.buffer, access.site.indices, e.threads, is_placed=self.divergent)
 
     def _atomic(self, stmt: Any) -> list[Code]:
-        """An atomic access that the block makes once: it releases what all threads wrote, and its result is for all of them."""
+        """An atomic access that the block makes once: it releases what all threads did, and its result is for all of them.
+
+        Another block may then store to what a copy of this one reads, so copies are complete, too.
+        """
         e = self.emitter
-        before: list[Code] = [Barrier()] if str(stmt.value.attrs.get("memory_order", "relaxed")) in _RELEASING else []
+        releases = str(stmt.value.attrs.get("memory_order", "relaxed")) in _RELEASING
+        before: list[Code] = [Barrier(of_program=True)] if releases else []
         if isinstance(stmt, ir.Evaluate):
             return [*before, leaf(statement(e, stmt, e.is_first))]
         return [*before, *self.broadcast(stmt)]

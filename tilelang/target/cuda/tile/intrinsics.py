@@ -66,7 +66,7 @@ _FLAGS: Mapping[str, str] = {
     "orders": "barrier_wait mbarrier_wait_parity barrier_arrive mbarrier_arrive mbarrier_arrive_expect_tx arrive_cluster_barrier"
     " named_barrier_arrive sync_threads sync_warp sync_grid cluster_arrive cluster_wait cluster_sync",
     "publishes": "barrier_arrive mbarrier_arrive mbarrier_arrive_expect_tx arrive_cluster_barrier cluster_arrive cluster_sync"
-    " named_barrier_arrive sync_warp",
+    " named_barrier_arrive sync_warp sync_grid",
     "manual": "init_barrier mbarrier_wait_parity mbarrier_arrive mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_wait"
     " barrier_arrive thread_return named_barrier_arrive ptx_commit_group ptx_wait_group sync_grid tma_load wait_wgmma"
     " warpgroup_arrive cluster_sync cluster_arrive",
