@@ -12,9 +12,7 @@ from torch.compiler import is_dynamo_compiling
 
 from tilelang.execution.executor import Executor
 from tilelang.execution.native import is_device_artifact
-
-MARK_OF_CONSTANTS = "_dynamo_marked_constant"
-"""The attribute that ``torch.compiler.assume_constant_result`` sets; to call that would import the tracer."""
+from tilelang.execution.tracing import run_while_tracing
 
 __all__ = ["TraceableCall", "is_dynamo_compiling"]
 
@@ -30,6 +28,7 @@ class TraceableCall:
     def __init__(self, executor: Executor):
         self.call: Callable[..., Any] = executor.call
 
+        @run_while_tracing
         def prepare() -> None:
             from tilelang.execution.torch import traced_call
 
@@ -38,7 +37,6 @@ class TraceableCall:
             if self.call is executor.call and not is_operator:
                 self.call = traced_call(executor.artifact, executor.call)
 
-        setattr(prepare, MARK_OF_CONSTANTS, True)
         self.prepare = prepare
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

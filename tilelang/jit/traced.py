@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilelang.errors import ArgumentError
-from tilelang.execution.traced import MARK_OF_CONSTANTS
+from tilelang.execution.tracing import run_while_tracing
 
 
 def is_traced() -> bool:
@@ -46,6 +46,7 @@ class TracedCall:
         self.function = function
         self.choices = choices = _Choices()
 
+        @run_while_tracing
         def choose(*args: Any, **kwargs: Any) -> str:
             eager = function._eager
             chosen = function.compile(*args, **kwargs) if eager is None else eager.chosen(args, kwargs)
@@ -53,11 +54,10 @@ class TracedCall:
             setattr(choices, name, chosen)
             return name
 
+        @run_while_tracing
         def scalars() -> tuple[str, ...]:
             return tuple(function._eager.scalars)
 
-        for function_of_tracer in (choose, scalars):
-            setattr(function_of_tracer, MARK_OF_CONSTANTS, True)
         self.choose, self.scalars = choose, scalars
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -98,24 +98,6 @@ def writes(*regions: Any) -> None:
     """The regions that a block writes; ignored, since the compiler derives them."""
 
 
-def sblock_alloc_buffer(
-    shape: Any, dtype: Any = "float32", data: Any = None, strides: Any = None, elem_offset: Any = None, scope: str = "global",
-    align: int = 0, offset_factor: int = 0, buffer_type: str = "", axis_separators: Any = None,
-) -> Any:  # fmt: skip
-    """Memory of a block; all parameters are those of :func:`decl_buffer`.
-
-    Args:
-        shape, dtype, data, strides, elem_offset, scope: as for :func:`decl_buffer`.
-        align, offset_factor, buffer_type, axis_separators: as for :func:`decl_buffer`.
-
-    Returns:
-        The memory, as a buffer.
-    """
-    return decl_buffer(
-        shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators
-    )  # fmt: skip
-
-
 def match_buffer(
     param: Any, shape: Any = None, dtype: Any = "float32", data: Any = None, strides: Any = None, elem_offset: Any = None,
     scope: str = "global", align: int = -1, offset_factor: int = 0, buffer_type: str = "default", axis_separators: Any = None,
@@ -170,6 +152,9 @@ def decl_buffer(
     if data is None:
         return alloc_buffer(shape, dtype, scope)
     return make_tensor(data, shape, dtype, strides or None)
+
+
+sblock_alloc_buffer = decl_buffer
 
 
 def call_intrin(dtype: Any, func_name: Any, *args: Any, annotations: Any = None) -> Any:

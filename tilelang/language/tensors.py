@@ -194,8 +194,7 @@ def ptr(dtype: Any = None, storage_scope: str = "global", *, is_size_var: bool =
     Returns:
         What a parameter of a program is annotated with.
     """
-    ignored("T.ptr", is_size_var=is_size_var)
-    ignored("T.ptr", storage_scope=unless("global", storage_scope))
+    ignored("T.ptr", storage_scope=unless("global", storage_scope), is_size_var=is_size_var)
     return PointerSpec(canonical("float32" if dtype is None else dtype))
 
 

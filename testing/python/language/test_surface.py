@@ -49,6 +49,11 @@ def test_everything_public_is_documented():
     assert not missing
 
 
+def test_importing_the_decorator_loads_neither_torch_nor_tvm():
+    code = "import sys, tilelang.jit; assert not {'torch', 'tvm'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 def test_everything_public_is_in_the_guide():
     guide = set(re.findall(r"\w+", (Path(__file__).parents[3] / "docs" / "language.md").read_text()))
     assert not [name for name in T.__all__ if name not in guide and name not in dtypes.all_names]
