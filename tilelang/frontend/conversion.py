@@ -109,6 +109,7 @@ def operands(*values: Any) -> list[Any]:
     symbolic = [as_expr(value) for value in raw if not is_number(value)]
     kinds = [canonical(dtype_of(expr).base) for expr in symbolic]
     kind = functools.reduce(promoted_type, kinds) if kinds else None
+    # A Python float has at least the precision of float32: beside an integer or a 16-bit float it decides the type.
     if kind is None or (not kind.is_float or kind.bits < 32) and any(isinstance(value, float) for value in raw):
         kind = canonical("float32" if kind is None or kind.bits < 64 else "float64")
     lanes = max((dtype_of(expr).lanes for expr in symbolic), default=1)

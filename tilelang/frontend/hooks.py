@@ -56,6 +56,7 @@ class Hooks:
         builder.pending_name = None
         before = scope.get(name, UNBOUND)
         bound = bind(builder, name, before, value)
+        # Only the innermost loop or branch notes the old value; closing it passes the note on to the scope around it.
         for frame in reversed(builder.frames):
             if frame.kind in ("loop", "branch"):
                 frame.assigned.setdefault((id(scope), name), before)
@@ -226,6 +227,7 @@ class Hooks:
             CarriedValueError: a run-time loop carries a Python value from one iteration to the next.
         """
         builder = current()
+        # What computes a run-time condition belongs at the start of each pass, so it is not emitted in front of the loop.
         condition, effects = builder.apart(lambda: as_operand(test()))
         if not is_symbolic(condition):
             for stmt in effects:
@@ -262,6 +264,8 @@ class Hooks:
         builder = current()
         if not builder.loop_ends:
             raise CompileError(f"{word} outside of a loop")
+        # A run-time loop is on this stack by its kind, a compile-time one by the number of scopes that were open when it
+        # began: a scope opened since then means that a run-time condition decides about the jump.
         depth = builder.loop_ends[-1]
         if isinstance(depth, str):
             emit(builder)

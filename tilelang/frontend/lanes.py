@@ -58,8 +58,10 @@ def store(builder: Builder, buffer: Any, place: Callable[[Any], list[Any]], valu
         value: a vector, or a scalar for every element.
     """
     count, span = lanes_of(value), builder.span()
+    # All lanes are read before one is written, as in `A[1:5] = A[0:4]`.
     if any(isinstance(node, ir.TensorLoad) and node.source.same_as(buffer) for node in walk_expr(value)):
         value = held(builder, "lane", value)
+    # A Shuffle selects by compile-time positions, which the variable of a loop over the lanes is not.
     if any(isinstance(node, ir.Shuffle) for node in walk_expr(value)):
         for position in range(count):
             builder.emit(ir.BufferStore(buffer, lane(builder, value, position), place(ir.IntImm("int32", position)), span))

@@ -111,6 +111,7 @@ class _FirstUse:
         elif isinstance(stmt, ast.AugAssign):
             self.read(stmt.value)
             self.read(stmt.target)
+            # The syntax tree marks the target of `x += 1` as stored only, so `read` does not count it.
             if isinstance(stmt.target, ast.Name) and stmt.target.id not in self.written:
                 self.exposed.add(stmt.target.id)
             self.written |= _names(stmt.target)

@@ -57,6 +57,7 @@ class LoopSpec:
             if self.kind != "PARALLEL":
                 return self._nest(loops, body, span)
             parts = split_at_barriers(body)
+            # A variable is defined by one loop only, so each nest after the first has variables of its own.
             nests = (part if is_barrier else self._nest(*_renamed(loops, part), span) for part, is_barrier in parts[1:])
             first, is_barrier = parts[0]
             return sequence([first if is_barrier else self._nest(loops, first, span), *nests])

@@ -63,6 +63,7 @@ class Macro:
 
         if self.signature.parameters[name].annotation in (Ref, Var, ir.Var, "T.Ref", "T.Var"):
             return _reference(builder, name, value)
+        # An element of a barrier buffer names the barrier and has no value that could be read.
         is_barrier = isinstance(value, ir.TensorLoad) and value.source.scope().endswith("barrier")
         return value if is_barrier else settled(builder, name, value)
 

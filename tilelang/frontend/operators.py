@@ -174,6 +174,7 @@ def _logical(terms: tuple[Term, ...], stop: bool, combine: Operator) -> Any:
     result: Any = None
     value: Any = None
     for term in terms:
+        # Until a run-time term was found Python evaluates each term; it may skip those after it.
         value = as_operand(term() if result is None else _without_effects(term))
         if not is_symbolic(value):
             value = constant(value)

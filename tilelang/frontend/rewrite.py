@@ -77,6 +77,7 @@ def _rewritten_code(code: types.CodeType) -> types.CodeType:
     rewriter = _Rewriter(code)
     inner = rewriter.function(definition)
     inner.name = _INNER
+    # Compiled inside of a function whose parameters are its free variables: so Python makes them closure cells, not globals.
     outer = ast.FunctionDef(
         name="__outer__",
         args=_arguments([*code.co_freevars, HOOKS]),

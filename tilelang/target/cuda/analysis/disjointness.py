@@ -76,6 +76,7 @@ class Iterations:
         """Whether a statement may touch an element of its region in two iterations."""
         steps = [(self._only_variable(low), low, as_int(extent)) for low, extent in zip(region.mins, region.extents)]
         disjoint = {var for var, low, extent in steps if var is not None and 0 < _size(extent) <= abs(self._step(low, var))}
+        # A `while` loop is listed as None, which no index moves with.
         return not disjoint.issuperset(self._loops[node])
 
     def _disjoint(self, low: Any, other: Any, extent: Any, reach: Any) -> bool:
@@ -87,6 +88,8 @@ class Iterations:
             return distance >= extent or -distance >= reach
         var = self._only_variable(low)
         step = abs(self._step(low, var)) if var is not None else 0
+        # Modulo the step, the first region is [0, extent) and the second [d, d + reach) with d = distance % step. They do not
+        # overlap, and neither wraps around, so that no two iterations bring them together.
         return step > 0 and distance % step >= extent and distance % step + reach <= step
 
     def _mentioned(self, expr: Any) -> set[Any]:
@@ -183,8 +186,7 @@ def repeated_tensors(tree: TileTree, root: Any, iterations: Iterations) -> set[A
 def changing_tensors(tree: TileTree, root: Any) -> set[Any]:
     """Tensors that are read and may be changed by other threads meanwhile.
 
-    Their parameters cannot be ``__restrict__``: with that promise the compiler moves reads across barriers, as nobody else could
-    have written what it reads.
+    Their parameters cannot be ``__restrict__``: the compiler would move reads across barriers, as if no other thread wrote there.
     """
     kinds: dict[Any, set[str]] = {}
     for _node, buffer, kind in _accesses(tree):

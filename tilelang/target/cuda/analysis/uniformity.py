@@ -86,12 +86,15 @@ class Uniformity:
 
     def _solve(self) -> None:
         before: Any = None
+        # Groups only become smaller (`_lower`), so a fixpoint is reached.
         while before != self._groups:
             before = dict(self._groups)
             self._visit(self.tree.root, self.block, BLOCK, False)
             for var, stores in self._stored.items():
                 for store in stores:
                     if any(_reads_beyond(store, read) for read in self._read.get(var, ())):
+                        # Only the threads of the store have the new value; aligned groups that lie wholly inside or outside
+                        # of it agree.
                         self._lower(var, _power_of_two(store.start | store.stop))
             self.varying.update(var for var, group in self._groups.items() if group < BLOCK)
 

@@ -74,12 +74,14 @@ def _way(node: Operator, source: FragmentLayout, target: FragmentLayout, *, prob
     direct = copy_between(op.src, op.dst, node.span)
     loaded, stored = direct.nest.accesses
     loop = whole_loop(direct.nest.axes, stored.site.indices, target)
+    # Every thread already holds what it is to have: a copy between its own registers suffices.
     if register_form(loaded.site.indices, source, loop) is not None:
         return _Way({direct: loop})
     shape, name = list(op.src.buffer.shape), f"{op.dst.buffer.name}_scratch"
     tile = ir.decl_buffer(shape, op.src.dtype, name, scope=SHARED, layout=None)
     fill = copy_between(op.src, Region.whole(tile), node.span)
     drain = copy_between(Region.whole(tile), op.dst, node.span)
+    # Each half is distributed as its own fragment is, so that threads meet in the scratch tile only.
     filling = whole_loop(fill.nest.axes, fill.nest.accesses[0].site.indices, source)
     draining = whole_loop(drain.nest.axes, drain.nest.accesses[1].site.indices, target)
 
@@ -98,6 +100,7 @@ def _way(node: Operator, source: FragmentLayout, target: FragmentLayout, *, prob
 def _exchange(node: Operator, source: FragmentLayout, target: FragmentLayout, problem: Problem) -> Exchange | None:
     """The exchange by shuffles, where whole warps run the conversion and an element has bytes of its own."""
     threads = problem.threads_of[node]
+    # A lane's value can only be read where that lane runs the shuffle as well.
     in_warps = is_whole_warps(threads)
     return exchange(source, target) if in_warps and not is_packed(node.op.src.dtype) else None
 
@@ -109,6 +112,7 @@ def _hoisted(tree: TileTree, conversions: Iterable[Operator]) -> TileTree:
     """The kernel with each conversion before the loops that neither write its source nor anything else to its destination."""
     for node in conversions:
         loop = _loop_around(tree, node)
+        # One loop at a time, outwards: what the inner loop leaves alone the outer one may still change.
         while loop is not None and _is_invariant(tree, node, loop):
             renewed: dict[Any, Any] = {}
             root = spliced(tree.root, {node: []}, renewed)
@@ -130,8 +134,11 @@ def _is_invariant(tree: TileTree, node: Operator, loop: Loop) -> bool:
     place = next(place for place, item in enumerate(items) if item is node)
     source, target = (set(family_of(tree, region.buffer)) for region in (node.op.src, node.op.dst))
     rest = [*items[:place], *items[place + 1 :]]
+    # Before the loop, the conversion would show the new values to earlier statements of the first iteration, too, and would
+    # happen even where a jump skips it.
     if is_written(rest, source | target) or any(touches(item, target) or _may_leave(item) for item in items[:place]):
         return False
+    # Where the loop may run no iteration, the target keeps its old values, which nothing outside may then read.
     return is_certainly_run(loop.stmt.extent) or not touched_outside(tree, set(walk(loop)), target)
 
 

@@ -130,6 +130,7 @@ def _transfer(access: Access, loop: LoopLayout, width: int, layout: Any) -> floa
         return _GATHER * _SECTOR
     if lies_in_shared(access.buffer):
         return _PASS * bank_passes(access, loop, layout, width)
+    # A stride of unknown size counts as a large one: lanes in different rows share no sector then.
     strides = [stride if isinstance(stride, int) else 1 << 20 for stride in element_strides(access.buffer)]
     starts = [sum(value * stride for value, stride in zip(index, strides)) * size / width for index in zip(*indices)]
     sectors = {place for start in starts for place in range(int(start // 32), int((start + size - 1) // 32) + 1)}

@@ -86,11 +86,13 @@ def exchange(source: FragmentLayout, target: FragmentLayout) -> Exchange | None:
             elif mode.stride >= WARP:
                 warp = warp + digit.scaled(mode.stride)
             else:
+                # A mode of threads may reach over the end of a warp: its low digits number lanes, the others warps.
                 above, below = digit.divmod(WARP // mode.stride)
                 lane, warp = lane + below.scaled(mode.stride), warp + above.scaled(WARP)
         own = thread.divmod(WARP)
     except NotMixedRadix:
         return None
+    # A shuffle reads lanes of its own warp only, so the element must be in the warp that wants it.
     return Exchange(loop, thread, lane, register) if same_values(warp, own[0].scaled(WARP)) else None
 
 

@@ -68,6 +68,7 @@ def check_fragments(root: Sequence, layouts: Any) -> None:
         LayoutConflictError: some elements are in threads that do not run the statement.
     """
     homes: dict[Any, tuple[Any, Any]] = {}
+    # Narrow groups first: the narrowest that touches a fragment is its home, which the wider ones are compared with.
     for node in sorted(walk(root), key=lambda node: len(layouts.threads_of.get(node, ()))):
         touched = touched_by(node) if isinstance(node, (Parallel, Operator)) else ()
         for buffer in {access.buffer for access in touched if is_fragment(access.buffer)}:

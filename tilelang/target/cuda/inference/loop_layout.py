@@ -226,6 +226,7 @@ def free_loop(axes: Sequence[Axis], threads: int, vector: int, order: Sequence[i
         if steps > 1:
             modes.append(on_register(steps, 1))
         dims[place] = Dimension(axes[place].var, tuple(modes), axes[place].extent)
+    # Spare threads repeat iterations, so that they hold the results as well; where they cannot be divided evenly they idle.
     left = threads // stride if threads % stride == 0 else 1
     replicas = (on_thread(left, stride),) if left > 1 else ()
     return LoopLayout(tuple(dims[place] for place in range(len(axes))), replicas)
@@ -284,6 +285,8 @@ def fragment_from_loop(shape: Sequence[int], indices: Sequence[Any], loop: LoopL
         except NotMixedRadix:
             return None
         size = math.prod(term.extent for term in terms)
+        # The nest reaches a part of this axis only. With no variable in the index the whole axis lies in the registers of the
+        # thread that runs the iteration; otherwise the elements that are left out would have no place.
         if size < extent or form.offset != 0:
             if terms:
                 return None
@@ -295,6 +298,7 @@ def fragment_from_loop(shape: Sequence[int], indices: Sequence[Any], loop: LoopL
             if any(term.overlaps(other) for other in used):  # tile[j, j % 2]: no element stands for each place in the registers
                 return None
             used.append(term)
+            # Registers are numbered afterwards, without gaps, by `compact`; a thread's number is what the loop says.
             thread_stride = term.digit.stride * term.low if term.digit.coord == THREAD else 1
             modes.append(Mode(term.extent, thread_stride, term.digit.coord))
         axes.append(tuple(modes))
@@ -411,6 +415,7 @@ def _threads_agree(
     if math.prod(extent for _, _, extent in threads) != math.prod(mode.extent for mode in axes):
         return False
     chosen = _left_out(loop, threads)  # the threads along them run other iterations, or none
+    # A store has to reach every copy, and no thread without one: repetitions and replicas must be the same threads.
     if every_copy:
         return not chosen and _offsets(loop.replicas) == _offsets(layout.replicas)
     return _offsets([*loop.replicas, *chosen]) <= _offsets(layout.replicas)

@@ -192,6 +192,7 @@ class _State:
 
     def rewriting(self, new: Rewritten, reason: LayoutConflictError) -> _State:
         """The state of the kernel with a copy in it."""
+        # What was chosen before names nodes of the old tree.
         firsts = tuple(new.renewed.get(node, node) for node in self.choices.first)
         conversions = {new.renewed.get(node, node): error for node, error in self.conversions.items()}
         conversions.update(dict.fromkeys(new.conversions, reason))
@@ -206,6 +207,7 @@ def _ways_out(state: _State, node: Any, buffer: Any, reason: LayoutConflictError
     """States in which a statement finds a fragment's elements, or those of a copy of it."""
     family = set(family_of(state.problem.tree, buffer))
     for choice in _choices(state, node, buffer):
+        # A way out resolves this conflict; others, here or elsewhere, may take its place and are next.
         if not family & set(choice.conflicts.get(node, ())):
             yield choice
     for new in _copies(state, node, buffer) if node not in state.layouts.per_thread else ():
@@ -283,6 +285,7 @@ def _sections(state: _State, node: Any, family: set[Any]) -> Iterator[Section]:
     rivals = {other for other, found in state.conflicts.items() if any(buffer in family for buffer in found)}
     serves_all = family <= state.layouts.fragments.keys() and all(_works_on_shared(rival, family) for rival in rivals)
     for parent, place in _ancestry(state.problem.tree.root, node):
+        # A conversion exchanges elements between threads, so all of them must come to it.
         if parent.items[place] in state.problem.uniformity.divergent:
             continue
         hit = [at for at, item in enumerate(parent.items) if any(inner in rivals for inner in walk(item))]

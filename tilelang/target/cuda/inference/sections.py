@@ -255,11 +255,13 @@ def overwrites(node: Any, family: set[Any]) -> bool:
     whole = None if node.op is None else rule_of(node.op).overwritten(node.op)
     if whole is not None and whole.buffer in family:
         return True
+    # An axis with a run-time limit may end before the tile does.
     extents = {axis.var: axis.extent for axis in node.nest.axes if axis.limit is None}
     sizes = (
         isinstance(index, ir.Var) and extents.get(index) == size
         for index, size in zip(uses[0].site.indices, map(as_int, uses[0].buffer.shape))
     )
+    # Each index its own variable: tile[i, i] = 0 writes the diagonal only.
     return len(set(uses[0].site.indices)) == len(uses[0].site.indices) and all(sizes)
 
 

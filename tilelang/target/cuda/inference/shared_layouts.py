@@ -52,6 +52,7 @@ def choose_shared(
             rows = row_major([as_int(extent) for extent in buffer.shape])
             choices = (panels, demanded, requested, crossed)
             wanted = next((choice[buffer] for choice in choices if buffer in choice), None)
+            # Views of other shapes must find the same bytes, which only row-major order gives.
             found[buffer] = rows if wanted is None or buffer in problem.aliased else wanted
             unclaimed += [buffer] if wanted is None and buffer not in problem.aliased else []
     return found, unclaimed

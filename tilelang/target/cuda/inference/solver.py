@@ -209,6 +209,7 @@ class _Solver:
         """The distributions that fixed fragments give a nest; with ``all_axes`` those that every axis of it indexes."""
         for access in nest.accesses:
             layout = self.fragments.get(access.buffer)
+            # An index that is computed inside the body is unknown where the iterations are shared out.
             if layout is None or access.site.in_body or not self.problem.is_fragment(access.buffer):
                 continue
             is_whole = len(layout.shape) >= sum(axis.extent > 1 for axis in nest.axes)
@@ -281,6 +282,7 @@ class _Solver:
         place = self.problem.known(contiguous_axis, nest)
         extents = [axis.extent for axis in nest.axes]
         width = vector_width(nest, place, extents[place], self.memory, self.facts, self.tree.root_of)
+        # Idle threads cost more than narrow vectors do.
         width = width if self._prefers_wide(node) else shrink_to_threads(width, extents, threads, least_width(nest))
         order = (place, *(axis for axis in range(len(extents) - 1, -1, -1) if axis != place))
         return self.problem.known(free_loop, nest.axes, threads, width, order)
@@ -304,6 +306,7 @@ class _Solver:
         for buffer in self.tree.allocations:
             if self.problem.is_fragment(buffer) and buffer not in self.fragments:
                 self._fix_views(buffer, _whole(buffer, threads), None)
+        # Each thread has partial values of every element of a reducer.
         self.fragments.update((buffer, _whole(buffer, threads)) for buffer in self.problem.reducers)
 
     def _cost_of_users(self, tile: Any, layout: Any) -> float:
@@ -338,6 +341,8 @@ class _Solver:
             layout = self.fragments.get(access.buffer)
             if layout is None or not _reaches(self.problem.known, access, layout, loop):
                 self._conflict(node, access.buffer, f"{describe(node.nest)} here needs its elements in other threads")
+            # Threads that repeat an iteration do so at different times: meanwhile the memory that one reads may have been
+            # changed by another, and their copies would differ.
             elif access.kind != READ and loop.replicas and (replaces or computes_once(node.nest.body)):
                 self._conflict(node, access.buffer, "copies of it would be computed from memory that the statement changes")
 

@@ -85,6 +85,7 @@ def vector_width(nest: Nest, place: int, limit: int, layouts: Mapping[Any, Any],
     width = min((_VECTOR_BITS // canonical(str(a.buffer.dtype)).bits for a in accesses or nest.accesses), default=1)
     if nest.vector is not None:
         width = min(width, nest.vector)
+    # The limit is tested once a vector, so that it must not fall into the middle of one.
     if nest.axes[place].limit is not None and not facts.divisible(nest.axes[place].limit, width):
         width = 1
     forms = axis_forms(nest)
@@ -121,6 +122,7 @@ def vectorised(
     first = dim.modes[0] if dim.modes else None
     if first is None or first.coord != REGISTER or not (isinstance(dim.shift, int) and dim.shift == 0):
         return 1, loop
+    # The modes cover more than the extent: a vector could begin before the end and reach over it.
     if dim.size != dim.extent and dim.extent % first.extent:
         return 1, loop
     width = vector_width(nest, place, first.extent, layouts, facts, root)

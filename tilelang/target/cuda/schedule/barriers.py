@@ -212,6 +212,7 @@ class _Inserter:
 
     def leaf(self, code: Leaf, accesses: Sequence[Access], pending: _Pending) -> list[Code]:
         added: list[Code] = []
+        # A thread that tells others to go on hands over what its own copies were to bring, so they must be complete.
         if (code.hands_over and pending.implicit) or meets_copies(accesses, pending.copies, self.overlap):
             added += self.complete(pending)
         by_proxy = [access for access in accesses if access.agent in _ASYNC_PROXY]
@@ -220,6 +221,7 @@ class _Inserter:
             between = Barrier()
             added.append(between)
             self.barrier(between, pending)
+        # The program orders these accesses by itself; only the fence between the two proxies is missing.
         elif unfenced:
             added.append(Leaf([FenceAsync()]))
             pending.unfenced.clear()
@@ -242,6 +244,8 @@ class _Inserter:
         pending.unfenced |= {a.buffer for a in accesses if a.kind != READ and a not in loads}
         waits = [*bulk_waits(code)]
         pending.stores |= {access for access in accesses if access.is_bulk_store}
+        # The stores that a wait completes have read their source, which one thread alone knows: the others need a barrier
+        # before they write there. How many are complete is not followed, so all count.
         if waits:
             pending.accesses |= pending.stores
         if any(not wait.pending for wait in waits):
@@ -264,6 +268,7 @@ class _Inserter:
     def barrier(self, code: Barrier, pending: _Pending) -> list[Code]:
         """Copies that the program takes to be complete are, where it places a barrier itself. What was written is fenced here
         where an asynchronous agent may read it; copies that are not complete yet are not."""
+        # Copies to slots of a ring are complete by the waits of their loop.
         unfinished = any(owner(access.buffer) is access.buffer for access in pending.implicit)
         before = self.complete(pending) if code.of_program and unfinished else []
         in_flight = {access.buffer for access in pending.copies}
@@ -288,10 +293,12 @@ class _Inserter:
             self.block(code.body, pending)
             for end in self.jumps[-1]["continue"]:
                 pending.join(end)
+            # Slots are numbered relative to the iteration: in the next one these are others.
             pending.unfenced = set(map(owner, pending.unfenced))
         for end in [before, *self.jumps.pop()["break"]]:
             pending.join(end)
         pending.forget_slots(code.carried)
+        # Slower threads may still read the last slots when faster ones have left the loop.
         pending.accesses |= {Access(buffer, READ) for buffer in code.carried}
 
     def branch(self, code: BranchCode, pending: _Pending) -> None:

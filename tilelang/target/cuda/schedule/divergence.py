@@ -180,6 +180,7 @@ class Divergence:
 
     def _branches(self, code: BranchCode) -> list[Code]:
         taken = self.name("taken")
+        # Evaluated once: statements of the branch may change what the condition reads.
         made: list[Code] = [Leaf([Define(taken, "bool", code.condition)]), *self._guarded(taken, code.then)]
         return made + (self._guarded(Unary("!", taken), code.otherwise) if code.otherwise is not None else [])
 
@@ -283,6 +284,7 @@ def check_returns(code: Code, gone: Any = None, span: Any = None, divergent: boo
         return span if divergent else gone
     if isinstance(code, (LoopCode, BranchCode)):
         divergent, span = divergent or code.divergent, code.span or span
+    # A return in one iteration comes before the barriers of the next.
     for _ in range(2 if isinstance(code, LoopCode) else 1):
         for child in children(code):
             gone = check_returns(child, gone, span, divergent)

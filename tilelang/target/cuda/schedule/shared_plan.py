@@ -78,6 +78,7 @@ def plan_shared(
     """
     lifetimes = _Lifetimes(root)
     spans = lifetimes.spans
+    # First fit, largest first: small buffers then fill the gaps that large ones leave.
     order = sorted((b for b in sizes if b in spans), key=lambda b: (-sizes[b][0], spans[b][0], b.name))
     places: dict[Any, tuple[int, int]] = {}
     for buffer in order:
@@ -177,6 +178,8 @@ class _Lifetimes:
         for buffer in {buffer for inner in used.values() for buffer in inner}:
             users = [group for group in groups if buffer in used[group]]
             readers = [group for group in users if buffer in read[group]]
+            # Groups run at the same time, so what several touch is in use throughout the run. Only the end of a buffer with
+            # one reader is known: that reader's last use, since the writers wait for it before they write again.
             home = homes[buffer] = users[0] if len(users) == 1 else readers[0] if len(readers) == 1 else None
             first, last = used[home][buffer] if home is not None else (start, clock)
             _extend(spans, buffer, first if len(users) == 1 else start, last)

@@ -70,6 +70,8 @@ class ConsumerPart:
         for at in ring.consumed:
             body += self.awaited(ring, at, place)
             body.append(self.versioned(started(ring.body[at]) if at in products else ring.body[at], ring, place))
+        # The wait leaves this iteration's products in flight. Those of the iteration before are complete, and its tiles are
+        # free.
         released = [self.slots[feed].release(place.before()) for feed in ring.feeds]
         done = block([call(f"tl::wgmma_wait<{len(products)}>"), *released])
         body.append(ir.IfThenElse(loop.loop_var > loop.min, done, None))

@@ -29,6 +29,8 @@ class Slots:
 
     def await_empty(self, place: Place) -> Any:
         """Waits until an iteration's slot is free."""
+        # The phase before the one that this iteration completes. A fresh barrier counts as past the phase before its first,
+        # so the first wait for each slot returns at once, and the producer needs no special case to begin.
         return call("tl::mbarrier_wait", _one_of(self.empty, place.slot), 1 - place.parity)
 
     def expect(self, place: Place, size: int) -> Any:

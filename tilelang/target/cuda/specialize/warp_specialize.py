@@ -113,6 +113,8 @@ class _Splitter:
 
     def _registers(self, body: Any) -> tuple[bool, int, int]:
         """(no reallocation, registers of a producer thread, of a consumer thread)."""
+        # All threads are launched with equal shares of the register file, and `setmaxnreg` takes multiples of 8. Consumers
+        # can only take what the producer gives back: asking for more would wait for ever.
         launch = min(255, _REGISTER_FILE // (self.threads + WARP_GROUP)) // 8 * 8
         spare = launch * (self.groups + 1) - PRODUCER_REGISTERS
         consumer = min(_MAX_REGISTERS, spare // self.groups // 8 * 8)
@@ -122,6 +124,7 @@ class _Splitter:
     def _allocate(self, feed: Feed, stages: int) -> None:
         first = feed.loads[0].target.buffer.name
         barriers = []
+        # Full: the one thread that announces the bytes. Empty: one lane for each warp of the consumers.
         for role, arrivals in (("full", 1), ("empty", self.threads // 32)):
             buffer = ir.decl_buffer((stages,), "uint64", f"{first}_{role}", scope=BARRIER, layout=None, data_alignment=8)
             counts = [ir.IntImm("int32", arrivals)] * stages
