@@ -18,6 +18,7 @@ from tilelang.frontend.declare import EagerState, Placeholder, ProbeDone, declar
 from tilelang.frontend.hooks import HOOKS
 from tilelang.frontend.reducers import verify_reducers
 from tilelang.frontend.rewrite import declared_arguments, rewrite
+from tilelang.frontend.safe_values import with_views_of_safe_values
 from tilelang.frontend.signature import EagerSignature, SignatureParam
 from tilelang.frontend.verify import verify_scopes
 from tilelang.frontend.views import without_unused_views
@@ -54,7 +55,7 @@ def _language_function(name: str) -> Any:
 def _finish(function: Callable[..., Any], params: list[Any], builder: Builder) -> Any:
     """The PrimFunc of a traced program."""
     allocated = builder.allocated_params
-    body = builder.finish()
+    body = with_views_of_safe_values(builder.finish(), builder.unique)
     func = ir.PrimFunc([*params, *allocated], without_unused_views(body) if builder.aliases else body)
     attrs: dict[str, Any] = {"global_symbol": function.__name__, **builder.attrs}
     if allocated:

@@ -87,7 +87,10 @@ def _layout_of(buffer: Any, function: Any) -> Any:
 
 
 def annotate_safe_value(safe_value_map: Mapping[Any, Any]) -> None:
-    """Sets what reads beyond a buffer's bounds give instead of zero: ``T.annotate_safe_value({A: -1.0})``."""
+    """Sets what reads beyond a buffer's bounds give instead of zero: ``T.annotate_safe_value({A: -1.0})``.
+
+    It holds for the statements that follow it in its block: the kernel, or the loop or branch that it stands in.
+    """
     for buffer, safe in safe_value_map.items():
         region = as_region(buffer, "T.annotate_safe_value")
         require_kernel("T.annotate_safe_value").perform(SafeValue(region, convert(as_expr(safe, region.dtype), region.dtype)))

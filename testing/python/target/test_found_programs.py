@@ -119,6 +119,33 @@ def test_a_copy_from_outside_of_a_tensor_with_a_safe_value(stages, dtype, target
 
 
 @every_target
+def test_a_safe_value_holds_for_what_follows_it_in_its_block(target):
+    @T.prim_func
+    def main(A: T.Tensor((3,), "float32"), N: T.Tensor((1,), "int32"), B: T.Tensor((6, 4), "float32")):
+        with T.Kernel(1, threads=32):
+            n = N[0]
+            tile = T.alloc_shared((4,), "float32")
+            T.copy(A[0], B[0, :])
+            T.annotate_safe_value({A: 1})
+            T.copy(A[0], B[1, :])
+            T.annotate_safe_value({A: n})
+            T.copy(A[0], tile)
+            T.copy(tile, B[2, :])
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[0], tile)
+                T.annotate_safe_value({A: 3 + k})
+                for i in T.Parallel(4):
+                    B[3 + k, i] = tile[i] + A[i]
+            if n > 1:
+                T.annotate_safe_value({A: 5})
+            T.copy(A[0], B[5, :])
+
+    result = torch.zeros(6, 4)
+    check(main, target, torch.zeros(3), torch.tensor([2], dtype=torch.int32), result)
+    assert result[:, 3].tolist() == [0, 1, 2, 2 + 3, 2 + 4, 2]
+
+
+@every_target
 def test_a_directed_rounding_of_constants(target):
     @T.prim_func
     def main(B: T.Tensor((2,), "float32")):

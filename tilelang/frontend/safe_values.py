@@ -1,0 +1,67 @@
+"""``T.annotate_safe_value`` holds for the statements that follow it in its block (the kernel, a loop, a branch).
+
+Targets look the value up by buffer. So an annotation that does not hold for every statement of the kernel that uses the buffer
+becomes one of a view, which the statements after it use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tvm_ffi
+
+from tilelang.frontend.builder import sequence
+from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_global
+from tilelang.ir.visit import any_statement, flattened, statement_exprs, variables, walk, with_children
+from tilelang.tileop.base import decode, is_tile_op
+from tilelang.tileop.hint import SafeValue
+
+
+def with_views_of_safe_values(body: Any, take_name: Callable[[str], str]) -> Any:
+    """A program with a view for each annotation that does not hold for a whole kernel; ``take_name`` makes names unique."""
+    if not any_statement(body, lambda stmt: _annotated(stmt) is not None):
+        return body
+    return _visited(body, take_name)
+
+
+def _visited(stmt: Any, take_name: Callable[[str], str]) -> Any:
+    if isinstance(stmt, ir.AttrStmt) and stmt.attr_key == "thread_extent":
+        nested = isinstance(stmt.body, ir.AttrStmt) and stmt.body.attr_key == "thread_extent"
+        return with_children(stmt, lambda body: _visited(body, take_name) if nested else _block(body, take_name, True))
+    if isinstance(stmt, ir.SeqStmt):
+        return _block(stmt, take_name, False)
+    return with_children(stmt, lambda body: _block(body, take_name, False))
+
+
+def _block(body: Any, take_name: Callable[[str], str], of_kernel: bool) -> Any:
+    """The statements of a block; the first annotation of a kernel's own stays, where nothing before it uses the buffer."""
+    waiting, done, used = flattened(body), list[Any](), set[Any]()
+    while waiting:
+        stmt = waiting.pop(0)
+        buffer = _annotated(stmt)
+        if buffer is not None and not (of_kernel and buffer not in used):
+            view = _view(buffer, take_name(str(buffer.name)))
+            done.append(ir.DeclBuffer(view, data=ir.buffer_data(buffer), span=stmt.span))
+            stmt, *waiting = (_renamed(part, buffer, view) for part in (stmt, *waiting))
+        used.update(var for part in walk(stmt) for expr in statement_exprs(part) for var in variables(expr))
+        done.append(_visited(stmt, take_name))
+    return sequence(done)
+
+
+def _annotated(stmt: Any) -> Any:
+    """The tensor of an annotation; None of another statement."""
+    record = decode(stmt.value) if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value) else None
+    return record.buffer.buffer if isinstance(record, SafeValue) and is_global(record.buffer) else None
+
+
+def _view(buffer: Any, name: str) -> Any:
+    strides = list(buffer.strides) or None
+    return ir.decl_buffer(
+        list(buffer.shape), str(buffer.dtype), name, strides=strides, data_alignment=buffer.data_alignment, layout=None
+    )
+
+
+def _renamed(stmt: Any, buffer: Any, view: Any) -> Any:
+    return tvm_ffi.structural_map(stmt, [(ir.Var, lambda var: view if var.same_as(buffer) else var)])
