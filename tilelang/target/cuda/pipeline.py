@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.target.cuda.analysis.local_arrays import as_fragments
 from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.codegen import verify
 from tilelang.target.cuda.codegen.emitter import KernelOptions
@@ -13,7 +12,6 @@ from tilelang.target.cuda.codegen.stages import CudaContext, KernelLayouts, Kern
 from tilelang.target.cuda.codegen.write_text import write_text
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.search import infer
-from tilelang.target.cuda.normalise.async_scope import start_copies
 from tilelang.target.cuda.normalise.iteration_variables import separate_iterations
 from tilelang.target.cuda.normalise.thread_groups import kernel_tree
 from tilelang.target.cuda.normalise.unroll import unroll_choices
@@ -45,8 +43,8 @@ def options_of(request: CompileRequest) -> KernelOptions:
 
 
 def _split(func: Any, context: CudaContext) -> Program:
-    kernels = map(unroll_choices, map(start_copies, split_kernels(func)))
-    return Program(tuple(KernelStatements(as_fragments(separate_iterations(kernel, context.target))) for kernel in kernels))
+    kernels = map(unroll_choices, split_kernels(func))
+    return Program(tuple(KernelStatements(separate_iterations(kernel, context.target)) for kernel in kernels))
 
 
 def _specialize(stage: KernelStatements, context: CudaContext) -> KernelStatements:

@@ -56,3 +56,44 @@ def test_copies_are_one_instruction(vector, dtype, size):
 
 def test_other_copies_are_not_made_asynchronous():
     assert "cp_async_1" not in source(gather(20, 60, 15)) and "cp_async_1" not in source(gather(20, 63, 1))
+
+
+def test_a_loop_of_several_copies_moves_vectors():
+    @T.prim_func
+    def main(A: T.Tensor((64, 8), "float32"), B: T.Tensor((64, 8), "float32"), C: T.Tensor((64, 8), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            one, two = T.alloc_shared((64, 8), "float32"), T.alloc_shared((64, 8), "float32")
+            with T.attr("default", "async_scope", 1):
+                for u in T.serial(2):
+                    for v in T.vectorized(4):
+                        one[tx, u * 4 + v] = A[tx, u * 4 + v]
+                        two[tx, u * 4 + v] = B[tx, u * 4 + v]
+            T.ptx_commit_group()
+            T.ptx_wait_group(0)
+            for j in T.serial(8):
+                C[tx, j] = one[tx, j] - two[tx, j]
+
+    assert source(main).count("cp_async_16(") == 2
+    a, b, c = torch.randn(64, 8), torch.randn(64, 8), torch.zeros(64, 8)
+    simulate(main, a, b, c)
+    assert torch.equal(c, a - b)
+
+
+def test_a_copy_of_what_another_copy_wrote_keeps_its_order():
+    @T.prim_func
+    def main(A: T.Tensor((64, 8), "float32"), B: T.Tensor((64, 8), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            one, two = T.alloc_local((8,), "float32"), T.alloc_local((8,), "float32")
+            for j in T.serial(8):
+                one[j] = 1
+            for v in T.vectorized(4):
+                one[v] = A[tx, v]
+                two[v] = one[v + 1]
+            for j in T.serial(4):
+                B[tx, j] = two[j]
+
+    a, b = torch.randn(64, 8), torch.zeros(64, 8)
+    simulate(main, a, b)
+    assert torch.equal(b, torch.nn.functional.pad(torch.ones(64, 4), (0, 4)))

@@ -217,7 +217,3 @@ def test_scratch_that_every_iteration_fills_whole_may_serve_several_nests():
             T.copy(tile, B)
 
     on_all(program, ROWS[:256].reshape(4, 64), torch.zeros(64, 4), arch="sm_80")
-
-
-def test_an_array_of_nests_alone_is_a_fragment():
-    assert "float local[8]" in source(vector_program(reversed_by_another_nest))

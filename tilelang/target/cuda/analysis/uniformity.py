@@ -16,7 +16,7 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_fragment, is_local, is_memory, is_variable
+from tilelang.ir.memory import is_array, is_fragment, is_local, is_memory, is_variable
 from tilelang.ir.visit import operands as children_of
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
@@ -144,6 +144,22 @@ class Uniformity:
     def moves(self, node: Parallel, access: Any) -> bool:
         """Whether the axes of a nest move an access of it."""
         return any(mentions(index, node.nest.moved) for index in access.site.indices)
+
+    def private_nests(self) -> dict[Parallel, bool]:
+        """The nests whose iterations every thread runs all, and whether their values differ between threads.
+
+        An array of ``T.alloc_local`` is each thread's own: a nest that stores to one at an index that its axes move is run whole
+        by every thread, unless the array is scratch of single iterations. Where the values differ between threads, as in
+        ``T.copy(A[tx * 8 : tx * 8 + 8], local)``, the nest is the thread's own, its stores to memory included.
+        """
+        scratch = scratch_of(self.tree, is_array)
+        found = {}
+        for node in (node for node in walk(self.tree.root) if isinstance(node, Parallel)):
+            varies = self.nest_varies(node.nest)
+            stored = (a for a in node.nest.accesses if a.kind != READ and is_array(a.buffer) and a.buffer not in scratch)
+            if varies or any(self.moves(node, access) for access in stored):
+                found[node] = varies
+        return found
 
     # Values ------------------------------------------------------------------------------------------------------------
 
@@ -364,11 +380,11 @@ def scratch_of(tree: TileTree, is_kind: Callable[[Any], bool]) -> set[Any]:
             named = found.intersection(access.buffer for access in node.nest.accesses)
             found -= {buffer for buffer in named if FirstUse(Memory(buffer), node.nest.body).read}
         elif isinstance(node, (Scalar, Operator, Branch, Loop, Repeat)):
-            found -= read_by(node)
+            found -= _read_by(node)
     return found
 
 
-def read_by(node: Any) -> set[Any]:
+def _read_by(node: Any) -> set[Any]:
     """Buffers that a node outside of nests may read."""
     if isinstance(node, Operator):
         return operands(node)

@@ -23,10 +23,13 @@ from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.codegen.structure import (
     NamedBarriers,
     emit_branch,
+    emit_copy,
     emit_group,
     emit_loop,
     emit_repeat,
     emit_single_thread,
+    is_copy,
+    may_be_async,
     orders_threads,
 )
 from tilelang.target.cuda.ir.access import Access, ThreadMap
@@ -94,6 +97,7 @@ class Generator:
         in_flight: operators that have been started.
         single: whether one thread alone runs what is being generated.
         divergent: whether only some threads run what is being generated.
+        asynchronous: whether copies of single threads are to be asynchronous.
         barriers: the hardware barriers of groups of threads.
     """
 
@@ -102,6 +106,7 @@ class Generator:
         self.in_flight = InFlight(emitter)
         self.single = False
         self.divergent = False
+        self.asynchronous = False
         self.barriers = NamedBarriers(emitter.tree.root, {})
 
     def block(self, sequence: Sequence) -> Block:
@@ -137,7 +142,10 @@ class Generator:
             key = getattr(node.stmt, "attr_key", None)  # none where a branch is of all threads
             if self.emitter.output.tensor_maps is not None and key == "tl.single_thread":
                 return emit_single_thread(self, node)
-            return self.block(node.body).items
+            outer, self.asynchronous = self.asynchronous, self.asynchronous or key == ASYNC_SCOPE
+            code = self.block(node.body).items
+            self.asynchronous = outer
+            return code
         return emit_group(self, node)
 
     # Statements of a thread --------------------------------------------------------------------------------------------
@@ -158,6 +166,8 @@ class Generator:
             return self.in_flight.wait(constant_argument(stmt.value, 0))
         if name == "ptx_wait_group" and isinstance(as_int(stmt.value.args[0]), int):
             return [Wait(as_int(stmt.value.args[0]), users=True)]
+        if self.asynchronous and is_copy(self, node) and may_be_async(self, node, 1):
+            return [emit_copy(self, node, 1)]
         publishes = known is not None and known.publishes
         if self.divergent or e.is_by_thread(node):
             code = leaf(statement(e, stmt), hands_over=publishes)
@@ -253,6 +263,9 @@ def _is_shared_out(node: Parallel, loop: Any) -> bool:
     split = any(mode.coord == THREAD for dim in loop.dims for mode in dim.modes)
     return split or any(a.kind != READ and not lies_in_registers(a.buffer) for a in node.nest.accesses)
 
+
+ASYNC_SCOPE = "async_scope"
+"""Attribute around copies that are to be asynchronous."""
 
 _RELEASING = ("release", "acq_rel", "seq_cst")
 

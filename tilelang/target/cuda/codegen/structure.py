@@ -9,8 +9,9 @@ from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
+from tilelang.ir.access import READ
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_array, is_memory
+from tilelang.ir.memory import is_array, is_global, is_memory, lies_in_shared
 from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.analysis.thread_conditions import ThreadConditions
 from tilelang.target.cuda.arch import WARP
@@ -62,37 +63,71 @@ def emit_loop(generator: Any, node: Loop) -> list[Code]:
 
 
 def _vector_loop(generator: Any, node: Loop) -> LoopCode | None:
-    """The loop over vectors that a loop over elements is; None where it is more than a copy, or its elements are not aligned."""
-    e = generator.emitter
-    copy = _copied(node)
-    if copy is None or not (generator.divergent or e.is_by_thread(copy)):
+    """The loop over vectors that a loop over elements is; None where it does more than copy, or its elements are not aligned."""
+    e, stmt, items = generator.emitter, node.stmt, node.body.items
+    if int(stmt.kind) != int(ir.ForKind.VECTORIZED) or as_int(stmt.min) != 0 or not _are_copies(generator, items):
         return None
-    width = _width(e, node.stmt, copy.stmt)
-    target, source = copy.stmt, copy.stmt.value
-    size = byte_count(width, str(target.buffer.dtype))
-    if width == 1 or size not in VECTOR_TYPES or e.tree.hints.safe_values.get(source.source) is not None:
+    width = min(_width(e, stmt, item.stmt) for item in items)
+    if width == 1 or any(byte_count(width, str(item.stmt.buffer.dtype)) not in VECTOR_TYPES for item in items):
         return None
-    loop = loop_of(e, node.stmt)
+    loop = loop_of(e, stmt)
     ((name, _),) = loop.counters
-    loop.advance, loop.unroll, loop.span = ((name, name + width),), 0, node.stmt.span
-    end = e.array(target.buffer).to(e.places.offset(target.buffer, list(target.indices)))
-    start = e.array(source.source).to(e.places.offset(source.source, list(source.indices)))
-    exists = e.places.bounds_guard(source.source, list(source.indices))
-    code = leaf(under(e.places.bounds_guard(target.buffer, list(target.indices)), [Move(size, end, start, exists)]))
-    loop.body = Block([e.annotated(code, accesses_of(copy), generator.map_of_threads)])
+    loop.advance, loop.unroll, loop.span = ((name, name + width),), 0, stmt.span
+    loop.body = Block([emit_copy(generator, item, width) for item in items])
     return loop
 
 
-def _copied(node: Loop) -> Scalar | None:
-    """The statement of a vectorised loop that only copies an element."""
-    stmt, items = node.stmt, node.body.items
-    if int(stmt.kind) != int(ir.ForKind.VECTORIZED) or len(items) != 1 or not isinstance(items[0], Scalar):
-        return None
-    store = items[0].stmt
-    if not isinstance(store, ir.BufferStore) or not isinstance(store.value, ir.TensorLoad) or as_int(stmt.min) != 0:
-        return None
-    same = str(store.buffer.dtype) == str(store.value.source.dtype) and not store.buffer.same_as(store.value.source)
-    return items[0] if same and not is_packed(str(store.buffer.dtype)) else None
+def _are_copies(generator: Any, items: list[Any]) -> bool:
+    """Whether statements of single threads only copy elements, none of them what another one writes."""
+    e = generator.emitter
+    if not all(isinstance(item, Scalar) and is_copy(generator, item) for item in items):
+        return False
+    written = {e.root(item.stmt.buffer) for item in items}
+    return len(written) == len(items) > 0 and written.isdisjoint(e.root(item.stmt.value.source) for item in items)
+
+
+def is_copy(generator: Any, node: Scalar) -> bool:
+    """Whether a statement is each thread's own, and only copies an element as it is."""
+    e, store = generator.emitter, node.stmt
+    if not isinstance(store, ir.BufferStore) or not isinstance(store.value, ir.TensorLoad):
+        return False
+    dtype, source = str(store.buffer.dtype), store.value.source
+    plain = dtype == str(source.dtype) and not is_packed(dtype) and e.tree.hints.safe_values.get(source) is None
+    return plain and (generator.divergent or e.is_by_thread(node))
+
+
+def emit_copy(generator: Any, node: Scalar, width: int) -> Leaf:
+    """The copy of neighbouring elements, as one move; below ``async_scope`` as one cp.async, which the program itself waits for.
+
+    Args:
+        generator: of the kernel.
+        node: the copy of the first element.
+        width: how many elements.
+    """
+    e, store, source = generator.emitter, node.stmt, node.stmt.value
+    size = byte_count(width, str(store.buffer.dtype))
+    end = e.array(store.buffer).to(e.places.offset(store.buffer, list(store.indices)))
+    start = e.array(source.source).to(e.places.offset(source.source, list(source.indices)), READ)
+    exists = e.places.bounds_guard(source.source, list(source.indices))
+    move: Any = Move(size, end, start, exists)
+    if may_be_async(generator, node, width):
+        zeros = [] if exists is None else [exists]
+        move = Evaluate(Call(f"tl::cp_async_{size}{'_zfill' * bool(zeros)}", (end, start, *zeros)))
+    code = leaf(under(e.places.bounds_guard(store.buffer, list(store.indices)), [move]))
+    return e.annotated(code, accesses_of(node), generator.map_of_threads)
+
+
+def may_be_async(generator: Any, node: Scalar, width: int) -> bool:
+    """Whether the copy of so many elements is one that a program wants to be asynchronous.
+
+    Args:
+        generator: of the kernel.
+        node: the copy of the first element.
+        width: how many elements.
+    """
+    store = node.stmt
+    between = generator.asynchronous and lies_in_shared(store.buffer) and is_global(store.value.source)
+    return between and byte_count(width, str(store.buffer.dtype)) in (4, 8, 16)
 
 
 def _width(e: Any, loop: Any, store: Any) -> int:

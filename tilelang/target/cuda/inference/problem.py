@@ -11,7 +11,6 @@ from tilelang.ir.access import ADDRESS, UPDATE
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.visit import walk as walk_statements
-from tilelang.target.cuda.analysis.local_arrays import private_nests
 from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import TileDemand, rule_of
@@ -119,7 +118,7 @@ class Problem:
     @cached_property
     def private(self) -> Mapping[Parallel, bool]:
         """The nests whose iterations every thread runs all, and whether their values differ between threads."""
-        return private_nests(self.uniformity)
+        return self.uniformity.private_nests()
 
     @cached_property
     def aliased(self) -> set[Any]:
