@@ -319,4 +319,4 @@ cdef class EntryAdapter:
             made.append(tensor)
         if len(self.returned) == 1:
             return made[self.returned[0]]
-        return tuple([made[position] for position in self.returned]) if self.returned else None
+        return [made[position] for position in self.returned] if self.returned else None

@@ -16,7 +16,7 @@ class Executor:
     Attributes:
         artifact: what was loaded.
         backend: the backend's name.
-        call: takes the parameters that are not outputs, in order or by name; returns the output, a tuple of them, or None.
+        call: takes the parameters that are not outputs, in order or by name; returns the output, a list of them, or None.
             It keeps alive what it needs.
     """
 

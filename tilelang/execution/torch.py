@@ -106,7 +106,7 @@ def _registered(
 ) -> Callable[..., Any]:
     written = _written(signature, artifact)
     operator, registration = _register(_unique_name(artifact, code), signature, written, _implementation(run, signature, written))
-    call = _caller(signature, operator, surroundings)
+    call = _caller(signature, operator if len(signature.returned) < 2 else _listed(operator), surroundings)
     return holding(call, (keep, registration))  # torch forgets an operator when its registration object dies
 
 
@@ -285,6 +285,11 @@ def _caller(signature: CallSignature, operator: Callable[..., Any], surroundings
         return operator(*_signed(prepared, wide))
 
     return call
+
+
+def _listed(operator: Callable[..., Any]) -> Callable[..., Any]:
+    """The operator with its outputs in a list, as those of other backends are; the dispatcher gives a tuple."""
+    return lambda *args, **kwargs: list(operator(*args, **kwargs))
 
 
 def _signed(values: list[Any], wide: list[int]) -> list[Any]:

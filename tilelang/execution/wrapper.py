@@ -333,7 +333,7 @@ class _Text:
     def _finish(self) -> str:
         returned = [f"v{i}" for i in self.signature.returned]
         if returned:
-            self._emit("return " + (returned[0] if len(returned) == 1 else f"({', '.join(returned)})"))
+            self._emit("return " + (returned[0] if len(returned) == 1 else f"[{', '.join(returned)}]"))
         body = "\n".join("        " + line for line in self.lines)
         return (
             "def call(*args, **kwargs):\n    try:\n" + body + "\n    except Exception as error:\n"

@@ -54,7 +54,7 @@ def interpreted(func: Any, request: CompileRequest, metadata: Mapping[str, Any] 
         arguments = _with_outputs(signature, prepare(signature, args, kwargs))
         run(*arguments)
         returned = [arguments[index] for index in signature.returned]
-        return tuple(returned) if len(returned) > 1 else returned[0] if returned else None
+        return returned if len(returned) > 1 else returned[0] if returned else None
 
     executor = Executor(artifact, request.backend, call)
     return JITKernel(CacheEntry("", Path(), artifact, "compiled"), executor=executor)

@@ -30,7 +30,7 @@ class JITKernel:
     """A compiled kernel that is loaded and can be called.
 
     ``kernel(A, B)`` takes the parameters that are not outputs, in the order of the signature or by name, and returns the
-    output, a tuple of outputs, or None. ``JITKernel(program, out_idx, target=...)`` is :func:`tilelang.compile`.
+    output, a list of several outputs, or None. ``JITKernel(program, out_idx, target=...)`` is :func:`tilelang.compile`.
 
     Args:
         func: a traced program, or a cache entry.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -183,3 +185,29 @@ def test_numbers_that_choose_a_kernel_are_those_of_the_call():
     model = torch.compile(lambda x, s: multiplied(4, s * 2)(x) + s, fullgraph=True, dynamic=True, backend="eager")
     for factor in (0.5, 1.5, float("inf"), 0.5):
         torch.testing.assert_close(model(torch.ones(2, 4), factor), torch.full((2, 4), factor * 3))
+
+
+@tilelang.jit(target="cpu")
+def halves(A, factor: T.float32):
+    """Two outputs."""
+    n = T.const("n")
+    A: T.Tensor((n,), "float32")
+    B = T.empty((n,), "float32")
+    C = T.empty((n,), "float32")
+    with T.Kernel(1):
+        for i in T.Parallel(n):
+            B[i] = A[i] * factor
+            C[i] = A[i] * (1 - factor)
+    return B, C
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpret"])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", None])
+def test_several_outputs_are_a_list_inside_and_outside_of_graphs(target, backend):
+    with tilelang.interpret() if target == "interpret" else contextlib.nullcontext():
+        if backend is None:
+            made = halves(torch.ones(8), 0.25)
+        else:
+            made = torch.compile(lambda x: halves(x, 0.25), fullgraph=True, backend=backend)(torch.ones(8))
+    assert type(made) is list
+    torch.testing.assert_close(made, [torch.full((8,), 0.25), torch.full((8,), 0.75)])
