@@ -255,12 +255,13 @@ class Builder:
         self.emit(ir.Bind(var, value, self.span()))
         return var
 
-    def finish(self) -> Any:
-        """The body of the whole program."""
+    def finish(self, definition: Location) -> Any:
+        """The body of the whole program; one without statements is placed at its definition."""
         if self.launched is not None:
             self.launched.close()
         (root,) = self.frames
-        return sequence(root.allocations + root.stmts)
+        stmts = root.allocations + root.stmts
+        return sequence(stmts) if stmts else ir.Evaluate(ir.IntImm("int32", 0), span_of(definition))
 
 
 def described(value: Any) -> str:

@@ -55,7 +55,7 @@ def _language_function(name: str) -> Any:
 def _finish(function: Callable[..., Any], params: list[Any], builder: Builder) -> Any:
     """The PrimFunc of a traced program."""
     allocated = builder.allocated_params
-    body = with_views_of_safe_values(builder.finish(), builder.unique)
+    body = with_views_of_safe_values(builder.finish(_definition_location(function)), builder.unique)
     func = ir.PrimFunc([*params, *allocated], without_unused_views(body) if builder.aliases else body)
     attrs: dict[str, Any] = {"global_symbol": function.__name__, **builder.attrs}
     if allocated:

@@ -17,6 +17,9 @@ from tilelang.cache.keys.source_key import SourceKey
 from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.frontend.program import factory_of, is_program
 from tilelang.ignored import ignored
+from tilelang.ir import nodes as ir
+from tilelang.ir.dim import to_dim
+from tilelang.ir.span import location_of
 from tilelang.ir.text import program_text
 from tilelang.jit import rewrites
 from tilelang.jit.includes import UserFiles, user_files
@@ -250,9 +253,24 @@ def request_of(func: Any, options: CompileOptions) -> CompileRequest:
     """The compile request for the target."""
     own = _positions(func, "tl.out_idx")
     outputs = output_positions(options, len(func.params)) if own is None else own  # ascending, see _with_outputs
+    _check_computes(func, outputs)
     return CompileRequest(
         options.target, options.backend, outputs, options.pass_configs, options.compile_flags, options.dump_ir, options.verbose
     )
+
+
+def _check_computes(func: Any, outputs: Sequence[int]) -> None:
+    """A program without statements is an error where its call would return memory that nobody writes."""
+    if not (isinstance(func.body, ir.Evaluate) and isinstance(func.body.value, ir.IntImm)):
+        return
+    name = func.attrs["global_symbol"]
+    for param in (func.params[index] for index in outputs):
+        if 0 not in map(to_dim, param.shape):
+            raise CompileError(
+                f"{name} computes nothing: its call would return {param.name} as it was allocated",
+                location_of(func.body.span),
+                hint="compute in a kernel: with T.Kernel(blocks) as block:",
+            )
 
 
 def _key(func: Any, options: CompileOptions, request: CompileRequest, metadata: Mapping[str, Any] | None) -> KernelKey:

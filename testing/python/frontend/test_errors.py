@@ -749,6 +749,18 @@ def number(A):
     return 3
 
 
+@tilelang.jit(target="cpu")
+def without_kernel(A):
+    n = T.const("n")
+    A: T.Tensor((n,), "float32")
+    return T.empty((n,), "float32")
+
+
+@T.prim_func
+def no_statements(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
+    pass
+
+
 @T.prim_func
 def unknown_symbol(A: T.Tensor((8,), "float32")):
     with T.Kernel(1):
@@ -762,6 +774,9 @@ def unknown_symbol(A: T.Tensor((8,), "float32")):
         (lambda a: tilelang.jit(factory)(a), CompileError, "factory makes kernels from compile-time values"),
         (lambda a: eager([1.0]), CompileError, r"A is declared a tensor, and the call gives list"),
         (number, CompileError, "a program returns tensors of T.empty, not int 3"),
+        (without_kernel, CompileError, r"(?s)without_kernel computes nothing: its call would return \w+ as .*test_errors.py:\d"),
+        (lambda a: tilelang.compile(no_statements, out_idx=-1), CompileError, "no_statements computes nothing: .* return B as"),
+        (lambda a: tilelang.compile(no_statements, out_idx=-1, target="interpret"), CompileError, "computes nothing"),
         (lambda a: tilelang.compile(plain, out_idx="B"), CompileError, "out_idx takes positions of parameters, got 'B'"),
         (lambda a: tilelang.compile(plain, out_idx=1.5), CompileError, "out_idx takes positions of parameters, got 1.5"),
         (lambda a: tilelang.compile(unknown_symbol, target="cpu"), ExecutionError, "nothing defines no_such_function"),
@@ -780,6 +795,11 @@ def test_mistakes_around_a_kernel(mistake, kind, message):
     with pytest.raises(kind, match=message) as caught:
         mistake(torch.zeros(8))
     assert len(str(caught.value).splitlines()) < 6
+
+
+def test_a_program_without_statements_may_return_what_has_no_elements():
+    assert without_kernel(torch.empty(0)).shape == (0,)
+    assert tilelang.compile(no_statements, target="cpu")(torch.ones(8), torch.ones(8)) is None
 
 
 def test_an_eager_function_takes_arrays_of_other_libraries():
