@@ -122,9 +122,11 @@ def class_home(kind: type, packages: Iterable[str]) -> Home | None:
 
 
 def _written_codes(kind: type) -> list[CodeType]:
-    """The code of the functions in a class, without those that ``dataclasses`` makes from its fields."""
+    """The code of the functions in a class, without those that ``dataclasses`` and tvm-ffi make from its fields."""
     functions = [item for item in map(function_in, vars(kind).values()) if item is not None]
     made = _MADE if "__dataclass_fields__" in vars(kind) else ()
+    if "__tvm_ffi_type_info__" in vars(kind):
+        made = (*made, getattr(sys.modules.get("tvm_ffi.registry"), "__file__", ""))
     return [each.__code__ for each in functions if each.__code__.co_filename not in made]
 
 

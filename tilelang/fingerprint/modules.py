@@ -22,6 +22,7 @@ from tilelang.fingerprint.references import reference
 from tilelang.fingerprint.walk import SCALARS, Describer
 
 _DTYPES = "tilelang.dtypes"
+_NODES = "tilelang.ir.nodes"
 _CONTEXT_MANAGER = contextlib.contextmanager(lambda: iter(())).__code__
 """What runs when a function that ``contextlib.contextmanager`` decorates is called."""
 
@@ -237,8 +238,12 @@ def _home_of_name(module: ModuleType, name: str) -> str | None:
     table = module.__dict__.get("_HOME")
     if isinstance(table, dict) and name in table:
         return table[name]
-    is_language = module.__name__ == "tilelang.language"
-    return _DTYPES if is_language and name in sys.modules[_DTYPES].__dict__["all_names"] else None
+    if module.__name__ != "tilelang.language":
+        return None
+    nodes = module.__dict__.get("_NODES")
+    if isinstance(nodes, frozenset) and name in nodes:
+        return _NODES
+    return _DTYPES if name in sys.modules[_DTYPES].__dict__["all_names"] else None
 
 
 def _made_on_demand(module: ModuleType, name: str, home: str) -> Any:

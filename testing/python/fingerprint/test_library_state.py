@@ -96,7 +96,7 @@ from tilelang.fingerprint import Describer
 
 def reads():
     return (T.cdiv(9, 2), T.DataType("float16").bits, tilelang.math.next_power_of_2(9), tilelang.cdiv(9, 2),
-            tilelang.layout.make_swizzled_layout, T.builtin.sync_threads)
+            tilelang.layout.make_swizzled_layout, T.builtin.sync_threads, T.Add)
 
 def digest():
     describer = Describer()
@@ -115,6 +115,19 @@ def test_names_that_an_access_makes_are_the_same_before_and_after_it(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(UNLOADED)
     subprocess.run([sys.executable, program], check=True)
+
+
+def test_classes_of_expressions_count_by_name_unless_they_are_replaced(monkeypatch):
+    class Other:
+        pass
+
+    def reads(x):
+        return isinstance(x, (T.Add, nodes.Mul))
+
+    before, watch = described(reads)
+    monkeypatch.setattr(T, "Add", Other)
+    assert not watch.holds()
+    assert described(reads)[0] != before
 
 
 @pytest.mark.parametrize("note", [tilelang.JITKernel, nodes.PrimFunc, tilelang.JITKernel | None])
