@@ -85,6 +85,7 @@ class DiskCache:
     def _find_in(self, root: Path, key: str) -> CacheEntry | None:
         path = store.entry_path(root, key)
         try:
+            # The lease before the files: in the other order the entry could be evicted between the two.
             held = lease.share_directory(path) if root is self.root else None
             found = store.load(path)
         except (FileNotFoundError, BlockingIOError):
@@ -189,7 +190,9 @@ class DiskCache:
         scripts.link(self.root, name, scripts.group_of(name, key.target), key.digest)
         if self.keeps_index:
             with contextlib.suppress(store.BadEntry):
+                # What lies there now, which another process may have published a moment earlier.
                 self.index.published(store.read_manifest(path))
+            # After the row: what is not in the index counts for nothing in the total.
             eviction.enforce(self.root, self.index, env.get("TILELANG_CACHE_MAX_SIZE"))
 
     def adopt(self, key: str, files: Mapping[str, bytes]) -> CacheEntry | None:

@@ -333,6 +333,7 @@ class KernelCache:
 
     def _in_memory(self, digest: str) -> CacheEntry | None:
         entry = self._entries.get(digest)
+        # Another process may have cleared the cache since; what is loaded goes on running, and the entry is made anew.
         if entry is None or not os.path.isdir(entry.path):
             return None
         return dataclasses.replace(entry, origin="memory")

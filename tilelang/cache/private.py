@@ -42,6 +42,7 @@ def materialise(digest: str, artifact: KernelArtifact) -> Path:
     """The artifact's files in a private directory that ends with this process."""
     root = location.private().root
     path = store.entry_path(root, digest)
+    # Publishing keeps what is there, and this process has just compiled the kernel again.
     if os.path.lexists(path):
         store.discard(root, path)
     return store.publish(root, digest, artifact, {"name": storable(artifact.name)})

@@ -103,6 +103,7 @@ def adapted_call(
     plan["failure"] = _Failure(artifact.name, describe, keep)
     plan["on_stream"] = on_stream
     plan["allocate"] = surroundings.allocate or plan["allocate"]
+    # For the second attempt, with the arguments in plain form: it reports errors and does not try again.
     second = module.EntryAdapter(**plan, slow=give_up(signature))
     return module.EntryAdapter(**plan, slow=slow_path(signature, second, module.Refused, surroundings.elsewhere))
 

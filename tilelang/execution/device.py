@@ -104,11 +104,11 @@ def _on_gpu(artifact: KernelArtifact, build: Build, simulate: Callable[[], Calla
 
     signature = CallSignature.of(artifact, "cuda")
     place = Place("cuda", signature, _stream_getter(), Surroundings(PLAIN.allocate, elsewhere))
-    return _late(lambda: _on_its_device(build(place)))
+    return _lazy(lambda: _on_its_device(build(place)))
 
 
-def _late(make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
-    """A call whose target is made at the first one."""
+def _lazy(make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """A function that ``make`` gives, when it is first called."""
     get = _once(make)
 
     def call(*args: Any, **kwargs: Any) -> Any:

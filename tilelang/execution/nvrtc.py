@@ -69,6 +69,8 @@ def encoded(value: Any, dtype: str) -> bytes:
     if isinstance(value, bytes):
         return value
     if dtype == "bfloat16":
+        # Rounded to the nearest, ties to even, by adding to the bits that are cut off. NaN first: the carry could make it
+        # infinite.
         bits = struct.unpack("<I", struct.pack("<f", value))[0]
         return struct.pack("<H", 0x7FC0 if value != value else (bits + 0x7FFF + (bits >> 16 & 1)) >> 16)
     if canonical(dtype).is_integer:
@@ -163,6 +165,7 @@ class DriverLauncher:
         Raises:
             ExecutionError: the driver refuses the launch.
         """
+        # The driver refuses an empty grid; a launch of no blocks does nothing.
         if 0 in grid:
             return
         record = self._artifact.launches[kernel]

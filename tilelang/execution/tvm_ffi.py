@@ -57,6 +57,7 @@ def on_device(artifact: KernelArtifact, directory: Path, place: Place) -> Callab
     from tilelang.execution.runtime import bound_library
 
     library, keep = bound_library(artifact, directory / FILE, place.device)
+    # By address: tvm-ffi's loader would open the file itself, and that copy is not bound to the device.
     symbol = ctypes.cast(library[f"__tvm_ffi_{artifact.name}"], ctypes.c_void_p).value
     entry = tvm_ffi.Function.__from_extern_c__(symbol or 0)
     call = packed_call(place.signature, entry, place.surroundings)

@@ -102,6 +102,7 @@ def _build(signature: CallSignature, text: str, names: dict[str, Any], surroundi
         **names,
     }
     code = compile(text, f"<call of {signature.kernel}>", "exec")
+    # The same text twice: a refused call is tried again with its arguments in plain form, and that attempt only reports.
     second = _define(code, {**scope, "slow": give_up(signature)})
     return _define(code, {**scope, "slow": slow_path(signature, second, elsewhere=surroundings.elsewhere)})
 

@@ -145,6 +145,7 @@ class _Part:
                 yield self._stored(after + 1), Import(module, level, (name,))
                 after += 2
         elif self.kind(after) is opcodes.IMPORT_FROM:  # import a.b as c
+            # One IMPORT_FROM for each part after the first, with a swap and a pop between two of them, and then the store.
             parts = module.split(".")
             yield self._stored(after + 3 * len(parts) - 5), Import(module, level, tuple(parts[1:]))
         else:

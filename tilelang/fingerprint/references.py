@@ -16,7 +16,7 @@ from tilelang.fingerprint.containers import pairs
 from tilelang.fingerprint.registrations import registered_classes
 from tilelang.fingerprint.walk import Describer, describes
 
-_WAYS_OUT = frozenset(
+_PART_READERS = frozenset(
     "__args__ __annotations__ __bound__ __constraints__ __origin__ __supertype__ __default__ __dataclass_fields__ __parameters__"
     " type get_args get_origin".split()
 )
@@ -40,7 +40,7 @@ def _library_class(describer: Describer, kind: type) -> None:
         library_state.class_state(describer, kind)
     registered_classes(describer, kind)
     if not _may_be_called(kind):
-        describer.limit(f"the class {kind.__qualname__} in an annotation", _WAYS_OUT)
+        describer.limit(f"the class {kind.__qualname__} in an annotation", _PART_READERS)
 
 
 def _may_be_called(kind: type) -> bool:

@@ -99,6 +99,7 @@ class Describer:
                 self.texts.add(value)
             elif value != value:  # what is not a number is found in a list by its identity
                 self._seen(value)
+        # Whether two equal tuples are one object is Python's choice, which may differ between processes.
         elif kind is tuple or not self._seen(value):
             self.contents(value)
 

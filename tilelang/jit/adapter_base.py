@@ -1,4 +1,4 @@
-"""``tilelang.jit.adapter.base``: a class that programs change at their import, to mend releases of the reference package."""
+"""``tilelang.jit.adapter.base``: a class that some programs patch on import, to work around a bug of the reference package."""
 
 from __future__ import annotations
 

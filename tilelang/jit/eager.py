@@ -210,6 +210,7 @@ class EagerFunction:
         kernel = specialised.kernels.get(key)
         if kernel is None:
             kernel, source = self._build(specialised.signature, fixed, sizes)
+            # Without a key, no later call could tell that what the kernel was made of has changed.
             if source.here is not None:
                 specialised.kernels[key] = kernel
         return kernel

@@ -1,7 +1,8 @@
-"""What stands for the user's function over generated code in the keys of kernels: its registration, and what it reads.
+"""The user's functions over generated code (``register_cuda_postproc``, ``register_c_postproc``) as a part of kernel keys.
 
-A registration is another tool. Kernels that are made under it are found again in this process, as long as the function and all
-that it reads are what they were. One that reads what has no fingerprint has its kernels compiled at every call.
+Such a function counts as one more tool of the compilation, by a token for its registration and the fingerprint of the function.
+Kernels that it has changed are found again in this process, as long as the function and all that it reads are what they were.
+Where it reads something that has no fingerprint, kernels are compiled at every call and not kept.
 """
 
 from __future__ import annotations

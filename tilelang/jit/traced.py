@@ -66,7 +66,7 @@ class TracedCall:
             return getattr(self.choices, self.choose(*map(_number, args), **fixed))
         eager = self.function._eager
         given = {**dict(zip(eager.names, args)), **kwargs}
-        scalars = self.scalars()  # they choose nothing, and may be open where constants may not
+        scalars = self.scalars()  # they select no kernel, and may be symbolic where compile-time arguments may not
         fixed = {name: 0 if name in scalars else _number(value) for name, value in given.items()}
         chosen = getattr(self.choices, self.choose(**fixed))
         for name, axis, size in chosen.sizes:
@@ -76,7 +76,7 @@ class TracedCall:
 
 
 def _number(value: Any) -> Any:
-    """A compile-time argument: a number that the tracer keeps open becomes the one that it is in this call."""
+    """A compile-time argument: a symbolic number of the tracer as the value that it has in this call."""
     if isinstance(value, float):
         return float.fromhex(value.hex())
     return operator.index(value) if isinstance(value, int) and not isinstance(value, bool) else value

@@ -63,6 +63,7 @@ class Order:
 
     def visit(self, stmt: Any) -> None:
         if isinstance(stmt, ir.While) or (isinstance(stmt, ir.For) and stmt.kind != ir.ForKind.PARALLEL):
+            # From the second iteration on, all that the body writes has been written before what it reads.
             self.written |= {self.root(b) for each in walk(stmt) for b, kind in accesses(each) if kind == WRITE}
         for buffer, kind in accesses(stmt):
             self.meet(self.root(buffer), kind)

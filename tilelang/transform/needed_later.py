@@ -34,6 +34,7 @@ class NeededLater:
     def _before(self, stmt: Any, after: Needed) -> Needed:
         """What is needed before a statement, from what is needed after it."""
         if isinstance(stmt, (ir.Break, ir.Continue)):
+            # Control goes on elsewhere, where anything may be read.
             return self._all
         if isinstance(stmt, ir.SeqStmt):
             for part in reversed(flattened(stmt)):
@@ -44,6 +45,7 @@ class NeededLater:
         if self._is_plain(stmt):
             return self._through(stmt, after)
         if isinstance(stmt, (ir.For, ir.While)):
+            # Twice: what the next iteration reads is needed at the end of this one.
             for _ in range(2):
                 after = after | self._before(stmt.body, after)
             return after | self._read_by(stmt)

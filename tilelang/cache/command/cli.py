@@ -303,7 +303,7 @@ def clear(yes: Yes = False, as_json: Json = False, root: Root = None) -> None:
 def _expect_consent(question: str) -> None:
     try:
         agreed = typer.confirm(question, err=True)
-    except typer.Abort:  # nobody is there to answer
+    except typer.Abort:  # stdin is closed, or the user pressed ctrl-C
         agreed = False
         say("", error=True)
     if not agreed:
@@ -314,7 +314,7 @@ def _expect_consent(question: str) -> None:
 @app.command()
 def pin(
     key: Key,
-    off: Annotated[bool, typer.Option("--off", help="Give the kernel free again.")] = False,
+    off: Annotated[bool, typer.Option("--off", help="Allow its eviction again.")] = False,
     as_json: Json = False,
     root: Root = None,
 ) -> None:

@@ -72,10 +72,12 @@ def verify(root: Path, index: Index, repair: bool = False, progress: Progress = 
         path = store.entry_path(root, key)
         try:
             store.load(path)
+        # Evicted since the keys were listed.
         except FileNotFoundError:
             continue
         except (store.BadEntry, OSError) as error:
             result.bad[key] = str(error)
+            # An entry that cannot be read at the moment (too many open files, a network) may still be good.
             if repair and isinstance(error, store.BadEntry):
                 store.move_aside(root, path)
             continue

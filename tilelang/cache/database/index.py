@@ -199,6 +199,7 @@ class Index:
     def _transact(self, work: Callable[[sqlite3.Connection], Any]) -> None:
         def run() -> None:
             connection = self._connection()
+            # The write lock at once: a read lock that has to be upgraded fails without a wait where another process has written.
             connection.execute("BEGIN IMMEDIATE")
             try:
                 work(connection)
@@ -285,6 +286,7 @@ class Index:
     def _bring_up(self, connection: sqlite3.Connection) -> None:
         """Creates the tables and fills them from the directories, or migrates an older schema; one process at a time."""
         with lease.exclusive(self.path.parent / "locks" / "index.lock", BUSY_SECONDS):
+            # Asked again: another process may have done this while the lock was waited for.
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version == statements.VERSION:
                 return
@@ -319,6 +321,7 @@ class Index:
         shelter = self.root / "quarantine"
         shelter.mkdir(mode=0o700, exist_ok=True)
         stamp = f"{os.getpid()}.{os.urandom(4).hex()}"
+        # The log before the database: beside a new database, SQLite would replay it.
         for suffix in ("-wal", "-shm", ""):
             with contextlib.suppress(FileNotFoundError):
                 os.rename(f"{self.path}{suffix}", shelter / f"{FILE_NAME}{suffix}.{stamp}")

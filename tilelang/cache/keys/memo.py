@@ -26,6 +26,7 @@ class CallMemo:
     def get(self, func: Any, options: tuple[Any, ...]) -> Any:
         """The kernel, or None."""
         row = self._rows.get(id(func))
+        # The number of an object that is gone may be another's now.
         if row is None or row[0]() is not func:
             return None
         if not self._around.holds():

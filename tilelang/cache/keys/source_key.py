@@ -121,6 +121,7 @@ class FunctionTracker:
             result: its kernel.
             source: the key under which it was made; one without a digest remembers nothing.
         """
+        # Where the function has changed since its key was made, the result belongs to no key that a later call would have.
         if source.here is None or not (self._is_as_in(source) or self.source_key(args, kwargs).here == source.here):
             return
         known = self._known

@@ -1,4 +1,4 @@
-"""Single flight between the threads of one process: a lock for each key that somebody wants right now."""
+"""Single flight between the threads of one process: a lock for each key that a thread is looking up or compiling."""
 
 from __future__ import annotations
 

@@ -117,6 +117,7 @@ def _work_tree(start: Path) -> Path | None:
 def prepare(root: Path) -> Location:
     """Makes ``root`` and its subdirectories where they are missing, or falls back to a private directory with a warning."""
     made = _make(root)
+    # `min` asks every directory, and thereby makes it; `all` would stop at the first that cannot be written to.
     writable = made is None and distrust(root, (os.geteuid(),)) is None and min(_usable(root / name) for name in SUBDIRECTORIES)
     trouble = made or problem(root)
     if trouble is not None:

@@ -42,6 +42,7 @@ def write(root: Path, keys: Iterable[str], layer: Path, progress: Progress = ite
         if key in wanted:
             sources.record(layer, link, key)
     shutil.rmtree(layer / "staging")
+    # The process's mask may have taken bits from the modes that `mkdir` was given.
     for folder in (layer / "kernels", layer / "sources"):
         folder.chmod(0o755)
     layer.chmod(0o755)

@@ -119,6 +119,7 @@ class _Accumulation(StmtRewriter):
         """Whether a region is a matrix of the same type, inside of a tensor that nothing else of the program can touch."""
         tensor = hash(dst.buffer)
         matrix = dst.shape == accumulator.shape == dst.extents[-2:] and dst.dtype == accumulator.dtype
+        # A caller may pass one tensor for several parameters, though only for those of one type.
         distinct = self.types[dst.dtype] == 1 and self.uses[tensor] == 1 and tensor not in self.viewed
         known = all(var in self.blocks for low in dst.mins if not isinstance(low, int) for var in variables(low))
         plain = is_global(dst) and not len(dst.buffer.strides)
@@ -143,6 +144,7 @@ def _beginning(stmt: Any, accumulator: Region) -> Any | None:
     if isinstance(stmt, ir.Evaluate):
         return _clearing(stmt, accumulator, True)
     low, extent = (as_int(stmt.min), as_int(stmt.extent)) if isinstance(stmt, ir.For) else (None, None)
+    # A loop that runs no turn would leave the accumulator without its zeros.
     if not isinstance(low, int) or not isinstance(extent, int) or extent < 1 or stmt.step is not None:
         return None
     key, body = hash(accumulator.buffer), flattened(stmt.body)

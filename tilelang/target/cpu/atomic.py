@@ -31,6 +31,7 @@ _C_TYPES = {
 _ORDERS = {
     # the user's word -> suffix of the helper, LLVM's ordering, C's
     "relaxed": ("", "monotonic", "__ATOMIC_RELAXED"),
+    # Stronger than these ask for, so that each operation has two helpers and not five.
     "acquire": ("_sc", "seq_cst", "__ATOMIC_SEQ_CST"),
     "release": ("_sc", "seq_cst", "__ATOMIC_SEQ_CST"),
     "acq_rel": ("_sc", "seq_cst", "__ATOMIC_SEQ_CST"),

@@ -90,6 +90,7 @@ class CStatements:
     def _AssertStmt(self, node: Any, depth: int) -> Iterator[str]:
         message = "".join(str(part.value) for part in node.message_parts)
         condition = self.expr(node.condition)
+        # A thread of the pool cannot return the failure to the caller, and ends its block; the failure has been noted.
         if self.in_task:
             yield f"{_INDENT * depth}if (!({condition})) return;"
             return

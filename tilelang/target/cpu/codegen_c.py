@@ -21,6 +21,8 @@ from tilelang.target.postproc import rewritten
 from tilelang.target.toolchain import AT_ONCE, c_compiler, run
 
 _TUNING = (
+    # As in the IR, integers wrap around and one memory may have several types; errno and traps are not observed; and a sum
+    # may take a product that was not rounded, as on a GPU.
     "-O3", "-std=gnu11", "-fPIC", "-fno-strict-aliasing", "-fwrapv", "-fno-math-errno", "-fno-trapping-math",
     "-ffp-contract=fast", "-w",
 )  # fmt: skip

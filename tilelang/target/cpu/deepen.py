@@ -77,6 +77,7 @@ class _Loop:
 
     def deeper(self, most: int) -> Any:
         """The same sums by products that take up to ``most`` turns each, all but the last one equally many."""
+        # As few products as `most` allows, of equal length: a short last one would load and store all of C for a few steps.
         each = -(-self.turns // -(-self.turns // most))
         full, rest = divmod(self.turns, each)
         if each == 1:

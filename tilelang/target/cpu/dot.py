@@ -94,6 +94,7 @@ class Way:
             amount = ir.IntImm(dtype, bits)
             return ir.Broadcast(amount, lanes) if lanes > 1 else amount
 
+        # To the top of the word and back down: the shift down then extends the sign, or brings zeros.
         top = value << shift(32 - width * (d + 1), "uint32")
         if operand.startswith("uint"):
             top = top >> shift(32 - width, "uint32")

@@ -120,6 +120,8 @@ def _logarithm(x: Any, combine: Any) -> Any:
             f = bits(bits(scaled) - (e << i32(23)), "float32") - f32(1.0)
             return let(f, lambda v: polynomial(v, ir.Cast("float32", e - extra)), "f")
 
+        # Less the bits of sqrt(1/2): the exponent is chosen so that 1 + f lies between sqrt(1/2) and sqrt(2), around the zero
+        # of log.
         return let((bits(scaled) - i32(0x3F3504F3)) >> i32(23), parts, "e")
 
     def polynomial(f: Any, e: Any) -> Any:
@@ -133,6 +135,7 @@ def _logarithm(x: Any, combine: Any) -> Any:
         result = select(x < f32(0.0), f32(math.nan), result)
         return select(ir.Or(is_nan(x), x == f32(math.inf)), x, result)
 
+    # The exponent field of a subnormal number says nothing of its size: it is scaled to a normal one first.
     tiny = x < f32(2.0**-126)
     scaled = select(tiny, x * f32(2.0**24), x)
     extra = select(tiny, i32(24), i32(0))
@@ -165,6 +168,7 @@ def _log10(x: Any) -> Any:
 @scalar_function("tl_tanhf", ("float32",), "float32", scales=True)
 def _tanh(x: Any, scale: Any = scale_in_steps) -> Any:
     def branches(a: Any) -> Any:
+        # Near zero, the difference of 1 and the quotient would cancel most digits.
         small = let(x * x, lambda z: horner(z, _TANH) * z * x + x, "z")
         large = f32(1.0) - f32(2.0) / (_inline_exp(a + a, scale) + f32(1.0))
         signed = select(x < f32(0.0), f32(0.0) - large, large)

@@ -278,6 +278,7 @@ class Legalizer(StmtRewriter):
         if kind in _FLOAT_CARE and str(left.ty).startswith("float"):
             if kind in (ir.Max, ir.Min):
                 return _float_extreme(left, right, kind)
+            # TVM simplifies `x == x` to true, which it is not for NaN.
             if tvm_ffi.structural_equal(node.a, node.b):
                 return is_nan(left) if kind is ir.NE else ir.Not(is_nan(left))
         result = _shifted(left, right, kind) if kind in _SHIFTS else kind(left, right)
