@@ -240,6 +240,12 @@ _MEANINGS: tuple[tuple[str, str | None, str | None], ...] = (
         None,
         "operators take elements, not buffers: index it, below for i, j in T.Parallel(m, n)",
     ),
+    (
+        r"'(Var|TensorLoad)' object has no attribute '(\w+)'",
+        r"tensors and scalars of a kernel have no attribute '\2'",
+        "operators are functions: T.reduce_sum(tile, out, dim=1), T.exp(x), T.cast(x, dtype)",
+    ),
+    ("object of type 'Var' has no len", "a tensor of a kernel has no len()", "its sizes are A.shape"),
     ("(?s)^Expression of type .*BufferType.* cannot be called", "a buffer is called like a function", "index it: A[i, j]"),
     (r"^Check failed: .*DLDataTypeCode::kDLInt.* is false: (?!Expected)", "// and % of floating-point values", FLOAT_DIVISION),
     (r"^Check failed: .* is false: (.*)", r"\1", None),

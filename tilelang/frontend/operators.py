@@ -12,6 +12,7 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import FLOAT_DIVISION, CompileError
+from tilelang.frontend.access import is_buffer
 from tilelang.frontend.builder import current
 from tilelang.frontend.values import as_expr, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
@@ -143,8 +144,10 @@ def choose(test: Any, then: Term, otherwise: Term) -> Any:
 
 
 def compare(operators: tuple[str, ...], *operands: Any) -> Any:
-    """``a < b < c``."""
+    """``a < b < c``; of two operands whatever the comparison gives, which of arrays is an array."""
     values = [as_operand(value) for value in operands]
+    if len(operators) == 1:
+        return _COMPARISONS[operators[0]](*values)
     pairs = list(zip(operators, values, values[1:]))
     return and_(*(lambda op=op, a=a, b=b: _COMPARISONS[op](a, b) for op, a, b in pairs))
 
@@ -156,13 +159,35 @@ def _contains(item: Any, items: Any) -> Any:
     return constant(item) in items
 
 
+def _element(value: Any) -> Any:
+    """``value``, which may be anything but a whole tensor."""
+    return as_expr(value) if is_buffer(value) else value
+
+
+def _ordering(compare: Operator) -> Operator:
+    return lambda left, right: compare(_element(left), _element(right))
+
+
+def _equality(compare: Operator) -> Operator:
+    """``==`` or ``!=``; of a tensor and a scalar it is refused, since Python's answer is False whatever the tensor holds.
+
+    Two tensors, and a tensor and None, compare by identity.
+    """
+
+    def compared(left: Any, right: Any) -> Any:
+        has_scalar = any(isinstance(side, (int, float)) or (is_symbolic(side) and not is_buffer(side)) for side in (left, right))
+        return compare(_element(left), _element(right)) if has_scalar else compare(left, right)
+
+    return compared
+
+
 _COMPARISONS: Mapping[str, Operator] = {
-    "Lt": operator.lt,
-    "LtE": operator.le,
-    "Gt": operator.gt,
-    "GtE": operator.ge,
-    "Eq": operator.eq,
-    "NotEq": operator.ne,
+    "Lt": _ordering(operator.lt),
+    "LtE": _ordering(operator.le),
+    "Gt": _ordering(operator.gt),
+    "GtE": _ordering(operator.ge),
+    "Eq": _equality(operator.eq),
+    "NotEq": _equality(operator.ne),
     "Is": operator.is_,
     "IsNot": operator.is_not,
     "In": _contains,

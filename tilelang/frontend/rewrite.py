@@ -384,7 +384,7 @@ class _Rewriter(ast.NodeTransformer):
         return self.hook("formatted", self.visit(part.value), ast.Constant(part.conversion), spec, at=part)
 
     def visit_Compare(self, node: ast.Compare) -> Any:
-        if len(node.ops) == 1 and not isinstance(node.ops[0], (ast.In, ast.NotIn)):
+        if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
             return self.generic_visit(node)
         operators = ast.Tuple([ast.Constant(type(op).__name__) for op in node.ops], ast.Load())
         return self.hook("compare", operators, self.visit(node.left), *map(self.visit, node.comparators), at=node)

@@ -237,6 +237,28 @@ def test_buffer_as_scalar():
                 A[0] = T.exp(A)  # <- error
 
 
+@pytest.mark.parametrize("condition", ["A == 0", "0 != A", "A < 1", "A[0] >= A", "A < A", "0 < A < 2"])
+def test_tensor_compared_like_a_scalar(condition: str):
+    """Two tensors may be compared, since ``==`` of tensors is identity; with a scalar it would be False whatever they hold."""
+    program = f"""
+@T.prim_func
+def main(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
+    with T.Kernel(1):
+        assert A == A and A != B and A != None
+        if {condition}:
+            A[0] = 1
+"""
+    with pytest.raises(CompileError, match="buffer A is used as a scalar"):
+        exec(program, {"T": T})
+
+
+@pytest.mark.parametrize("use, said", [("A.sum()", "have no attribute 'sum'"), ("len(A)", r"has no len\(\)")])
+def test_tensor_used_like_an_array(use: str, said: str):
+    program = f"@T.prim_func\ndef main(A: T.Tensor((8,), 'float32')):\n    with T.Kernel(1):\n        A[0] = {use}"
+    with pytest.raises(CompileError, match=said):
+        exec(program, {"T": T})
+
+
 def test_integer_true_division():
     with error_at_mark(CompileError, "/ between two run-time integers"):
 
