@@ -100,5 +100,5 @@ class DispatchTable:
 
 
 def distance(one: Sizes, other: Sizes) -> float:
-    """How far sizes are apart: the sum of the logarithms of their ratios."""
+    """The distance between sizes: the sum of the logarithms of their ratios."""
     return sum(abs(math.log2(max(a, 1) / max(b, 1))) for a, b in zip(one, other, strict=True))

@@ -69,7 +69,7 @@ def _results(describer: Describer, value: Any, digest: str) -> None:
 
 def _held(value: Any) -> list[Any]:
     """The keys and results in a cache, in any order."""
-    # The results are not an attribute: only the garbage collector is told what a cache refers to.
+    # The results are no attribute of the function: only the garbage collector can list what a cache refers to.
     mark, own = object(), (value.__wrapped__, value.__dict__, _KIND, type(value.cache_info()))
     found: list[Any] = []
     for part in gc.get_referents(value):

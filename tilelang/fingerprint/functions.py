@@ -130,7 +130,7 @@ def code_and_closure(describer: Describer, value: FunctionType) -> None:
         library_state.callable_state(describer, value)
         return
     library_state.function_state(describer, value)
-    if value.__globals__ is not vars(logging):  # who is told is looked at instead
+    if value.__globals__ is not vars(logging):  # its handlers are fingerprinted instead
         library_globals.globals_of(describer, value)
     for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):
         with describer.at(name):

@@ -185,8 +185,8 @@ def _begin_monitoring(touched: Touched) -> Any:
     def start(code: CodeType, offset: int) -> Any:
         if threading.get_ident() == thread:
             _started(touched, code, sys._getframe(1))
-        # DISABLE ends the events of this place for good, which keeps a library's hot loops at full speed. The user's functions
-        # and the look-up of environment variables are recorded at every start, since each may be another one.
+        # DISABLE ends the events of this place until the next restart, which keeps a library's hot loops at full speed. The
+        # user's functions and the look-up of environment variables are recorded at every start, since each may be another one.
         return None if code is _environment_code or _is_of_user(code) else monitoring.DISABLE
 
     def call(code: CodeType, offset: int, function: Any, first: Any) -> Any:

@@ -2,5 +2,5 @@
 
 The function's syntax tree is rewritten so that control flow, assignments and subscripts go through :mod:`hooks`, then the
 rewritten function simply runs; every language call it makes appends statements to the current :mod:`builder`. Python values
-are therefore compile-time values, and whatever Python can do with them just works.
+are therefore compile-time values, with which all of Python works.
 """

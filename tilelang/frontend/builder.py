@@ -140,9 +140,9 @@ class Builder:
         self.note_assigned(frame.assigned)
         return stmt
 
-    def apart(self, compute: Callable[[], Any]) -> tuple[Any, list[Any]]:
+    def detached(self, compute: Callable[[], Any]) -> tuple[Any, list[Any]]:
         """The result of ``compute``, and the statements that it would have appended."""
-        frame = Frame("apart", sequence)
+        frame = Frame("detached", sequence)
         self.frames.append(frame)
         value = compute()
         self.frames.pop()

@@ -228,7 +228,7 @@ class Hooks:
         """
         builder = current()
         # What computes a run-time condition belongs at the start of each pass, so it is not emitted in front of the loop.
-        condition, effects = builder.apart(lambda: as_operand(test()))
+        condition, effects = builder.detached(lambda: as_operand(test()))
         if not is_symbolic(condition):
             for stmt in effects:
                 builder.emit(stmt)

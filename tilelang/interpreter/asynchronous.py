@@ -275,6 +275,7 @@ def product_started(c: Compiler, record: Any, effect: Effect, target: Callable[[
     def run(x: Lanes) -> None:
         dst = target(x)
         storage = dst.view.storage
+        # The hardware executes products in order, so the marks of an earlier one do not concern this one.
         storage.pending = None
         effect(x)
         at, _ = positions(x, dst)

@@ -61,6 +61,7 @@ class Order:
         clock = self._clock(block)
         handed = self._handed.setdefault(place, np.zeros(self.size, np.int32))
         np.maximum(handed, clock, out=handed)
+        # What the block does from here on was not handed over.
         clock[block] += 1
 
     def _clock(self, block: int) -> np.ndarray:
@@ -132,6 +133,7 @@ class BlockAccess:
         self.updater, self.updated = np.full(cells, _NOBODY, np.int32), np.zeros(cells, np.int32)
 
     def _catch_up(self) -> None:
+        # A barrier of the grid orders all that came before it, so that nothing of it has to be remembered.
         if self.turn != self.order.turn:
             self.turn = self.order.turn
             self.writer.fill(_NOBODY)

@@ -150,19 +150,19 @@ def _side(x: Lanes, mask: Any, step: Step) -> Any:
 
 def _apart(x: Lanes, sides: list[tuple[Any, Step]]) -> list[Any]:
     """Runs the sides of a branch for different threads, which are in no order with each other."""
-    strand, before, views, left, apart = x.strand, x.apart, x.views, [], []
+    strand, before, views, left, diverged = x.strand, x.diverged, x.views, [], []
     for mask, step in sides:
         # Each side starts from the clock before the branch. Going on with the first side's clock would order the second after it.
-        x.strand, x.apart, x.views, x.mask = strand, before, views, mask
-        x.strand, x.apart = x.separate(mask), []
+        x.strand, x.diverged, x.views, x.mask = strand, before, views, mask
+        x.strand, x.diverged = x.separate(mask), []
         copies = fragments.enter(x, step.fragments) if some(mask) else []
         left.append(_side(x, mask, step))
         x.meet()
         fragments.leave(x, copies, mask)
-        apart.append((mask, x.strand))
+        diverged.append((mask, x.strand))
     # The clocks are joined by the next statement of all threads (Lanes.begin), and not here: what only some of them run until
     # then stays unordered with the other side.
-    x.strand, x.apart, x.views = strand, apart, views
+    x.strand, x.diverged, x.views = strand, diverged, views
     return left
 
 

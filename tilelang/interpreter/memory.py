@@ -31,7 +31,7 @@ class Storage:
         pending: which cells an asynchronous copy or product is still to write.
         blocks: of a tensor that a launch of several blocks writes, which block touched each cell.
         versions: of a fragment, the copies that some threads hold for themselves: ``(threads, storage)``.
-        strands: which group of threads touched each cell, made when threads first go apart.
+        strands: which group of threads touched each cell, made when threads first diverge.
         handed: for elements that were accessed atomically, what whoever acquires them next has seen.
         touched: of a copy for iterations, which cells each of them stored to.
     """

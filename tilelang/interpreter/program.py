@@ -34,7 +34,7 @@ class Run:
         findings: what was found.
         clock: the number of the interval of accesses that began last.
         progress: counts what others may wait for.
-        strands: how many groups of threads there were that went apart.
+        strands: how many groups of threads branches have made.
         watches: called at each statement; ``watching`` is set while they are.
         span: of the statement that began last.
     """

@@ -107,6 +107,8 @@ def _note_several(x: Any, who: np.ndarray, when: np.ndarray, at: Any, lane: Any)
     several = (when[at] == x.interval) & (who[at] != lane)
     who[at] = np.where(several, _MANY, lane)
     if np.ndim(at):
+        # Of several lanes with one cell, the assignment above kept the last: each of the others finds a number that is not
+        # its own.
         shared = who[at] != np.where(several, _MANY, lane)
         if np.any(shared):
             who[at[shared]] = _MANY
@@ -148,6 +150,7 @@ def _find_duplicates(x: Any, view: View, access: Access, cell: Any, lane: Any, v
         return
     stored = np.broadcast_to(view.kind.encode(value), (x.lanes,))
     mine = stored if active is True else stored[active]
+    # Lanes are listed in ascending order, so bisection finds the one whose value was kept.
     position = np.searchsorted(lane, last)
     differs = lost & (mine != mine[position]) & ~((mine != mine) & (mine[position] != mine[position]))
     if differs.any():

@@ -35,12 +35,12 @@ class Lanes:
         span: of the statement that runs.
         returned: the lanes that ended.
         strand: the group of threads that runs.
-        apart: the groups into which branches separated these threads, of which no statement of all of them has come since.
+        diverged: the groups into which branches have split these threads since their last common statement.
     """
 
     __slots__ = (
         "values", "views", "lanes", "lane_ids", "mask", "interval", "unordered", "loops", "nest", "block", "run", "span",
-        "checks", "returned", "strand", "apart",
+        "checks", "returned", "strand", "diverged",
     )  # fmt: skip
 
     def __init__(self, run: Any, block: Any, lanes: int, values: list[Any], views: list[Any]):
@@ -59,19 +59,19 @@ class Lanes:
         self.checks = run.checks
         self.returned: Any = False
         self.strand = Strand(0, {})
-        self.apart: list[tuple[Any, Strand]] = []
+        self.diverged: list[tuple[Any, Strand]] = []
 
     def begin(self, span: Any) -> None:
         """Begins a statement of all threads, ordered after each thread's earlier accesses."""
-        if self.apart:
+        if self.diverged:
             self.meet()
         self.enter(span)
 
     def meet(self) -> None:
         """Joins the clocks of diverged threads."""
-        for _, strand in self.apart:
+        for _, strand in self.diverged:
             self.strand.join(strand)
-        self.apart = []
+        self.diverged = []
         if self.block.divided and self.mask is True:
             fragments.meet(self)
 
@@ -79,7 +79,7 @@ class Lanes:
         """The strand (clock) of the threads that take a side of a branch, forked from their own."""
         self.run.strands += 1
         child = self.strand.child(self.run.strands)
-        for threads, strand in self.apart:
+        for threads, strand in self.diverged:
             if np.any(threads & mask):
                 child.join(strand)
         return child
@@ -114,7 +114,7 @@ class Lanes:
         twin.values = list(self.values)
         twin.mask = mask
         twin.loops = [Loop() for _ in self.loops]
-        twin.apart = []
+        twin.diverged = []
         return twin
 
 

@@ -124,10 +124,10 @@ class _Groups:
     def _merge(self) -> tuple[int, bool]:
         x, ended = self.x, [*(group.x for group in self.groups), *self.stopped]
         index = self.groups[0].index if self.groups else len(self.steps)
-        x.apart = []
+        x.diverged = []
         for state in ended:
             state.meet()
-            x.apart.append((state.mask, state.strand))
+            x.diverged.append((state.mask, state.strand))
             x.returned = union(x.returned, state.returned)
             for mine, theirs in zip(x.loops, state.loops):
                 # A fork has loops of its own (Lanes.fork); what left them there has left the common ones.
@@ -161,6 +161,7 @@ def _as_task(step: Step, x: Lanes) -> Iterator[None]:
 
 
 def _plain(step: Step, x: Lanes) -> Iterator[None]:
+    # The `yield` below is never reached: it makes this a generator, as the steps that wait are.
     return step.run(x)
     yield
 

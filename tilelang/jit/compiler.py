@@ -260,7 +260,7 @@ def request_of(func: Any, options: CompileOptions) -> CompileRequest:
 
 
 def _check_computes(func: Any, outputs: Sequence[int]) -> None:
-    """A program without statements is an error where its call would return memory that nobody writes."""
+    """A program without statements is an error where its call would return memory that no statement writes."""
     if not (isinstance(func.body, ir.Evaluate) and isinstance(func.body.value, ir.IntImm)):
         return
     name = func.attrs["global_symbol"]

@@ -155,7 +155,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _elsewhere(name: str) -> Any:
-    """A name that only the reference package has: an error when it is used; any other name is one at once."""
+    """A name that only the reference package has, which raises an error when it is used; any other name raises at once."""
     from tilelang.refusals import refused
 
     value = refused(__name__, name)

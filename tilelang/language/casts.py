@@ -17,7 +17,7 @@ def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any =
     Args:
         value: a scalar, a vector or a tile.
         dtype: the new element type.
-        round, sat, rbits: accepted as they are by default (``round="rn"`` too): other conversions are refused.
+        round, sat, rbits: only their defaults, and ``round="rn"``, are accepted.
 
     Returns:
         An expression of ``dtype``.

@@ -1,4 +1,4 @@
-"""Other views of buffers, questions about them, and small helpers of kernels."""
+"""Views of buffers, queries of their elements, and small helper functions of kernels."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def device_assert(test: Any, msg: str = "") -> None:
     if not is_symbolic(test) and not isinstance(test, bool):
         test = bool(getattr(test, "value", test))
     if test is False:
-        raise CompileError(f"the assertion is false whatever the arguments are{': ' + msg if msg else ''}")
+        raise CompileError(f"the assertion is false for all arguments{': ' + msg if msg else ''}")
     if test is not True:
         at = user_location()
         builder.perform(DeviceAssert(condition(test), str(msg), f"{PurePath(at.file).name}:{at.line}" if at else ""))

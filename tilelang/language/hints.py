@@ -125,16 +125,16 @@ def annotate_min_blocks_per_sm(n: int) -> None:
 
 
 def assume(cond: Any) -> None:
-    """Promises that ``cond`` holds; tiles may have sizes that it bounds (``n <= 256``).
+    """Declares that ``cond`` holds; tiles may have sizes that it bounds (``n <= 256``).
 
     Before or in a kernel, outside of branches and of loops that may be skipped, what it says of sizes and integer arguments is
     checked when the kernel is called. Otherwise behaviour is undefined where it does not hold.
     """
     builder = current("T.assume")
-    promise = condition(cond)
+    assumed = condition(cond)
     if builder.in_every_call():
-        note_bounds(builder, promise)
-    builder.evaluate(ir.tirx.assume(promise))
+        note_bounds(builder, assumed)
+    builder.evaluate(ir.tirx.assume(assumed))
 
 
 def _registers(what: str, count: int, change: str) -> None:

@@ -327,7 +327,7 @@ where = if_then_else
 
 
 def likely(cond: Any) -> Any:
-    """``cond``. That it usually holds is said to the reader: no target makes other code of it."""
+    """``cond`` itself. The hint that it usually holds changes no target's code."""
     return condition(cond)
 
 

@@ -17,7 +17,7 @@ def parameters(names: str, **defaults: Any) -> inspect.Signature:
 
 
 def taking(signature: inspect.Signature, name: str, meaning: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Makes a function of all values by position the public one of a signature.
+    """Turns a function that takes all values by position into the public function of a signature.
 
     Args:
         signature: parameters that may be given by position or by keyword.

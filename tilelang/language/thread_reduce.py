@@ -3,7 +3,7 @@
     with T.attr(T.comm_reducer(lambda x, y: x + y, [T.float32(0)]), "reduce_scope", T.reinterpret(T.uint64(0), dtype="handle")):
         T.evaluate(T.tvm_thread_allreduce(T.uint32(1), value, True, result[0], tx, dtype="handle"))
 
-Threads that differ in the named indices only all get the combination of their values, which meet in shared memory.
+Threads that differ in the named indices only all get the combination of their values, which they exchange through shared memory.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def alloc_wgmma_desc(dtype: Any = "uint64") -> Any:
 def initialize_wgmma_descriptor(
     descriptor: Any, start_address: Any, layout_type_: int = 0, leading_byte_offset: int = 0, stride_byte_offset: int = 0
 ) -> None:
-    """Makes a descriptor that of a tile in shared memory.
+    """Sets a descriptor to a tile in shared memory.
 
     Args:
         descriptor: of :func:`alloc_wgmma_desc`. It is of one tile: another tile needs another descriptor.

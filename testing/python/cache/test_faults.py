@@ -302,7 +302,7 @@ def test_a_malicious_pickle_does_not_execute(cache, tmp_path):
 
 
 @pytest.mark.parametrize("field", ["params", "launches", "metadata", "name", "out_idx"])
-def test_a_pickle_of_our_types_with_foreign_contents_is_refused(field):
+def test_a_pickle_of_our_types_with_unexpected_contents_is_refused(field):
     artifact = fakes.artifact()
     object.__setattr__(artifact, field, {1, 2})
     raw = pickle.dumps(artifact)

@@ -152,7 +152,7 @@ def test_an_emitter_multiplies(kind, accumulator, transposed, sizes, warps, held
     assert torch.equal(c.double(), (a.double() @ b.double()).sum(0))
 
 
-def test_what_an_emitter_does_not_take():
+def test_unsupported_arguments_of_an_emitter_are_refused():
     with pytest.raises(CompileError, match="four warps along m"):
         WGMMATensorCoreIntrinEmitter(block_row_warps=2, warp_row_tiles=16)
     e = WGMMATensorCoreIntrinEmitter(block_row_warps=4, warp_row_tiles=16, warp_col_tiles=96)

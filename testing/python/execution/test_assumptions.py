@@ -77,7 +77,7 @@ def test_assumptions_in_wide_numbers():
         kernel(65536, torch.zeros(1, dtype=torch.int32))
 
 
-def test_what_not_every_call_comes_to_is_no_condition_of_the_call():
+def test_assumptions_that_may_be_skipped_are_not_checked_by_the_call():
     @T.prim_func
     def main(A: T.Tensor((4,), "int32"), m: T.int32, x: T.float32):
         if m > 100:

@@ -70,7 +70,7 @@ def test_takes_keywords(axpy):
     torch.testing.assert_close(c, a * 2 + b)
 
 
-def test_takes_parameters_and_foreign_arrays(axpy):
+def test_takes_parameters_and_arrays_of_other_libraries(axpy):
     a, b, c = tensors()
     axpy(torch.nn.Parameter(a), b.numpy(), c, 2)
     torch.testing.assert_close(c, a * 2 + b)

@@ -34,7 +34,7 @@ def test_a_backend_on_one_device(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_kernel_that_broke_the_context_is_named_by_the_drivers_words(backend):
+def test_a_sticky_error_names_its_kernel_and_the_drivers_message(backend):
     found = lines("failures.py", backend)
     assert found[:4] == ["good True", "launched torch.Size([2, 128])", "synchronise 700", "allocate 700"]
     assert "an illegal memory access was encountered" in found[4]

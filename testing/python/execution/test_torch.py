@@ -108,7 +108,7 @@ def test_a_kernel_of_any_backend_is_an_operator_in_a_graph(place):
         torch.testing.assert_close(program(a), (a * 2 + 1) * 6)
 
 
-def test_a_kernel_that_no_tracer_meets_registers_no_operator():
+def test_a_kernel_outside_of_tracing_registers_no_operator():
     kernel = tilelang.compile(scaled("float64"), target="cpu", execution_backend="cython", out_idx=[2])
     before = set(dir(torch.ops.tilelang))
     kernel(torch.zeros(3, 8, dtype=torch.float64), 1.0)

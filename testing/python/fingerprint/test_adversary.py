@@ -54,7 +54,7 @@ def test_the_same_text_in_another_directory_hits(tmp_path):
     assert kept == before and sum(hits for _, _, hits in answers.values()) >= len(before)
 
 
-def test_what_people_write_keeps_the_shortcut(tmp_path):
+def test_common_programs_keep_the_shortcut(tmp_path):
     names = {way.name for way in PEOPLE_WAYS}
     chosen = {case.way.name: case for case in PLAIN if case.way.name in names}
     reasons = {}

@@ -45,7 +45,7 @@ def test_copies_convert_and_stop_at_the_edges(source, target, scope):
     assert torch.equal(b, a.to(b.dtype))
 
 
-def test_what_is_outside_of_a_tensor():
+def test_accesses_outside_of_a_tensor():
     @T.prim_func
     def main(A: T.Tensor((5, 6), "float32"), n: T.int32, B: T.Tensor((8, 8), "float32"), C: T.Tensor((8, 8), "float32")):
         with T.Kernel(1, threads=32):
@@ -206,7 +206,7 @@ def test_a_reduction_goes_on_from_the_old_value_and_ignores_nan():
 
 
 @pytest.mark.parametrize("kind, want", [("max", -math.inf), ("min", math.inf), ("absmax", 0.0)])
-def test_a_row_of_nothing_but_nan_gives_what_the_reduction_begins_with(kind, want):
+def test_reducing_only_nan_gives_the_identity(kind, want):
     @T.prim_func
     def main(A: T.Tensor((2, 40), "float32"), B: T.Tensor((2,), "float32")):
         with T.Kernel(1, threads=32):

@@ -66,7 +66,7 @@ def test_positions_beside_what_is_hidden_are_simplified():
     assert str(Facts().simplify(part + POSITION - POSITION)) == str(part)
 
 
-def test_what_is_hidden_in_a_bound_value_comes_back():
+def test_simplifying_to_a_bound_value_restores_its_hidden_parts():
     """A variable without hidden parts is simplified to its value, which has one."""
     facts, var = Facts(), ir.Var("n", "int32")
     facts.bind_value(var, ir.Cast("int32", U) + 2)

@@ -175,7 +175,7 @@ def test_index_helpers():
         T.linear_index(1, 2)
 
 
-def test_a_call_of_a_foreign_function_names_its_type_first_or_by_keyword():
+def test_call_extern_takes_its_type_first_or_by_keyword():
     def program(call):
         @T.prim_func
         def main(A: T.Tensor((8,), "float32")):

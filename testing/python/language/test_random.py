@@ -56,7 +56,7 @@ SM_80 = {"kind": "cuda", "arch": "sm_80"}
 
 
 @pytest.mark.parametrize("target", ["interpret", "cpu", "c", SM_80], ids=str)
-def test_each_iteration_draws_its_own_number_for_all_who_read_it(target):
+def test_each_iteration_draws_one_random_number(target):
     @T.prim_func
     def main(out: T.Tensor((64, 128), "uint32")):
         with T.Kernel(2, threads=32) as bx:

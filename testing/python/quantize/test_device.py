@@ -124,7 +124,7 @@ def test_quantised_weights():
     assert torch.allclose(linear.weight.data.t(), weights, atol=float(scales.max()) / 2 + 1e-3)
 
 
-def test_what_nothing_decodes():
+def test_unsupported_formats_are_refused():
     with pytest.raises(ValueError, match="no function decodes int1 in int8"):
         quantize.get_lop3_intrin_group("float16", "int", 1)
     with pytest.raises(ValueError, match=r"int4 in int8 \(local\) to float16 with scaling = True, zeros = original"):

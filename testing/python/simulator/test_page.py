@@ -53,7 +53,7 @@ def test_a_finding_names_the_statement_of_the_program_first(race):
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-def test_what_touches_memory_or_tensor_cores_comes_from_a_statement(arch):
+def test_memory_and_tensor_core_instructions_have_a_source_statement(arch):
     report = launched(programs.gemm(arch), *(torch.randn(128, 128).half() for _ in range(2)))
     worked = [i for i in report.counters.instructions if i.get("bytes") or i.get("tensor_multiply_adds")]
     found = [report.sources.statement(report.kernel, i["file"], i["line"]) for i in worked]

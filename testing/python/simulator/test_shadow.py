@@ -148,7 +148,7 @@ def races(name: str, step: int, length: int, workers: int = 1) -> int:
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("step", [64, 20, 7])
 @pytest.mark.parametrize("name", ["words", "bytes"])
-def test_blocks_side_by_side_are_clean_and_overlapping_ones_are_not(name, step, workers):
+def test_blocks_on_disjoint_parts_are_clean_and_overlapping_ones_race(name, step, workers):
     assert races(name, step, step, workers) == 0
     assert races(name, step, step + 1, workers) > 0
 
@@ -194,7 +194,7 @@ def test_words_of_a_vector_load_race_separately():
 
 
 @pytest.mark.parametrize("name, length", [("regroup", 0), ("regroup", 16), ("regroup", 7), ("exchange", 32), ("exchange", 33)])
-def test_what_a_whole_warp_wrote_races_with_other_threads_until_they_have_met(name, length):
+def test_writes_of_a_warp_race_with_other_threads_until_a_barrier(name, length):
     for synchronised in (0, 1):
         data = torch.zeros(4096, dtype=torch.int32)
         report = cuda.function(SOURCE, name, "sm_80").launch(1, 64, [data, synchronised, length], checks="race")
@@ -202,7 +202,7 @@ def test_what_a_whole_warp_wrote_races_with_other_threads_until_they_have_met(na
 
 
 @pytest.mark.parametrize("writer", [0, 1, 15, 30, 31, 32, 62, 63])
-def test_what_all_threads_have_read_races_with_a_write_by_any_of_them(writer):
+def test_a_write_races_with_earlier_reads_of_other_threads(writer):
     assert races("broadcast", 1, writer) == 0
     assert races("broadcast", 0, writer) > 0
 

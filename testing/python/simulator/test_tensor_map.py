@@ -263,7 +263,7 @@ def test_cache_hint_and_prefetch_change_nothing():
     assert np.array_equal(out, tensors.shared_image(tile, 128, BYTES, UNTOUCHED))
 
 
-def test_misaligned_tile_and_foreign_map_are_reported():
+def test_a_misaligned_tile_and_an_invalid_tensor_map_are_reported():
     array = np.zeros((32, 64), np.float16)
     source = load_source(2, 1024).replace("k(u8* out,", "k(u8* out, const u8* array,")
     blob = tensors.encode("f16", array, (64, 8), swizzle=128)

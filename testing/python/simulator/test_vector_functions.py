@@ -40,7 +40,7 @@ def test_product(name, depth, bits):
 
 
 @pytest.mark.parametrize("bits", [256, 512])
-def test_what_is_no_number_is_the_canonical_nan(bits):
+def test_nan_results_are_canonical(bits):
     a, b = np.zeros((16, 8), np.uint64), np.zeros((8, 8), np.uint64)
     a[1, 1] = 0x7C00  # infinity
     a[2, 2] = 0x7C01  # NaN

@@ -126,6 +126,6 @@ def test_parameters_that_are_read_first_stay_restrict(make):
 
 
 @pytest.mark.parametrize("make", [rounds, rounds_of_an_iteration, read_again], ids=lambda make: make.__name__)
-def test_parameters_that_are_read_late_are_not_restrict(make):
+def test_parameters_read_after_a_write_to_another_are_not_restrict(make):
     text = source(make())
     assert "* A" in text and "* B" in text

@@ -192,7 +192,7 @@ def test_values_left_in_a_view_are_refused(target):
     assert caught.value.location is not None
 
 
-def test_threads_that_run_a_loop_whole_keep_what_it_left():
+def test_threads_that_replicate_a_loop_keep_its_results():
     @T.prim_func
     def main(Y: T.Tensor((64,), "int32")):
         with T.Kernel(1, threads=64):
@@ -209,7 +209,7 @@ def test_threads_that_run_a_loop_whole_keep_what_it_left():
 
 
 @pytest.mark.parametrize("index", [lambda i, k: i, lambda i, k: 63 - i, lambda i, k: k * 32 + i % 32])
-def test_iterations_that_cannot_meet_are_left_alone(index):
+def test_disjoint_iterations_are_not_privatised(index):
     @T.prim_func
     def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "float32")):
         with T.Kernel(1, threads=32):

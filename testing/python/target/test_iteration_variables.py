@@ -83,7 +83,7 @@ def test_iterations_that_are_left_early_and_loops_around():
     assert y[8:].tolist() == [3, 4 + 5 + 6]
 
 
-def test_a_variable_of_iterations_alone_does_not_make_the_loop_each_threads():
+def test_a_variable_local_to_iterations_does_not_replicate_the_loop():
     @T.prim_func
     def main(X: T.Tensor((128,), "float32"), Y: T.Tensor((128,), "float32"), S: T.Tensor((1,), "float32")):
         with T.Kernel(1, threads=32):
@@ -101,7 +101,7 @@ def test_a_variable_of_iterations_alone_does_not_make_the_loop_each_threads():
     assert "__syncthreads" not in source(main) and "tid" in source(main)
 
 
-def test_threads_that_run_a_loop_whole_keep_what_it_left():
+def test_threads_that_replicate_a_loop_keep_its_results():
     @T.prim_func
     def main(Y: T.Tensor((64,), "int32")):
         with T.Kernel(1, threads=64):

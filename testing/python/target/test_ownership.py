@@ -54,7 +54,7 @@ def test_the_only_index_of_an_axis_of_threads_names_a_thread():
     assert counts(main)[0] == 32
 
 
-def test_what_follows_an_exit_of_some_threads_is_each_threads_even_if_none_takes_it():
+def test_statements_after_a_partial_return_are_per_thread_even_if_no_thread_returns():
     @T.prim_func
     def main(C: T.Tensor((8,), "int32")):
         with T.Kernel(1, threads=32):
@@ -121,7 +121,7 @@ def test_threads_return_from_loops_and_others_go_on():
     assert counts(main, n) == [64 + 62 + 60 + 58, sum(range(8)) + 56 * 8, 2 * (0 + 1 + 2 + 3) + 56 * 4, 56, 0, 0, 0, 0]
 
 
-def test_a_parallel_loop_that_names_threads_is_run_whole_by_each():
+def test_a_parallel_loop_with_a_thread_index_is_replicated():
     @T.prim_func
     def main(A: T.Tensor((32, 4), "float32"), B: T.Tensor((32, 4), "float32"), C: T.Tensor((32, 4), "float32")):
         with T.Kernel(1, threads=128):
@@ -136,7 +136,7 @@ def test_a_parallel_loop_that_names_threads_is_run_whole_by_each():
     assert torch.equal(b, a + torch.arange(4)) and torch.equal(c, a)
 
 
-def test_a_parallel_loop_over_what_a_thread_holds_is_run_whole_by_each():
+def test_a_parallel_loop_over_a_thread_local_array_is_replicated():
     @T.prim_func
     def main(A: T.Tensor((4,), "float32"), B: T.Tensor((32, 4), "float32"), C: T.Tensor((4,), "float32")):
         with T.Kernel(1, threads=32):
@@ -155,7 +155,7 @@ def test_a_parallel_loop_over_what_a_thread_holds_is_run_whole_by_each():
     assert torch.equal(b, a + torch.arange(32.0)[:, None]) and c.tolist() == [496, 528, 560, 592]
 
 
-def test_a_loop_that_each_thread_runs_whole_may_stand_below_its_own_condition():
+def test_a_replicated_loop_may_be_below_a_divergent_condition():
     @T.prim_func
     def main(X: T.Tensor((32, 16), "int32"), Y: T.Tensor((32, 16), "int32"), Z: T.Tensor((32, 16), "int32")):
         with T.Kernel(1, threads=32):

@@ -81,7 +81,7 @@ def test_the_last_store_is_kept(act, target):
 
 
 @every_target
-def test_what_atomics_have_summed_is_read_whole(target):
+def test_atomic_sums_are_complete_when_they_are_read(target):
     @T.prim_func
     def main(C: T.Tensor((4,), "float32"), D: T.Tensor((4,), "float32")):
         with T.Kernel(1, threads=128):

@@ -19,7 +19,7 @@ def drawn(layout, folder, **options):
     return list(rows.values())
 
 
-def test_elements_say_where_they_lie_and_memory_what_lies_there(tmp_path):
+def test_the_input_and_the_output_view_of_a_layout(tmp_path):
     assert drawn(TRANSPOSED, tmp_path) == [["0", "2", "4", "6"], ["1", "3", "5", "7"]]
     assert drawn(TRANSPOSED, tmp_path, grid_shape=(4, 2)) == [["0", "2"], ["4", "6"], ["1", "3"], ["5", "7"]]
     assert drawn(TRANSPOSED, tmp_path, view="output") == [["0,0", "1,0", "0,1", "1,1"], ["0,2", "1,2", "0,3", "1,3"]]

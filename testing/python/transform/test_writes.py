@@ -29,7 +29,7 @@ def test_stores_operators_atomics_and_views_write():
     assert written_tensors(program) == ("B", "C", "D", "F")
 
 
-def test_foreign_code_writes_what_it_gets_the_address_of():
+def test_extern_functions_may_write_buffers_whose_address_they_get():
     @T.prim_func
     def program(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32"), C: T.Tensor((8,), "float32")):
         with T.Kernel(1, threads=32):

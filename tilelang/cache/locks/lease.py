@@ -105,8 +105,8 @@ def _acquire(path: Path, patience: float) -> Lock:
         descriptor = plain_files.descriptor_of(path, os.O_RDWR | os.O_CREAT)
         lock = Lock(descriptor)
         _wait(descriptor, patience)
-        # The holder removes the file before it lets go. A lock on a removed file excludes nobody: another process may have made a
-        # new file at this path, and locked that.
+        # The holder removes the file before it lets go. A lock on a removed file excludes no other process, which may have made a
+        # new file at this path and locked that.
         if _is_at(descriptor, path):
             os.truncate(descriptor, 0)
             os.write(descriptor, b"%d" % os.getpid())
@@ -149,7 +149,7 @@ def _is_stopped(process: int) -> bool:
 
 
 def remove_if_free(path: Path) -> bool:
-    """Removes the lock file ``path`` of a process that was killed, unless somebody holds it at this moment."""
+    """Removes the lock file ``path`` of a process that was killed, unless a process holds it at this moment."""
     try:
         lock = Lock(plain_files.descriptor_of(path, os.O_RDWR))
         free = _flock(lock.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB) and _is_at(lock.fileno(), path)

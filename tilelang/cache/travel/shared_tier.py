@@ -131,7 +131,7 @@ class SharedTier:
             work = self._outbox.get()
             try:
                 work()
-            except Exception as error:  # a background thread has nobody to raise to
+            except Exception as error:  # a background thread has no caller that could handle it
                 self._fail(error)
             finally:
                 self._outbox.task_done()

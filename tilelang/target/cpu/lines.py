@@ -146,7 +146,9 @@ def _helper(kind: str, dtype: str, lanes: int) -> str:
     if name not in helpers.HELPERS:
         element, suffix = _ELEMENTS.get(dtype, (f"i{found.bits}", f"i{found.bits}"))
         reduction, vector = f"@llvm.vector.reduce.{operation}.v{lanes}{suffix}", f"<{lanes} x {element}>"
+        # Minus zero leaves every number as it is; plus zero would make a sum of negative zeros positive.
         first, types = (f"{element} -0.0, ", f"{element}, {vector}") if operation == "fadd" else ("", vector)
+        # Lanes may be added in any order. No NaN is among those of a maximum: `combine` has left all of them out.
         flags = {"fadd": "reassoc ", "fmax": "nnan ", "fmin": "nnan "}.get(operation, "")
         helpers.register(
             name,

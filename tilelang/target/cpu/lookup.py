@@ -84,6 +84,7 @@ def looked_up(stmt: Any, lowering: Any) -> Any | None:
     if context.emits_c or not permutes or lowering.guards is None:
         return None
     made = elementwise(stmt, lowering.scope, lowering.own)
+    # A line that is not much longer than its table does not repay it.
     if made is None or made.extents[-1] < 2 * _CODES or not _is_apart(made, lowering.own):
         return None
     code = ir.Var("code", "int32")

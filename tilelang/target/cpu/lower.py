@@ -170,6 +170,7 @@ class TileLowering(StmtRewriter):
             self.scope.facts.bind_range(node.loop_var, extent, low)
         kind = ir.ForKind.UNROLLED if node.kind == ir.ForKind.UNROLLED else ir.ForKind.SERIAL
         self.parallel = as_int(node.annotations.get("tl.parallel", self.parallel))
+        # Of a nest, the innermost loop alone is marked: it is the one that is vectorised.
         independent = INDEPENDENT in node.annotations or self.parallel == 1
         self.parallel = max(0, self.parallel - 1)
         notes = {INDEPENDENT: constant(1)} if independent else {}

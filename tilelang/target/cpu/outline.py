@@ -110,7 +110,7 @@ class _Outliner(StmtRewriter):
         inside = _defined(body)
         params = [var for key, var in run.variables.items() if key not in inside]
         func = ir.PrimFunc(params, body, ret_type=ir.ir.PrimType("int32"))
-        # LLVM takes noalias as a promise about all accesses in the function: a view, or a tensor that may be another
+        # LLVM takes noalias for a fact about all accesses in the function: a view, or a tensor that may be another
         # one, breaks it.
         if self.views.isdisjoint(params) and not run.late:
             func = func.with_attr("tirx.noalias", True)

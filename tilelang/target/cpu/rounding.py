@@ -77,6 +77,7 @@ def _llvm(operation: str, mode: str, dtype: str) -> str:
     lines += [f"  %y = {instruction}", f"  store volatile {kind} %y, ptr %p", "  call void @llvm.set.rounding(i32 %old)"]
     lines += [f"  %r = load {kind}, ptr %p", f"  ret {kind} %r", "}"]
     declared += "declare i32 @llvm.get.rounding()\ndeclare void @llvm.set.rounding(i32)\n"
+    # A function of its own: inlined, other arithmetic could be moved between the two changes of the mode.
     return declared + head.replace("alwaysinline", "noinline") + "\n".join(lines)
 
 

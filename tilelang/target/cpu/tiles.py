@@ -105,6 +105,7 @@ def register_tile(unit: VectorUnit, dtype: str, m: Any, n: Any) -> Tile:
         wide = (16 if many else 8) // m
         return Tile(m, min(wide, n // lanes or 1) if isinstance(n, int) else min(wide, 2), lanes)
     vectors = 1 if isinstance(n, int) and n <= lanes else 4 if many and n == 4 * lanes else 2
+    # Accumulators, a row of B and an element of A have to fit the registers: 4 * 6 + 4 + 1 of 32, 2 * 6 + 2 + 1 of 16.
     most = {1: 8, 2: 8 if many else 6, 4: 6}[vectors]
     if not isinstance(m, int):
         return Tile(min(most, 4), vectors, lanes)

@@ -38,7 +38,7 @@ def alignment(*lines: str, function: str = ".visible .entry main(", launch: Kern
         ("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], %r2, [%r3];", {"A": 16, "B": 16}),
     ],
 )
-def test_an_access_of_unknown_origin_counts_for_all(line, expected):
+def test_an_access_of_unknown_origin_counts_for_all_parameters(line, expected):
     assert alignment(line) == expected
     assert alignment("ld.param.u64 \t%rd1, [helper_param_0];", line, function=".func helper(") == expected
 

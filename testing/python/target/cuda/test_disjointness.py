@@ -61,7 +61,7 @@ def _in_place(step, length=64):
     return main
 
 
-def test_iterations_that_have_parts_of_their_own_may_overtake_each_other():
+def test_iterations_on_disjoint_parts_may_be_reordered():
     x = torch.arange(1024.0)
     expected = torch.cat([x[:256] * 2, x[256:]])
     simulate(_in_place(64), x)

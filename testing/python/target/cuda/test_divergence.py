@@ -28,13 +28,13 @@ def _inserted(*items):
 # On hand-made trees ----------------------------------------------------------------------------------------------------
 
 
-def test_known_threads_of_a_branch_get_a_barrier_of_their_own():
+def test_a_branch_of_known_threads_gets_a_named_barrier():
     (group,) = _inserted(BranchCode("tid < 64", _exchange(), None, True, range(64))).items
     assert isinstance(group, GroupCode) and [type(item) for item in group.body.items][1] is Barrier
     assert group.barrier == NamedBarrier(0, 64)
 
 
-def test_a_branch_of_other_threads_becomes_two_with_a_barrier_between():
+def test_a_divergent_branch_is_split_at_a_block_barrier():
     block = _inserted(BranchCode("c", _exchange(), None, True))
     assert [type(item).__name__ for item in block.items] == ["Leaf", "BranchCode", "Barrier", "BranchCode"]
     assert [item.condition for item in block.items if isinstance(item, BranchCode)] == [Name("taken")] * 2
@@ -164,7 +164,7 @@ def test_every_second_thread_reduces_a_tile_in_a_tree(arch):
     assert y.item() == x.sum()
 
 
-def test_threads_that_meet_in_a_loop_which_they_leave_at_different_times_are_refused():
+def test_races_in_a_loop_with_divergent_exits_are_refused():
     @T.prim_func
     def main(X: T.Tensor((64,), "int32")):
         with T.Kernel(1, threads=64):
@@ -204,7 +204,7 @@ def test_a_program_may_order_threads_by_itself_in_such_a_loop(arch):
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-def test_what_follows_a_return_is_for_the_threads_that_stay(arch):
+def test_statements_after_a_return_run_in_the_remaining_threads(arch):
     @T.prim_func
     def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "float32")):
         with T.Kernel(1, threads=128):
@@ -430,7 +430,7 @@ def test_a_thread_asks_for_its_warp_group_where_its_warp_has_diverged(arch):
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-def test_a_value_of_a_branch_with_an_order_is_computed_by_its_threads_alone(arch):
+def test_a_value_in_a_split_branch_is_computed_under_its_condition(arch):
     @T.prim_func
     def main(count: T.Tensor((4,), "int32"), B: T.Tensor((64,), "int32")):
         with T.Kernel(1, threads=64):

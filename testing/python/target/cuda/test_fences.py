@@ -31,7 +31,7 @@ def test_a_fence_gets_a_barrier_where_none_follows():
     assert block.items[2].fence
 
 
-def test_what_only_threads_read_is_not_fenced():
+def test_writes_read_by_threads_only_get_no_proxy_fence():
     block = Block([leaf_of(["w"], writes="s"), leaf_of(["r"], reads="s")])
     block = with_barriers(block, _same)
     assert not block.items[1].fence
@@ -41,7 +41,7 @@ def _load(buffer):
     return leaf_of(["tma"], loads=buffer)
 
 
-def test_a_load_by_the_accelerator_waits_for_the_readers_of_the_tile():
+def test_a_tma_load_waits_for_the_readers_of_the_tile():
     block = Block([_load("s"), leaf_of(["wait"]), leaf_of(["r"], reads="s"), _load("s")])
     block = with_barriers(block, _same)
     assert _kinds(block) == ["Leaf", "Leaf", "Leaf", "Barrier", "Leaf"]
@@ -54,7 +54,7 @@ def test_loads_by_the_accelerator_are_not_ordered_among_themselves():
     assert "Barrier" not in _kinds(block)
 
 
-def test_a_load_by_the_accelerator_over_what_threads_wrote_is_fenced():
+def test_a_tma_load_over_thread_writes_follows_a_proxy_fence():
     block = Block([leaf_of(["w"], writes="s"), _load("s")])
     block = with_barriers(block, _same)
     assert _kinds(block) == ["Leaf", "Barrier", "Leaf"]

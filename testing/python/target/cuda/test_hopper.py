@@ -91,7 +91,7 @@ def test_parts_that_are_switched_off(key: str, stages: int) -> None:
 
 
 @pytest.mark.parametrize(("n", "width", "accelerated"), [(64, 64, True), (128, 128, True), (136, 128, True), (68, 64, False)])
-def test_an_epilogue_through_shared_memory_is_stored_by_the_accelerator(n: int, width: int, accelerated: bool) -> None:
+def test_an_epilogue_through_shared_memory_is_stored_by_tma(n: int, width: int, accelerated: bool) -> None:
     text = check_matmul(128, n, 64, (64, width, 32), out="float16", through_shared=True)
     assert ("tl::tma_store_2d" in text) == accelerated
 
@@ -242,7 +242,7 @@ def test_roles_and_barriers_by_hand() -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-def test_a_tile_that_threads_load_by_cp_async_may_be_stored_by_the_accelerator(arch: str) -> None:
+def test_a_tile_loaded_by_cp_async_may_be_stored_by_tma(arch: str) -> None:
     @T.prim_func
     def main(A: T.Tensor((4, 64), "float16"), B: T.Tensor((4, 64), "float16")):
         with T.Kernel(1, threads=32):
@@ -370,7 +370,7 @@ def test_a_reduction_into_global_memory_by_the_accelerator() -> None:
     assert "tl::tma_reduce_add_2d" in source(main, "sm_90a")
 
 
-def test_results_of_a_product_are_added_to_global_memory_by_the_accelerator() -> None:
+def test_a_product_is_reduced_into_global_memory_by_tma() -> None:
     """The tile that takes the results lies in panels, as the accelerator reads them."""
 
     @T.prim_func

@@ -104,7 +104,7 @@ def test_a_matrix_too_large_for_every_thread_is_shared_before_the_loops():
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-def test_an_element_that_all_need_is_not_stored_by_its_holder_alone(arch):
+def test_an_element_that_all_threads_need_is_not_stored_by_its_owner_only(arch):
     @T.prim_func
     def main(A: T.Tensor((24, 33), "float32"), Y: T.Tensor((128, 32), "float32")):
         with T.Kernel(1, threads=128):

@@ -137,7 +137,7 @@ def test_each_thread_copies_its_own_part(arch):
 
 
 @ARCHS
-def test_accumulators_of_a_thread_are_cleared_whole(arch):
+def test_all_accumulators_of_a_thread_are_cleared(arch):
     @T.prim_func
     def program(A: T.Tensor((4, 64), "float32"), B: T.Tensor((4, 64), "float32")):
         with T.Kernel(1, threads=64):
@@ -156,7 +156,7 @@ def test_accumulators_of_a_thread_are_cleared_whole(arch):
 
 
 @ARCHS
-def test_a_reduction_of_a_threads_own_array_is_its_own(arch):
+def test_a_reduction_of_a_thread_local_array_is_per_thread(arch):
     @T.prim_func
     def program(A: T.Tensor((64, 8), "float32"), B: T.Tensor((64,), "float32")):
         with T.Kernel(1, threads=64):
@@ -203,7 +203,7 @@ def test_scratch_of_an_iteration_is_shared_out():
     on_all(program, ROWS[:512].reshape(64, 8), torch.zeros(64, 8), arch="sm_80")
 
 
-def test_scratch_that_every_iteration_fills_whole_may_serve_several_nests():
+def test_scratch_filled_by_every_iteration_may_be_used_by_several_nests():
     @T.prim_func
     def program(A: T.Tensor((4, 64), "float32"), B: T.Tensor((64, 4), "float32")):
         with T.Kernel(1, threads=64):

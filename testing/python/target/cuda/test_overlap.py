@@ -146,7 +146,7 @@ def test_an_iteration_that_does_not_end_in_its_products_keeps_its_order(last: Ca
     assert overlap_of(chain(last=T.macro(last))) is None
 
 
-def test_a_head_that_reads_what_the_iteration_changes_keeps_its_order() -> None:
+def test_a_head_that_depends_on_the_iteration_is_not_started_early() -> None:
     assert overlap_of(chain(between=T.macro(changes_the_other_operand))) is None
 
 

@@ -142,7 +142,7 @@ def test_flash_attention_has_no_bank_conflict(dim, causal):
     assert _totals(attention(1, 128, dim, causal=causal), *tensors)["bank_conflicts"] == 0
 
 
-def test_rows_found_by_a_table_are_whole_vectors():
+def test_gathered_rows_are_copied_by_vectors():
     """The row numbers are contiguous along another axis than the rows, but the rows are what is moved."""
     rows = T.dynamic("rows")
 
@@ -157,7 +157,7 @@ def test_rows_found_by_a_table_are_whole_vectors():
     assert len(re.findall(r"reinterpret_cast<uint4\*>\(tile.* = .*reinterpret_cast<const uint4\*>\(X", source(main))) == 1
 
 
-def test_many_iterations_on_memory_alone_are_not_all_written_out():
+def test_long_loops_over_memory_are_not_unrolled():
     @T.prim_func
     def main(A: T.Tensor((8, 7168), "uint8"), B: T.Tensor((8, 7168), "int32")):
         with T.Kernel(1, threads=128):

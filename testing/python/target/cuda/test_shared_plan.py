@@ -20,7 +20,7 @@ class _Buffer:
     name: str
 
 
-def test_what_threads_side_by_side_use_does_not_share_memory():
+def test_buffers_of_concurrent_groups_share_no_memory():
     groups = [
         GroupCode("a", Block([leaf_of(["x"], writes="s")]), range(128), "barrier();"),
         GroupCode("b", Block([leaf_of(["y"], writes="t")]), range(128, 256), "barrier();"),

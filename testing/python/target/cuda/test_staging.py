@@ -205,7 +205,7 @@ def test_a_loop_that_a_condition_cuts_short_reads_half_of_a_fragment_where_it_is
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-def test_a_tile_that_some_threads_hold_whole_reaches_the_others(arch):
+def test_a_tile_replicated_in_some_threads_reaches_the_others(arch):
     """Sixty-four threads fill one, and all read it; eighty threads share columns of 40, and all read what those computed."""
 
     @T.prim_func

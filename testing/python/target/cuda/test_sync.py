@@ -120,7 +120,7 @@ def test_tiles_that_are_never_alive_together_share_memory():
     assert text.count("(pool + 0)") == 2
 
 
-def test_conflicting_fragments_where_threads_part_name_both_statements():
+def test_a_layout_conflict_in_divergent_code_names_both_statements():
     @T.prim_func
     def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float32")):
         with T.Kernel(1, threads=128):
@@ -333,7 +333,7 @@ _OWN_ORDER = {"tl.disable_thread_storage_sync": True}
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-def test_a_program_that_orders_its_threads_still_gets_waits_for_copies(arch):
+def test_manual_synchronisation_keeps_waits_for_copies(arch):
     @T.prim_func
     def main(X: T.Tensor((4, 128), "float32"), C: T.Tensor((4, 128), "float32")):
         with T.Kernel(4, threads=32) as b:
@@ -350,7 +350,7 @@ def test_a_program_that_orders_its_threads_still_gets_waits_for_copies(arch):
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-def test_a_program_that_orders_its_threads_still_gets_the_barriers_of_operators(arch):
+def test_manual_synchronisation_keeps_the_barriers_of_operators(arch):
     @T.prim_func
     def main(X: T.Tensor((1024,), "float32"), C: T.Tensor((1,), "float32")):
         with T.Kernel(1, threads=128):
@@ -365,7 +365,7 @@ def test_a_program_that_orders_its_threads_still_gets_the_barriers_of_operators(
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-def test_tiles_of_a_program_that_orders_its_threads_share_no_memory(arch):
+def test_tiles_under_manual_synchronisation_share_no_memory(arch):
     @T.prim_func
     def main(X: T.Tensor((64,), "float32"), C: T.Tensor((64,), "float32")):
         with T.Kernel(1, threads=64):

@@ -27,7 +27,7 @@ def _maps(program):
     return [maps.of(stmt.buffer, stmt.indices, range(maps.size)) for stmt in shared]
 
 
-def test_indices_that_tell_the_thread_are_apart():
+def test_indices_that_determine_the_thread_are_disjoint():
     @T.prim_func
     def main(X: T.Tensor((64,), "float32")):
         with T.Kernel(1, threads=64):
@@ -43,7 +43,7 @@ def test_indices_that_tell_the_thread_are_apart():
     assert all(one.separates(other) for one, other in itertools.product(_maps(main), repeat=2))
 
 
-def test_chunks_of_threads_are_apart_whatever_their_loops_count():
+def test_chunks_of_different_threads_are_disjoint_for_any_trip_count():
     @T.prim_func
     def main(X: T.Tensor((64,), "float32")):
         with T.Kernel(1, threads=(8, 8)):
@@ -62,7 +62,7 @@ def test_chunks_of_threads_are_apart_whatever_their_loops_count():
     assert transposed.separates(transposed) and not transposed.separates(one)
 
 
-def test_indices_that_do_not_tell_the_thread_are_not_apart():
+def test_indices_that_do_not_determine_the_thread_may_overlap():
     @T.prim_func
     def main(X: T.Tensor((64,), "int32")):
         with T.Kernel(1, threads=64):
@@ -104,7 +104,7 @@ def test_threads_that_fill_their_own_elements_need_no_barrier(arch):
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-def test_nests_that_give_elements_to_the_same_threads_need_no_barrier(arch):
+def test_nests_with_the_same_distribution_need_no_barrier(arch):
     @T.prim_func
     def main(X: T.Tensor((64, 64), "float32"), Y: T.Tensor((64, 64), "float32")):
         with T.Kernel(1, threads=128):

@@ -128,7 +128,7 @@ def _agrees_with_the_definition(program, arch, shape):
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-def test_conditions_that_name_threads_make_statements_the_threads_even_where_all_agree(arch):
+def test_statements_below_a_thread_condition_are_per_thread_even_if_it_is_uniform(arch):
     @T.prim_func
     def main(N: T.Tensor((7,), "float32")):
         with T.Kernel(1, threads=32):

@@ -151,7 +151,7 @@ def test_copies_that_the_accelerator_cannot_do(case: str) -> None:
     assert plan_load(*IMPOSSIBLE[case]) is None
 
 
-def test_a_foreign_swizzle_is_left_to_the_threads() -> None:
+def test_a_swizzle_that_tma_does_not_have_is_copied_by_threads() -> None:
     layout = swizzled((64, 256), 16)
     assert tma.plan_copy(tile((64, 256), scope="global"), tile((64, 256)), layout, Facts(), "A_map") is None
 

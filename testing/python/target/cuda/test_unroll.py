@@ -94,7 +94,7 @@ def test_long_functions_are_written_out_a_few_times(function, limit):
     assert f"#pragma unroll{limit}\n  for (int i_0 = 0; i_0 < 64; ++i_0)" in source(main, "sm_90a")
 
 
-def test_loops_that_number_no_register_are_not_written_out_beside_those_that_do():
+def test_only_loops_that_index_registers_are_unrolled():
     """Four threads hold the element, and fill the tile: 4096 iterations of each written out take NVRTC minutes."""
 
     @T.prim_func

@@ -23,7 +23,7 @@ LANE, ROW = Digit("v", 4, "register"), Digit("r", 8, "register")
         (Form((Term(ROW, 4, 1, 8),)), False),  # one register for all elements
     ],
 )
-def test_neighbours_are_one_apart_from_a_whole_vector_on(form, adjacent):
+def test_elements_of_whole_vectors_are_adjacent(form, adjacent):
     loops = object.__new__(NestLoops)
     loops.width, loops.vector = LANE.extent, LANE
     assert loops.is_adjacent(form) is adjacent

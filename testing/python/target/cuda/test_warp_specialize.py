@@ -195,7 +195,7 @@ def test_kernels_that_keep_their_form(program: Any) -> None:
     assert specialize(kernel, Facts()) is kernel
 
 
-def test_a_row_stride_that_is_not_certain_keeps_the_threads_copy() -> None:
+def test_a_row_stride_of_unknown_alignment_keeps_the_copy_by_threads() -> None:
     rings = find_rings(kernel_of(gemm(k=T.dynamic("k"))).body, Facts())
     assert [buffer.name for ring in rings for buffer in ring.buffers] == ["B_shared"]
 

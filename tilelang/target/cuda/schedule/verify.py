@@ -1,4 +1,4 @@
-"""The proof that barriers suffice and can be reached: a dataflow analysis of the finished code, apart from how they were placed.
+"""The proof that barriers suffice and can be reached: a dataflow analysis of the finished code, independent of their placement.
 
 The code becomes a graph of what it does one after the other. A fixpoint gives for each place the accesses that may have
 happened since the last barrier on some way there, and the asynchronous copies that may be in flight. No access may conflict
