@@ -119,10 +119,11 @@ def operands(*values: Any) -> list[Any]:
 
 
 def _holding(values: list[int], kind: DType) -> DType:
-    """``kind``, or the signed type that also holds ``values``."""
+    """``kind``, or the signed type that holds its numbers and ``values``."""
     if kind.kind == "bool":
         return kind if all(isinstance(value, bool) for value in values) else canonical("int32")
     for candidate in (kind, canonical("int32"), canonical("int64")):
-        if candidate.bits >= kind.bits and all(wrapped(value, candidate) == value for value in values):
+        wide_enough = candidate.bits > kind.bits or candidate.kind == kind.kind and candidate.bits == kind.bits
+        if wide_enough and all(wrapped(value, candidate) == value for value in values):
             return candidate
     return kind

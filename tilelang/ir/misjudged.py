@@ -58,7 +58,8 @@ def _hidden(expr: Any, stand_in: Callable[[Any], Any]) -> Any:
         return rebuilt(expr, lambda index: _hidden(index, stand_in)) if not is_misjudged(expr) else stand_in(expr)
     if _is_hidden(expr) or any(map(is_misjudged, operands(expr))):
         return stand_in(expr)
-    if isinstance(expr, ir.Call) and any(map(_is_hidden, walk_expr(expr))):
+    # A Let as a whole, because the analyzer remembers what its variable is: the stand-in of one query, which the next has not.
+    if isinstance(expr, (ir.Call, ir.Let)) and any(map(_is_hidden, walk_expr(expr))):
         return stand_in(expr)
     return rebuilt(expr, lambda part: _hidden(part, stand_in)) if operands(expr) else expr
 

@@ -4,9 +4,10 @@ TVM's operators keep the type of their expression: a sum of two bools is a bool,
 ``x << 20`` of a uint16 is zero in one target and not in another, as C computes it in ``int``. Others are refused. After
 :func:`install`
 
-- bools are the numbers 0 and 1 (int32) in arithmetic, shifts and comparisons, and stay bools under ``& | ^``; ``~`` negates them;
+- bools are the numbers 0 and 1 in arithmetic, shifts and comparisons (int32 with another bool or a Python int, else of the other
+  operand's type), and stay bools under ``& | ^``; ``~`` negates them;
 - an integer narrower than 32 bits is converted to int32 where it is shifted left by a Python int, or meets one that its type
-  does not hold; a wider one takes a Python int modulo its range;
+  does not hold; a wider one takes a Python int modulo its range, and an unsigned one keeps its type with every int that it holds;
 - two floats of one size and different formats meet in float32.
 """
 
@@ -87,6 +88,19 @@ def _plain(value: Any) -> Any:
     return value if resolve is None else resolve()
 
 
+def _pair(a: Any, b: Any) -> tuple[Any, Any]:
+    """Operands for TVM, which makes an int64 of each Python int that int32 does not hold, and then of the other operand."""
+    a, b = _plain(a), _plain(b)
+    return _of_type(a, b), _of_type(b, a)
+
+
+def _of_type(value: Any, other: Any) -> Any:
+    if not isinstance(value, int) or value < 1 << 31 or _is_number(other):
+        return value
+    kind = canonical(str(other.ty))
+    return tirx.const(value, kind.base) if kind.kind == "uint" and kind.bits >= 32 and not value >> kind.bits else value
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float))
 
@@ -99,7 +113,7 @@ def _retrying(operation: Operation) -> Operation:
     """The operation, on promoted operands where TVM refuses them as they are."""
 
     def apply(a: Any, b: Any, span: Any = None) -> Any:
-        a, b = _plain(a), _plain(b)
+        a, b = _pair(a, b)
         try:
             return operation(a, b, span)
         except (RuntimeError, ValueError, TypeError):
@@ -116,7 +130,7 @@ def _arithmetic(operation: Operation) -> Operation:
     attempt = _retrying(operation)
 
     def apply(a: Any, b: Any, span: Any = None) -> Any:
-        a, b = _plain(a), _plain(b)
+        a, b = _pair(a, b)
         result = attempt(a, b, span)
         kind = str(result.ty)
         mixed = kind.startswith(_HALVES) and not _is_number(a) and not _is_number(b) and str(a.ty) != str(b.ty)
@@ -130,7 +144,7 @@ def _shift_left(operation: Operation) -> Operation:
     attempt = _retrying(operation)
 
     def apply(a: Any, b: Any, span: Any = None) -> Any:
-        a, b = _plain(a), _plain(b)
+        a, b = _pair(a, b)
         return operation(*promoted(a, b), span) if _is_number(a) or _is_number(b) else attempt(a, b, span)
 
     return apply
@@ -141,7 +155,7 @@ def _comparison(operation: Operation) -> Operation:
     attempt = _retrying(operation)
 
     def apply(a: Any, b: Any, span: Any = None) -> Any:
-        a, b = _plain(a), _plain(b)
+        a, b = _pair(a, b)
         result = attempt(a, b, span)
         if isinstance(result, _FOLDED) or not (hasattr(result, "a") and _is_bool(result.a)):
             return result

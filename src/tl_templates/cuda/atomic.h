@@ -168,13 +168,19 @@ TL_DEVICE bool is_aligned(const void* address) {
   return reinterpret_cast<size_t>(address) % Bytes == 0;
 }
 
+// Whether one instruction can add to several floats at an address: those of 8 and 16 bytes are of global memory only.
+template <int Bytes>
+TL_DEVICE bool takes_vector_of_floats(const void* address) {
+  return is_aligned<Bytes>(address) && __isGlobal(address);
+}
+
 // address[0..1] += value[0..1], each element atomically; `value` points to two elements.
 template <int Order = kRelaxed, typename T>
 TL_DEVICE void atomic_add_x2(T* address, const T* value) {
   fence_before<Order>();
 #if __CUDA_ARCH__ >= 900
   if constexpr (is_same<T, float>::value) {
-    if (is_aligned<8>(address)) {
+    if (takes_vector_of_floats<8>(address)) {
       atomicAdd(reinterpret_cast<float2*>(address), make_float2(value[0], value[1]));
       return fence_after<Order>();
     }
@@ -214,7 +220,7 @@ template <int Order = kRelaxed, typename T>
 TL_DEVICE void atomic_add_x4(T* address, const T* value) {
 #if __CUDA_ARCH__ >= 900
   if constexpr (is_same<T, float>::value) {
-    if (is_aligned<16>(address)) {
+    if (takes_vector_of_floats<16>(address)) {
       fence_before<Order>();
       atomicAdd(reinterpret_cast<float4*>(address), make_float4(value[0], value[1], value[2], value[3]));
       return fence_after<Order>();

@@ -97,7 +97,13 @@ def test_reductions_of_bools(kind, target):
         ("uint8", 256, operator.or_, "int32"),
         ("uint32", -16, operator.and_, "uint32"),
         ("uint32", "int32", operator.add, "uint32"),
+        ("uint32", 2654435761, operator.mul, "uint32"),
+        ("uint32", 2**32 - 1, operator.mod, "uint32"),
+        ("uint64", 2**64 - 1, operator.floordiv, "uint64"),
+        ("int32", 2**31, operator.add, "int64"),
+        ("uint32", 2**32, operator.add, "int64"),
         ("int64", 1, operator.lshift, "int64"),
+        ("bool", "int8", operator.add, "int8"),
         ("bool", "bool", operator.add, "int32"),
         ("bool", "bool", operator.and_, "bool"),
         ("bool", 3, operator.floordiv, "int32"),
@@ -111,7 +117,34 @@ def test_types(left, right, operation, kind):
     assert str(operation(x, y).ty) == kind
 
 
+@every_target
+def test_unsigned_integers_wrap_around_at_large_python_ints(target):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "uint32"), Y: T.Tensor((4, 64), "uint32")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                Y[0, i] = (X[i] * 2654435761) >> 16
+                Y[1, i] = T.max(X[i] * 0xFFFFFFFF, 2) // 3
+                Y[2, i] = (3000000000 + X[i]) % 0xFFFFFFFB
+                Y[3, i] = T.if_then_else(X[i] + 0x80000000 > 0x80000007, 1, 0)
+
+    x = torch.arange(64) * 0x9E3779B1 % 2**32
+    x[:8] = torch.arange(8)
+    low = 2**32 - 1
+    want = torch.stack(
+        [
+            (x * 2654435761 & low) >> 16,
+            (-x & low).clamp(min=2) // 3,
+            (x + 3000000000 & low) % 0xFFFFFFFB,
+            ((x + 2**31 & low) > 2**31 + 7).long(),
+        ]
+    )
+    got = run(main, target, x.to(torch.uint32))
+    assert torch.equal(got.long(), want)
+
+
 def test_functions_promote_as_operators():
     u, i, small = ir.Var("u", "uint32"), ir.Var("i", "int32"), ir.Var("s", "uint8")
+    assert str(T.max(u, -1).ty) == "int64" and str(T.min(u, 2**32 - 1).ty) == "uint32"
     assert str(T.max(u, i).ty) == str((u + i).ty) == "uint32"
     assert str(T.ceildiv(small, 16).ty) == "int32"

@@ -168,3 +168,23 @@ def test_consecutive_updates_take_ramps_and_vectors(target, lanes):
     with tilelang.simulator(strict=True):
         tilelang.compile(main, target="cpu" if target == "cpu" else {"kind": "cuda", "arch": "sm_80"})(a, b)
     assert torch.equal(b, a + a.view(-1, lanes)[:, :1].mul(torch.arange(float(lanes))).flatten())
+
+
+@pytest.mark.parametrize("lanes", [2, 4])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_consecutive_updates_of_a_shared_tile(arch, lanes):
+    add = T.atomic_addx2 if lanes == 2 else T.atomic_addx4
+
+    @T.prim_func
+    def main(A: T.Tensor((32, lanes), "float32"), B: T.Tensor((8, lanes), "float32")):
+        with T.Kernel(1, threads=32):
+            thread = T.get_thread_binding()
+            total = T.alloc_shared((8, lanes), "float32")
+            T.clear(total)
+            add(total[thread % 8, 0], A[thread, 0])
+            T.copy(total, B)
+
+    a, b = torch.arange(32.0 * lanes).view(32, lanes), torch.zeros(8, lanes)
+    with tilelang.simulator(strict=True):
+        tilelang.compile(main, target={"kind": "cuda", "arch": arch})(a, b)
+    assert torch.equal(b, a.view(4, 8, lanes).sum(0))
