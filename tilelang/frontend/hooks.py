@@ -337,6 +337,8 @@ class Hooks:
 
     and_ = staticmethod(operators.and_)
     or_ = staticmethod(operators.or_)
+    value_of_and_ = staticmethod(operators.value_of_and)
+    value_of_or_ = staticmethod(operators.value_of_or)
     not_ = staticmethod(operators.not_)
     compare = staticmethod(operators.compare)
     choose = staticmethod(operators.choose)

@@ -39,7 +39,7 @@ def boolean(value: Any) -> Any:
     kind = str(expr.ty)
     if kind == "bool":
         return expr
-    return expr != ir.IntImm(expr.ty, 0) if "int" in kind else ir.NE(expr, ir.FloatImm(kind, 0.0))
+    return as_operand(expr != ir.IntImm(expr.ty, 0)) if "int" in kind else ir.NE(expr, ir.FloatImm(kind, 0.0))
 
 
 # Divisions and powers ------------------------------------------------------------------------------------------------
@@ -117,6 +117,34 @@ def and_(*terms: Term) -> Any:
 def or_(*terms: Term) -> Any:
     """``a or b``."""
     return _logical(terms, stop=True, combine=ir.Or)
+
+
+def value_of_and(*terms: Term) -> Any:
+    """``a and b`` where its value is used: as in Python that of the operand that decides; of conditions a condition."""
+    return _deciding(terms, stop=False, combine=and_)
+
+
+def value_of_or(*terms: Term) -> Any:
+    """``a or b`` where its value is used."""
+    return _deciding(terms, stop=True, combine=or_)
+
+
+def _deciding(terms: tuple[Term, ...], stop: bool, combine: Operator) -> Any:
+    value = as_operand(terms[0]())
+    if len(terms) == 1:
+        return value
+    if not is_symbolic(value):
+        return value if bool(constant(value)) is stop else _deciding(terms[1:], stop, combine)
+    other = _without_effects(lambda: _deciding(terms[1:], stop, combine))
+    if _is_condition(value) and _is_condition(other):
+        return combine(lambda: value, lambda: other)
+    from tilelang.language.math import if_then_else
+
+    return if_then_else(boolean(value), *((value, other) if stop else (other, value)))
+
+
+def _is_condition(value: Any) -> bool:
+    return isinstance(constant(value), bool) or str(getattr(value, "ty", "")).startswith("bool")
 
 
 def not_(value: Any) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -23,7 +23,7 @@ SCOPE = "__tl_scope__"
 _INNER = "__tl_inner__"
 """What a function is called while it is compiled: its own name means what it means where it was defined."""
 
-_REPLACED_BUILTINS = frozenset("min max abs round pow sum print range any all".split())
+_REPLACED_BUILTINS = frozenset("min max abs round pow divmod sum print range any all".split())
 _REPLACED_TYPES = frozenset("int float bool".split())
 """Builtin types: replaced only where they are called, as ``isinstance(x, int)`` means the type itself."""
 
@@ -116,6 +116,7 @@ class _Rewriter(ast.NodeTransformer):
     def __init__(self, code: types.CodeType):
         self.file = code.co_filename
         self.bound: set[str] = set()
+        self.conditions: set[ast.expr] = set()
         self.held = 0
 
     # Building blocks -------------------------------------------------------------------------------------------------
@@ -268,7 +269,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Assert(self, node: ast.Assert) -> Any:
         message = self.thunk(node.msg) if node.msg else ast.Constant(None)
-        return _locate(ast.Expr(self.hook("assert_", self.visit(node.test), message, at=node)), node)
+        return _locate(ast.Expr(self.hook("assert_", self.condition(node.test), message, at=node)), node)
 
     # Control flow ----------------------------------------------------------------------------------------------------
 
@@ -332,6 +333,7 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(node.test, ast.Constant) and node.test.value:
             loop = self.hook("forever", self.scope(), carried, at=node.test)
         else:
+            self.conditions.update(_conditions(node.test))
             loop = self.hook("while_", self.scope(), self.thunk(node.test), carried, at=node.test)
         result = ast.For(ast.Name("__tl_unused__", ast.Store()), loop, self.block(node.body), [], None)
         return [_locate(result, node), *self.leave(node.body, node)]
@@ -339,7 +341,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> Any:
         token = f"__tl_if_{node.lineno}_{node.col_offset}__"
         load = ast.Name(token, ast.Load())
-        begin = ast.Assign([ast.Name(token, ast.Store())], self.hook("branch", self.visit(node.test), at=node.test))
+        begin = ast.Assign([ast.Name(token, ast.Store())], self.hook("branch", self.condition(node.test), at=node.test))
 
         def arm(which: str, body: list[ast.stmt]) -> ast.If:
             enter = _locate(ast.Call(ast.Attribute(load, f"enter_{which}", ast.Load()), [], []), node.test)
@@ -359,15 +361,21 @@ class _Rewriter(ast.NodeTransformer):
     # Expressions -----------------------------------------------------------------------------------------------------
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
-        name = "and_" if isinstance(node.op, ast.And) else "or_"
         if _has_walrus(node):
             return self.generic_visit(node)
+        combined = "and_" if isinstance(node.op, ast.And) else "or_"
+        name = combined if node in self.conditions else f"value_of_{combined}"
         return self.hook(name, *(self.thunk(value) for value in node.values), at=node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         if isinstance(node.op, ast.Not):
-            return self.hook("not_", self.visit(node.operand), at=node)
+            return self.hook("not_", self.condition(node.operand), at=node)
         return self.generic_visit(node)
+
+    def condition(self, node: ast.expr) -> ast.expr:
+        """An expression of which only the truth matters."""
+        self.conditions.update(_conditions(node))
+        return self.visit(node)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
         node.value = self.hook("assign", self.scope(), ast.Constant(node.target.id), self.visit(node.value), at=node)
@@ -390,7 +398,7 @@ class _Rewriter(ast.NodeTransformer):
         return self.hook("compare", operators, self.visit(node.left), *map(self.visit, node.comparators), at=node)
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
-        return self.hook("choose", self.visit(node.test), self.thunk(node.body), self.thunk(node.orelse), at=node)
+        return self.hook("choose", self.condition(node.test), self.thunk(node.body), self.thunk(node.orelse), at=node)
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
         self.generic_visit(node)
@@ -469,3 +477,11 @@ def _target_name(target: ast.expr) -> str:
 
 def _has_walrus(node: ast.AST) -> bool:
     return any(isinstance(child, ast.NamedExpr) for child in ast.walk(node))
+
+
+def _conditions(node: ast.expr) -> Iterator[ast.expr]:
+    """The ``and`` and ``or`` in ``node``, of which only the truth matters, that have no other use either."""
+    if isinstance(node, ast.BoolOp):
+        yield node
+        for value in node.values:
+            yield from _conditions(value)

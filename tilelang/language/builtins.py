@@ -9,7 +9,7 @@ from typing import Any
 
 from tilelang.frontend.builder import is_tracing
 from tilelang.frontend.loops import LoopSpec, span_of_range
-from tilelang.frontend.operators import and_, or_
+from tilelang.frontend.operators import and_, floor_divide, modulo, or_
 from tilelang.frontend.values import Text, is_symbolic, is_typed_constant
 from tilelang.language import casts, debug, math
 from tilelang.language.calls import is_tile
@@ -98,6 +98,7 @@ EXTENDED: Mapping[str, Callable[..., Any]] = {
     "abs": _either("abs", math.abs, _is_typed),
     "round": _either("round", _round, _is_typed),
     "pow": _either("pow", math.pow),
+    "divmod": _either("divmod", lambda left, right: (floor_divide(left, right), modulo(left, right))),
     "int": _either("int", lambda value: casts.cast(value, "int32")),
     "float": _either("float", lambda value: casts.cast(value, "float32")),
     "bool": _either("bool", math.condition),
