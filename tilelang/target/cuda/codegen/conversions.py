@@ -10,10 +10,6 @@ NATIVE = frozenset({"float64", "float32", "int64", "int32", "int16", "int8", "ui
 """Types whose conversions to one another C++ knows."""
 
 
-PAIR_CONVERSIONS = {("float32", "float16"): "tl::cvt_f16x2_f32", ("float32", "bfloat16"): "tl::cvt_bf16x2_f32"}
-"""(source, target) -> the function that converts two values to one 32-bit word."""
-
-
 def converted(value: Value, source: str, target: str) -> Value:
     """A value of one type as one of another; types that only know float pass through it.
 

@@ -11,7 +11,6 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import is_fragment, is_memory
 from tilelang.ir.region import Region
-from tilelang.target.cuda.codegen.conversions import PAIR_CONVERSIONS
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest_loops import NestLoops
 from tilelang.target.cuda.codegen.nest_places import NestPlaces, VectorKey, stepped_address
@@ -22,7 +21,7 @@ from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf, under, with_span
 from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
 from tilelang.target.cuda.ir.instructions import Assign, CopyAsync, DeclareArray, Move
-from tilelang.target.cuda.ir.values import AddressOf, Array, Call, Name, Value, Word, both
+from tilelang.target.cuda.ir.values import Array, Value, both
 from tilelang.target.cuda.tile.nest import is_movable, mentions
 from tilelang.target.cuda.tile.tree import Parallel
 
@@ -194,33 +193,7 @@ class _VectorBody:
     # Elements ----------------------------------------------------------------------------------------------------------
 
     def _elements(self) -> list[Any]:
-        """The body for each element of the vector; pairs of conversions where the body is one."""
-        lane, width = self.e.names.take("l"), self.loops.width
-        pair = self._pair(lane)
-        if pair is not None:
-            return [counted(lane, width, [pair], step=2)]
-        with self._element(lane):
-            return [counted(lane, width, statement(self.e, self.nest.body, self.loops.owner))]
-
-    def _element(self, lane: Value) -> Any:
-        return NestPlaces(self.loops, lane, self.vectors).in_force()
-
-    def _pair(self, lane: Name) -> Assign | None:
-        store = self.nest.body
-        if not isinstance(store, ir.BufferStore) or not isinstance(store.value, ir.Cast) or self.loops.width % 2:
-            return None
-        function = PAIR_CONVERSIONS.get((str(store.value.value.ty), str(store.value.ty)))
-        if function is None or not self._stores_neighbours(store):
-            return None
-        with self._element(lane):
-            low, target = self.e.value(store.value.value), self.e.places.place(store.buffer, list(store.indices))
-        with self._element(lane + 1):
-            high = self.e.value(store.value.value)
-        return Assign(Word(AddressOf(target), 4), Call(function, (low, high)))
-
-    def _stores_neighbours(self, store: Any) -> bool:
-        """Whether two neighbouring elements of the vector are stored to one aligned 32-bit word."""
-        if is_fragment(store.buffer):
-            form = register_form(list(store.indices), self.e.layouts.fragments[store.buffer], self.loops.layout)
-            return form is not None and self.loops.is_adjacent(form)
-        return self._key(WRITE, store.buffer, store.indices) in self.vectors
+        """The body for each element of the vector."""
+        lane = self.e.names.take("l")
+        with NestPlaces(self.loops, lane, self.vectors).in_force():
+            return [counted(lane, self.loops.width, statement(self.e, self.nest.body, self.loops.owner))]

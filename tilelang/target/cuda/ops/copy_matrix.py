@@ -16,7 +16,6 @@ from tilelang.ir.memory import is_shared
 from tilelang.layout import FragmentLayout, Mode, TileLayout, on_register, on_thread
 from tilelang.layout.fragment import REGISTER, THREAD
 from tilelang.target.cuda.arch import WARP, Feature, arch_of
-from tilelang.target.cuda.codegen.conversions import PAIR_CONVERSIONS
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest_loops import thread_digit
 from tilelang.target.cuda.ir.code import Block, Code, leaf, nested
@@ -30,7 +29,8 @@ _STORED = 8
 """Registers (32-bit, or 16-bit elements of a fragment of those) that one instruction stores."""
 
 _PACKED: Mapping[tuple[str, str], str | None] = {
-    **PAIR_CONVERSIONS,
+    ("float32", "float16"): "tl::cvt_f16x2_f32",
+    ("float32", "bfloat16"): "tl::cvt_bf16x2_f32",
     ("float16", "float16"): None,
     ("bfloat16", "bfloat16"): None,
 }
