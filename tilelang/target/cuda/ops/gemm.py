@@ -18,8 +18,9 @@ from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf,
 from tilelang.target.cuda.ir.instructions import Assign, DeclareArray, Define, Multiply
 from tilelang.target.cuda.ir.values import Array, Convert, Number, Select, Value, both
 from tilelang.target.cuda.operators import OperatorRule, TileDemand, implements
+from tilelang.target.cuda.ops.gemm_mma import ByWarps
 from tilelang.target.cuda.ops.gemm_operand import Operand, OperandLoader, matrix_index
-from tilelang.target.cuda.ops.gemm_plan import ByWarps, Product, plan_product, shared_demands, takes_sparse
+from tilelang.target.cuda.ops.gemm_plan import Product, plan_product, shared_demands, takes_sparse
 from tilelang.target.cuda.ops.gemm_sparse import MetadataLoader, expansion_nest
 from tilelang.target.cuda.ops.gemm_wgmma import COMPLETE, IN_FLIGHT, WgmmaPlan, emit_warp_group_product, pinned, plan_gemm
 from tilelang.target.cuda.tile.build import block
@@ -63,10 +64,10 @@ class MmaProduct:
         self.e, self.op, self.mma = emitter, node.op, plan.mma
         self.lane, self.warp = ir.Var("lane", "int32"), ir.Var("warp", "int32")
         self.step = ir.Var("k", "int32")
-        mma, grid, op, names = plan.mma, plan.grid, node.op, emitter.names
-        warp_m = self.warp % grid.m if grid.m > 1 else 0
-        warp_n = self.warp // grid.m % grid.n if grid.n > 1 else 0
-        tiles_m, tiles_n = as_int(op.m) // mma.m // grid.m, as_int(op.n) // mma.n // grid.n
+        mma, op, names = plan.mma, node.op, emitter.names
+        warp_m = self.warp % plan.m if plan.m > 1 else 0
+        warp_n = self.warp // plan.m % plan.n if plan.n > 1 else 0
+        tiles_m, tiles_n = as_int(op.m) // mma.m // plan.m, as_int(op.n) // mma.n // plan.n
         a_registers, b_registers = (
             Array(names.take(name).text, str(mma.operand or region.dtype)) for name, region in (("a", op.a), ("b", op.b))
         )

@@ -77,6 +77,14 @@ class Instruction:
         """Elements of C in one lane."""
         return 2 * self.rows
 
+    def reads_pairs(self, bits: int, along_k: bool) -> bool:
+        """Whether a shared operand, of elements of so many bits, is best read in pairs of neighbours along M or N.
+
+        So it is where M or N is contiguous (not K), and ``ldmatrix`` cannot transpose the elements: a transposing ``ldmatrix`` of
+        pairs of bytes, or a load of two 32-bit elements, replaces two to eight loads of single ones.
+        """
+        return not along_k and bits in (8, 32) and self.operand is None and not self.sparse
+
 
 _TABLE: Mapping[tuple[str, str], tuple[int, int, int, int, Feature]] = {
     # (type of A, type of C) -> m, n, k, elements a register, what it needs
@@ -123,127 +131,92 @@ def _suffix(a: str, b: str, c: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class WarpGrid:
-    """How the warps of a block share C: ``m`` by ``n`` of them, those along M numbered first."""
+class ByWarps:
+    """A product by ``mma.sync``, and the fragments that it demands.
 
+    Attributes:
+        mma: the instruction.
+        m, n: warps along M and N that share C, those along M numbered first.
+        warps: of the group; those beyond ``m * n`` hold copies.
+        pairs: whether A (B) is read in pairs of neighbours along M (N), which then belong to one lane
+            (:meth:`Instruction.reads_pairs`): along M rows eight apart of the instruction, along N columns of two instructions.
+    """
+
+    mma: Instruction
     m: int
     n: int
+    warps: int
+    pairs: tuple[bool, bool] = (False, False)
+
+    def c_layout(self, rows: int, columns: int) -> FragmentLayout:
+        """The fragment of C."""
+        mma, each = self.mma, self.mma.c_elements
+        tiles_m, tiles_n = rows // mma.m // self.m, columns // mma.n // self.n
+        m = (on_thread(8, 4), on_register(mma.rows, 2))
+        n = (on_register(2, 1), on_thread(4, 1), on_register(tiles_n, each))
+        if self.pairs[0]:
+            m = m[::-1]
+        if self.pairs[1]:
+            n = (on_register(2, each), on_register(2, 1), on_thread(4, 1), on_register(tiles_n // 2, 2 * each))
+        m = (*m, on_register(tiles_m, each * tiles_n), on_thread(self.m, WARP))
+        return self._layout((rows, columns), (m, (*n, on_thread(self.n, WARP * self.m))))
+
+    def a_layout(self, rows: int, depth: int) -> FragmentLayout:
+        """The fragment of A as (M, K); of a sparse A half of the columns are stored."""
+        mma, each, pack = self.mma, self.mma.a_elements, self.mma.pack
+        tiles_m, tiles_k = rows // mma.m // self.m, depth // mma.k
+        m = (on_thread(8, 4), on_register(mma.rows, pack), on_register(tiles_m, each * tiles_k), on_thread(self.m, WARP))
+        k = (on_register(pack, 1), on_thread(4, 1), on_register(mma.a_halves, pack * mma.rows), on_register(tiles_k, each))
+        return self._layout((rows, tiles_k * mma.a_depth), (m, k), on_thread(self.n, WARP * self.m))
+
+    def b_layout(self, depth: int, columns: int) -> FragmentLayout:
+        """The fragment of B as (K, N)."""
+        mma, each, pack = self.mma, self.mma.b_elements, self.mma.pack
+        tiles_n, tiles_k = columns // mma.n // self.n, depth // mma.k
+        n = (on_thread(8, 4), on_register(tiles_n, each * tiles_k), on_thread(self.n, WARP * self.m))
+        k = (on_register(pack, 1), on_thread(4, 1), on_register(mma.halves, pack), on_register(tiles_k, each))
+        return self._layout((depth, columns), (k, n), on_thread(self.m, WARP))
+
+    def _layout(self, shape: tuple[int, int], axes: Any, *replicas: Mode) -> FragmentLayout:
+        """Modes of extent 1 dropped; warps beyond the grid hold copies."""
+        used = self.m * self.n
+        copies = (*replicas, on_thread(self.warps // used, WARP * used))
+        modes = tuple(tuple(mode for mode in axis if mode.extent > 1) for axis in axes)
+        return FragmentLayout(shape, modes, merge_modes(copies))
 
 
-def warp_grid(rows: int, columns: int, mma: Instruction, warps: int, policy: int) -> WarpGrid:
-    """The distribution of the tile of C over warps.
+def warp_grid(mma: Instruction, shape: tuple[int, int], warps: int, policy: int) -> ByWarps:
+    """The distribution of C, of so many rows and columns, over warps.
 
     As many warps as possible compute different parts. If the tile is too small for all, several warps compute the same part.
 
     Args:
-        rows, columns: of C, multiples of the instruction's.
         mma: the instruction.
+        shape: of C, multiples of the instruction's.
         warps: number of warps.
         policy: a ``T.GemmWarpPolicy`` as a number.
     """
-    tiles_m, tiles_n = rows // mma.m, columns // mma.n
+    tiles_m, tiles_n = shape[0] // mma.m, shape[1] // mma.n
     grids = [
-        WarpGrid(m, n)
+        (m, n)
         for m in range(1, min(warps, tiles_m) + 1)
         for n in range(1, min(warps // m, tiles_n) + 1)
         if tiles_m % m == 0 and tiles_n % n == 0 and warps % (m * n) == 0
     ]
-    return max(grids, key=lambda grid: (grid.m * grid.n, *_preference(grid, rows, columns, mma, policy)))
 
+    def preference(grid: tuple[int, int]) -> tuple:
+        m, n = grid
+        if policy == GemmWarpPolicy.FullRow:
+            return m * n, m
+        if policy == GemmWarpPolicy.FullCol:
+            return m * n, n
+        # Bytes of A and B that a warp reads grow with the rows and columns of its part; pairs of n8 tiles share one ldmatrix.
+        height, width = shape[0] // m, shape[1] // n
+        return m * n, width % (2 * mma.n) == 0, -(height + width), m
 
-def _preference(grid: WarpGrid, rows: int, columns: int, mma: Instruction, policy: int) -> tuple:
-    if policy == GemmWarpPolicy.FullRow:
-        return (grid.m,)
-    if policy == GemmWarpPolicy.FullCol:
-        return (grid.n,)
-    # Bytes of A and B that a warp reads grow with the rows and columns of its part; pairs of n8 tiles share one ldmatrix.
-    height, width = rows // grid.m, columns // grid.n
-    pairs = width % (2 * mma.n) == 0
-    return (pairs, -(height + width), grid.m)
-
-
-def accumulator_layout(
-    rows: int, columns: int, mma: Instruction, grid: WarpGrid, warps: int, pairs: tuple[bool, bool] = (False, False)
-) -> FragmentLayout:
-    """The fragment layout of C.
-
-    Args:
-        rows, columns: of C.
-        mma: the instruction.
-        grid: the distribution over warps.
-        warps: number of warps.
-        pairs: whether neighbours along M (N) belong to one lane, see :func:`reads_pairs`: along M rows eight apart of the
-            instruction, along N columns of two instructions.
-    """
-    tiles_m, tiles_n = rows // mma.m // grid.m, columns // mma.n // grid.n
-    each = mma.c_elements
-    m = (on_thread(8, 4), on_register(mma.rows, 2))
-    n = (on_register(2, 1), on_thread(4, 1), on_register(tiles_n, each))
-    if pairs[0]:
-        m = m[::-1]
-    if pairs[1]:
-        n = (on_register(2, each), on_register(2, 1), on_thread(4, 1), on_register(tiles_n // 2, 2 * each))
-    m = (*m, on_register(tiles_m, each * tiles_n), on_thread(grid.m, WARP))
-    n = (*n, on_thread(grid.n, WARP * grid.m))
-    return _layout((rows, columns), (m, n), (), grid, warps)
-
-
-def reads_pairs(bits: int, along_k: bool, mma: Instruction) -> bool:
-    """Whether a shared operand is best read in pairs of neighbours along M or N, which then belong to one lane.
-
-    So it is where M or N is contiguous and ``ldmatrix`` cannot transpose the elements: a transposing ``ldmatrix`` of pairs of
-    bytes, or a load of two 32-bit elements, replaces two to eight loads of single ones.
-
-    Args:
-        bits: of an element.
-        along_k: whether K is the contiguous axis.
-        mma: the instruction.
-    """
-    return not along_k and bits in (8, 32) and mma.operand is None and not mma.sparse
-
-
-def a_layout(rows: int, depth: int, mma: Instruction, grid: WarpGrid, warps: int) -> FragmentLayout:
-    """The fragment layout of A as (M, K).
-
-    Args:
-        rows: M.
-        depth: columns that are stored; of a sparse A, half of K.
-        mma: the instruction.
-        grid: the distribution over warps.
-        warps: number of warps.
-    """
-    tiles_m, tiles_k = rows // mma.m // grid.m, depth // mma.a_depth
-    each, pack = mma.a_elements, mma.pack
-    m = (on_thread(8, 4), on_register(mma.rows, pack), on_register(tiles_m, each * tiles_k), on_thread(grid.m, WARP))
-    k = (on_register(pack, 1), on_thread(4, 1), on_register(mma.a_halves, pack * mma.rows), on_register(tiles_k, each))
-    return _layout((rows, depth), (m, k), (on_thread(grid.n, WARP * grid.m),), grid, warps)
-
-
-def b_layout(depth: int, columns: int, mma: Instruction, grid: WarpGrid, warps: int) -> FragmentLayout:
-    """The fragment layout of B as (K, N).
-
-    Args:
-        depth: K.
-        columns: N.
-        mma: the instruction.
-        grid: the distribution over warps.
-        warps: number of warps.
-    """
-    tiles_n, tiles_k = columns // mma.n // grid.n, depth // mma.k
-    each, pack = mma.b_elements, mma.pack
-    n = (on_thread(8, 4), on_register(tiles_n, each * tiles_k), on_thread(grid.n, WARP * grid.m))
-    k = (on_register(pack, 1), on_thread(4, 1), on_register(mma.halves, pack), on_register(tiles_k, each))
-    return _layout((depth, columns), (k, n), (on_thread(grid.m, WARP),), grid, warps)
+    return ByWarps(mma, *max(grids, key=preference), warps)
 
 
 def transposed(layout: FragmentLayout) -> FragmentLayout:
     """The fragment of the transposed matrix."""
     return FragmentLayout(layout.shape[::-1], layout.modes[::-1], layout.replicas)
-
-
-def _layout(shape: tuple[int, int], axes: Any, replicas: tuple[Mode, ...], grid: WarpGrid, warps: int) -> FragmentLayout:
-    """Modes of extent 1 dropped; warps beyond the grid hold copies."""
-    used = grid.m * grid.n
-    copies = (*replicas, on_thread(warps // used, WARP * used))
-    modes = tuple(tuple(mode for mode in axis if mode.extent > 1) for axis in axes)
-    return FragmentLayout(shape, modes, merge_modes(copies))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -16,32 +16,13 @@ from tilelang.target.cuda.inference.loop_layout import free_loop
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.shared_layouts import is_panels
 from tilelang.target.cuda.operators import TileDemand
-from tilelang.target.cuda.ops.gemm_mma import (
-    Instruction,
-    WarpGrid,
-    a_layout,
-    accumulator_layout,
-    b_layout,
-    instruction,
-    reads_pairs,
-    transposed,
-    warp_grid,
-)
+from tilelang.target.cuda.ops.gemm_mma import ByWarps, Instruction, instruction, transposed, warp_grid
 from tilelang.target.cuda.ops.gemm_wgmma import WgmmaPlan, plan_gemm
 from tilelang.target.cuda.tile.nest import Axis
 from tilelang.tileop.gemm import Gemm, GemmSparse
 
 _PRODUCT_TILE = 64
 """Elements; the instructions of a warp group read operands from multiples of this."""
-
-
-@dataclass(frozen=True, slots=True)
-class ByWarps:
-    """A product by ``mma.sync``: the instruction, the warps that share C, and whether A (B) is read in pairs along M (N)."""
-
-    mma: Instruction
-    grid: WarpGrid
-    pairs: tuple[bool, bool]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,26 +92,22 @@ def _product(op: Any, threads: int, wgmma: bool, pairs: bool, *, target: Any) ->
     obstacle = _obstacle(op, mma, threads, target)
     if mma is None or obstacle:
         return _scalar_product(op, m, n, threads, obstacle)
-    warps = threads // WARP
-    grid = warp_grid(m, n, mma, warps, op.policy)
-    a, b = a_layout(m, k // mma.k * mma.a_depth, mma, grid, warps), b_layout(k, n, mma, grid, warps)
-    paired = _pairs(op, mma, grid) if pairs else (False, False)
-    c = accumulator_layout(m, n, mma, grid, warps, paired)
-    fragments = [(op.c.buffer, c)]
-    if is_fragment(op.a):
-        fragments.append((op.a.buffer, transposed(a) if op.transpose_a else a))
-    if is_fragment(op.b):
-        fragments.append((op.b.buffer, transposed(b) if op.transpose_b else b))
-    return Product(c, tuple(fragments), ByWarps(mma, grid, paired))
+    way = warp_grid(mma, (m, n), threads // WARP, op.policy)
+    way = replace(way, pairs=_pairs(op, way)) if pairs else way
+    c, fragments = way.c_layout(m, n), []
+    for region, layout, transpose in ((op.a, way.a_layout(m, k), op.transpose_a), (op.b, way.b_layout(k, n), op.transpose_b)):
+        if is_fragment(region):
+            fragments.append((region.buffer, transposed(layout) if transpose else layout))
+    return Product(c, ((op.c.buffer, c), *fragments), way)
 
 
-def _pairs(op: Any, mma: Instruction, grid: WarpGrid) -> tuple[bool, bool]:
+def _pairs(op: Any, way: ByWarps) -> tuple[bool, bool]:
     """Which operands are read in pairs."""
     found = [
-        lies_in_shared(region) and reads_pairs(canonical(region.dtype).bits, along_k, mma)
+        lies_in_shared(region) and way.mma.reads_pairs(canonical(region.dtype).bits, along_k)
         for region, along_k in ((op.a, not op.transpose_a), (op.b, op.transpose_b))
     ]
-    return found[0], found[1] and as_int(op.n) // mma.n // grid.n % 2 == 0
+    return found[0], found[1] and as_int(op.n) // way.mma.n // way.n % 2 == 0
 
 
 def _instruction(op: Any, threads: int, target: Any) -> Instruction | None:
