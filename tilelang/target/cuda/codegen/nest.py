@@ -16,7 +16,6 @@ from tilelang.target.cuda.codegen.nest_loops import NestLoops
 from tilelang.target.cuda.codegen.nest_places import NestPlaces, VectorKey, stepped_address
 from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
-from tilelang.target.cuda.inference.vectors import without_guard
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf, under, with_span
 from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
@@ -50,7 +49,7 @@ def emit_nest(
 
 def _body(loops: NestLoops, async_bytes: int) -> list[Any]:
     """The body of a nest; a condition on which the elements of a vector agree stands around what moves whole vectors."""
-    hoisted = without_guard(loops.nest, loops.axis, loops.width, loops.e.facts) if loops.width > 1 else None
+    hoisted = loops.vectors.without_guard(loops.nest, loops.width) if loops.width > 1 else None
     if hoisted is None:
         return _unguarded(loops, async_bytes)
     guard, inner = hoisted

@@ -17,7 +17,7 @@ from tilelang.target.cuda.analysis.thread_map import is_aligned
 from tilelang.target.cuda.analysis.uniformity import computes_once, replaces_what_it_reads
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
-from tilelang.target.cuda.inference.vectors import contiguous_axis, vectorised
+from tilelang.target.cuda.inference.vectors import Vectors, contiguous_axis
 from tilelang.target.cuda.ir.access import ThreadMap
 from tilelang.target.cuda.ir.code import Block, partly_unrolled, under
 from tilelang.target.cuda.ir.instructions import Define
@@ -73,6 +73,7 @@ class NestLoops:
     Attributes:
         axis: variable of the contiguous axis, along which vectors lie; None where the nest has no axes.
         width: elements of a vector; 1 where the body runs on single elements.
+        vectors: decides how wide vectors may be.
         layout: the distribution, in which a vector is a digit of its own.
         owner: condition under which this thread is the first of those that run the same iteration; None where it is alone, or
             where each of them means its own memory.
@@ -81,7 +82,8 @@ class NestLoops:
     def __init__(self, emitter: Emitter, nest: Nest, layout: LoopLayout, by_thread: bool = False):
         self.e, self.nest, self.by_thread = emitter, nest, by_thread
         self.axis = nest.axes[contiguous_axis(nest)].var if nest.axes else None
-        self.width, self.layout = vectorised(nest, layout, emitter.layouts.memory, emitter.facts, emitter.root)
+        self.vectors = Vectors(emitter.layouts.memory, emitter.facts, emitter.root)
+        self.width, self.layout = self.vectors.split(nest, layout)
         self.vector: Any = None
         self.digits: dict[str, Value] = {}
 

@@ -11,14 +11,14 @@ from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_array, is_global, is_memory, lies_in_shared
+from tilelang.ir.memory import is_global, lies_in_shared
 from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.analysis.thread_conditions import ThreadConditions
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER
 from tilelang.target.cuda.codegen.pipelined import emit_pipeline
 from tilelang.target.cuda.codegen.statements import loop_of
-from tilelang.target.cuda.inference.vectors import starts_aligned, vector_width
+from tilelang.target.cuda.inference.vectors import Vectors
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, GroupCode, Jump, Leaf, LoopCode, leaf, under
 from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
 from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, Move, NamedBarrier, WarpBarrier
@@ -135,15 +135,9 @@ def _width(e: Any, loop: Any, store: Any) -> int:
     extent = as_int(loop.extent)
     if not isinstance(extent, int) or extent < 2:
         return 1
-    axis = Axis(loop.loop_var, extent)
-    nest = Nest.build((axis,), store, loop.span, "T.vectorized")
-    width = vector_width(nest, 0, extent, e.layouts.memory, e.facts, e.root)
-    arrays = [access for access in nest.accesses if not is_memory(access.buffer)]
-    if any(not is_array(access.buffer) or access.buffer in e.layouts.fragments for access in arrays):
-        return 1
-    while width > 1 and not all(starts_aligned(access, axis, width, nest, e.facts) for access in arrays):
-        width //= 2
-    return width
+    nest = Nest.build((Axis(loop.loop_var, extent),), store, loop.span, "T.vectorized")
+    own = not any(access.buffer in e.layouts.fragments for access in nest.accesses)
+    return Vectors(e.layouts.memory, e.facts, e.root).of_thread(nest) if own else 1
 
 
 def emit_repeat(generator: Any, node: Repeat) -> list[Code]:

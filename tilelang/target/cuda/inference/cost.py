@@ -21,7 +21,7 @@ from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
 from tilelang.target.cuda.inference.problem import Memo, Problem
-from tilelang.target.cuda.inference.vectors import element_strides, vectorised
+from tilelang.target.cuda.inference.vectors import Vectors, element_strides
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import Nest, form_of, mentions
@@ -96,7 +96,7 @@ def nest_cost(nest: Nest, loop: LoopLayout, places: Sequence[Any], *, problem: P
         problem: the kernel.
     """
     memory = {access.buffer: place for access, place in zip(nest.accesses, places)}
-    width, loop = vectorised(nest, loop, memory, problem.facts, problem.tree.root_of)
+    width, loop = Vectors(memory, problem.facts, problem.tree.root_of).split(nest, loop)
     vectors = (dim.var for dim in loop.dims if dim.modes and (dim.modes[0].coord, dim.modes[0].extent) == (REGISTER, width))
     axis = next(vectors, None) if width > 1 else None
     steps, requests = loop.steps, 0.0

@@ -38,7 +38,7 @@ from tilelang.target.cuda.inference.loop_layout import (
 )
 from tilelang.target.cuda.inference.problem import Memo, Problem
 from tilelang.target.cuda.inference.shared_layouts import choices_of_layout, choose_shared, is_panels
-from tilelang.target.cuda.inference.vectors import contiguous_axis, least_width, shrink_to_threads, vector_width
+from tilelang.target.cuda.inference.vectors import Vectors, contiguous_axis, shrink_to_threads
 from tilelang.target.cuda.inference.verify import is_whole
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import rule_of
@@ -84,7 +84,7 @@ def _traffic(node: Parallel) -> tuple[int, int]:
 
 class _Solver:
     def __init__(self, problem: Problem, choices: Choices):
-        self.problem, self.choices, self.tree, self.facts = problem, choices, problem.tree, problem.facts
+        self.problem, self.choices, self.tree = problem, choices, problem.tree
         self.threads_of = problem.threads_of
         self.fragments: dict[Any, FragmentLayout] = {}
         self.memory: dict[Any, Any] = {}
@@ -280,11 +280,10 @@ class _Solver:
         if node in self.problem.private or self._starts_reducer(nest):
             return self.problem.known(private_loop, nest.axes, threads)
         place = self.problem.known(contiguous_axis, nest)
-        extents = [axis.extent for axis in nest.axes]
-        width = vector_width(nest, place, extents[place], self.memory, self.facts, self.tree.root_of)
+        width = Vectors(self.memory, self.problem.facts, self.tree.root_of).width(nest, place)
         # Idle threads cost more than narrow vectors do.
-        width = width if self._prefers_wide(node) else shrink_to_threads(width, extents, threads, least_width(nest))
-        order = (place, *(axis for axis in range(len(extents) - 1, -1, -1) if axis != place))
+        width = width if self._prefers_wide(node) else shrink_to_threads(width, nest, threads)
+        order = (place, *(axis for axis in range(len(nest.axes) - 1, -1, -1) if axis != place))
         return self.problem.known(free_loop, nest.axes, threads, width, order)
 
     def _starts_reducer(self, nest: Nest) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -12,13 +12,13 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
-from tilelang.ir.memory import is_global, is_memory
+from tilelang.ir.memory import is_array, is_global, is_memory
 from tilelang.ir.visit import walk_expr
 from tilelang.layout.digits import Digit, Form, NotMixedRadix
 from tilelang.layout.fragment import REGISTER, Mode
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.ir.access import Access
-from tilelang.target.cuda.tile.nest import Axis, Nest, conjuncts, form_of, is_movable, mentions
+from tilelang.target.cuda.tile.nest import Nest, conjuncts, form_of, is_movable, mentions
 
 _VECTOR_BITS = 128
 
@@ -55,7 +55,7 @@ def contiguous_axis(nest: Nest) -> int:
 
 def _elements(access: Access, nest: Nest) -> int:
     """How many elements of a buffer a nest touches; row numbers that a row is found by are fewer than what is in the rows."""
-    return math.prod(axis.extent for axis in nest.axes if any(mentions(index, {axis.var: 0}) for index in access.site.indices))
+    return math.prod(axis.extent for axis in nest.axes if _is_moved(access, axis.var))
 
 
 def _unit_axis(access: Access, forms: Mapping[Any, Form]) -> int | None:
@@ -67,189 +67,161 @@ def _unit_axis(access: Access, forms: Mapping[Any, Form]) -> int | None:
     return int(step[0].digit.name) if step else None
 
 
-def vector_width(nest: Nest, place: int, limit: int, layouts: Mapping[Any, Any], facts: Facts, root: Callable[[Any], Any]) -> int:
-    """The widest vector along an axis that every hoistable memory access of the nest can use.
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """Decides how wide the vectors of nests are.
 
-    Args:
-        nest: the nest.
-        place: number of the axis.
-        limit: elements that must be divisible by the width.
+    Attributes:
         layouts: of shared buffers.
         facts: known facts about integer expressions.
         root: gives the buffer whose memory a buffer names.
     """
-    var = nest.axes[place].var
-    accesses = [
-        access for access in nest.accesses if is_memory(access.buffer) and any(mentions(i, {var: 0}) for i in access.site.indices)
-    ]
-    width = min((_VECTOR_BITS // canonical(str(a.buffer.dtype)).bits for a in accesses or nest.accesses), default=1)
-    if nest.vector is not None:
-        width = min(width, nest.vector)
-    # The limit is tested once a vector, so that it must not fall into the middle of one.
-    if nest.axes[place].limit is not None and not facts.divisible(nest.axes[place].limit, width):
-        width = 1
-    forms = axis_forms(nest)
-    if not all(access.kind in (READ, WRITE) and is_movable(access, nest, root) for access in accesses):
-        return 1
-    while width > 1 and not (
-        limit % width == 0 and all(_fits(access, var, str(place), width, forms, layouts, facts) for access in accesses)
-    ):
-        width //= 2
-    return max(width, 1)
 
+    layouts: Mapping[Any, Any]
+    facts: Facts
+    root: Callable[[Any], Any]
 
-def vectorised(
-    nest: Nest, loop: LoopLayout, layouts: Mapping[Any, Any], facts: Facts, root: Callable[[Any], Any]
-) -> tuple[int, LoopLayout]:
-    """The vector width of a distributed nest, and its distribution with the vector as a digit of its own.
+    def width(self, nest: Nest, place: int) -> int:
+        """The widest vector along an axis, by its number, that every hoistable memory access of a nest can use."""
+        return self._width(nest, place, nest.axes[place].extent)
 
-    Vectors lie along the contiguous axis, where the first digit of it counts steps of one thread.
+    def _width(self, nest: Nest, place: int, limit: int) -> int:
+        """The same, of which ``limit`` elements are a multiple."""
+        var, forms = nest.axes[place].var, axis_forms(nest)
+        accesses = [access for access in nest.accesses if is_memory(access.buffer) and _is_moved(access, var)]
+        width = min((_VECTOR_BITS // canonical(str(a.buffer.dtype)).bits for a in accesses or nest.accesses), default=1)
+        if nest.vector is not None:
+            width = min(width, nest.vector)
+        if nest.axes[place].limit is not None and not self.facts.divisible(nest.axes[place].limit, width):
+            width = 1
+        if not all(access.kind in (READ, WRITE) and is_movable(access, nest, self.root) for access in accesses):
+            return 1
+        rows = self._rows_aligned
+        while width > 1 and not (limit % width == 0 and all(self._fits(a, nest, place, width, forms, rows) for a in accesses)):
+            width //= 2
+        return max(width, 1)
 
-    Args:
-        nest: the nest.
-        loop: its distribution.
-        layouts: of shared buffers.
-        facts: known facts about integer expressions.
-        root: gives the buffer whose memory a buffer names.
-    """
-    if not nest.axes:
-        return 1, loop
-    place = contiguous_axis(nest)
-    number = next((n for n, dim in enumerate(loop.dims) if dim.var is nest.axes[place].var), None)
-    if number is None:
-        return 1, loop
-    dim = loop.dims[number]
-    first = dim.modes[0] if dim.modes else None
-    if first is None or first.coord != REGISTER or not (isinstance(dim.shift, int) and dim.shift == 0):
-        return 1, loop
-    # The modes cover more than the extent: a vector could begin before the end and reach over it.
-    if dim.size != dim.extent and dim.extent % first.extent:
-        return 1, loop
-    width = vector_width(nest, place, first.extent, layouts, facts, root)
-    if width in (1, first.extent):
-        return width, loop
-    rest = Mode(first.extent // width, first.stride * width, REGISTER)
-    split = replace(dim, modes=(Mode(width, first.stride, REGISTER), rest, *dim.modes[1:]))
-    return width, replace(loop, dims=(*loop.dims[:number], split, *loop.dims[number + 1 :]))
+    def of_thread(self, nest: Nest) -> int:
+        """The widest vector along the one axis of a thread's own loop, which may be over arrays in registers, too."""
+        arrays = [access for access in nest.accesses if not is_memory(access.buffer)]
+        if not all(is_array(access.buffer) for access in arrays):
+            return 1
+        width, forms = self.width(nest, 0), axis_forms(nest)
+        while width > 1 and not all(self._fits(access, nest, 0, width, forms, _array_aligned) for access in arrays):
+            width //= 2
+        return width
 
+    def split(self, nest: Nest, loop: LoopLayout) -> tuple[int, LoopLayout]:
+        """The vector width of a distributed nest, and its distribution with the vector as a digit of its own.
 
-def _fits(
-    access: Access, var: Any, name: str, width: int, forms: Mapping[Any, Form], layouts: Mapping[Any, Any], facts: Facts
-) -> bool:
-    """Whether an access can be made ``width`` elements at a time along ``var``."""
-    *outer, last = access.site.indices
-    if any(mentions(index, {var: 0}) for index in outer):
-        return False
-    return _begins_aligned(last, name, width, forms, facts) and rows_aligned(access.buffer, width, layouts, facts)
+        Vectors lie along the contiguous axis, where the first digit of it counts steps of one thread.
+        """
+        if not nest.axes:
+            return 1, loop
+        place = contiguous_axis(nest)
+        number = next((n for n, dim in enumerate(loop.dims) if dim.var is nest.axes[place].var), None)
+        if number is None:
+            return 1, loop
+        dim = loop.dims[number]
+        first = dim.modes[0] if dim.modes else None
+        if first is None or first.coord != REGISTER or dim.is_shifted:
+            return 1, loop
+        if dim.size != dim.extent and dim.extent % first.extent:
+            return 1, loop
+        width = self._width(nest, place, first.extent)
+        if width in (1, first.extent):
+            return width, loop
+        rest = Mode(first.extent // width, first.stride * width, REGISTER)
+        parts = replace(dim, modes=(Mode(width, first.stride, REGISTER), rest, *dim.modes[1:]))
+        return width, replace(loop, dims=(*loop.dims[:number], parts, *loop.dims[number + 1 :]))
 
+    def without_guard(self, nest: Nest, width: int) -> tuple[Any, Nest] | None:
+        """The condition around a nest's body, and the nest without it; None if there is no condition, or if elements of a vector
+        of that width may disagree on it."""
+        guard, body = None, nest.body
+        while isinstance(body, ir.IfThenElse) and body.else_case is None:
+            guard = body.condition if guard is None else ir.And(guard, body.condition)
+            body = body.then_case
+        place, forms = contiguous_axis(nest), axis_forms(nest)
+        if guard is None or not all(self._is_uniform(part, nest, place, width, forms) for part in conjuncts(guard)):
+            return None
+        return guard, nest.over(body)
 
-def _begins_aligned(index: Any, name: str, width: int, forms: Mapping[Any, Form], facts: Facts) -> bool:
-    """Whether an index counts the elements of a vector along an axis, from a multiple of its width on."""
-    try:
-        form = form_of(index, forms)
-    except NotMixedRadix:
-        return False
-    for term in form:
-        if term.digit.name == name:
-            if term.weight != 1 or term.low != 1 or term.extent % width:
+    def _is_uniform(self, part: Any, nest: Nest, place: int, width: int, forms: _Forms) -> bool:
+        """Whether the elements of an aligned vector agree on a condition: what it bounds is a multiple of the width."""
+        moving = {nest.axes[place].var}
+        if any(isinstance(node, (ir.TensorLoad, ir.Call)) for node in walk_expr(part)):
+            return False
+        if not mentions(part, moving):
+            return True
+        if isinstance(part, (ir.LT, ir.GE)):
+            index, bound = part.a, part.b
+        elif isinstance(part, (ir.GT, ir.LE)):
+            index, bound = part.b, part.a
+        else:
+            return False
+        aligned = not mentions(bound, moving) and self.facts.divisible(bound, width)
+        return aligned and self._begins_aligned(index, place, width, forms)
+
+    def _fits(self, access: Access, nest: Nest, place: int, width: int, forms: _Forms, rows: Callable[[Any, int], bool]) -> bool:
+        """Whether an access can be made ``width`` elements at a time along an axis; ``rows``: whether rows are so aligned."""
+        *outer, last = access.site.indices
+        still = not any(mentions(index, {nest.axes[place].var}) for index in outer)
+        return still and self._begins_aligned(last, place, width, forms) and rows(access.buffer, width)
+
+    def _begins_aligned(self, index: Any, place: int, width: int, forms: _Forms) -> bool:
+        """Whether an index counts the elements of a vector along an axis, from a multiple of its width on."""
+        try:
+            form = form_of(index, forms)
+        except NotMixedRadix:
+            return False
+        for term in form:
+            if term.digit.name == str(place):
+                if term.weight != 1 or term.low != 1 or term.extent % width:
+                    return False
+            elif term.weight % width:
                 return False
-        elif term.weight % width:
-            return False
-    return facts.divisible(form.offset, width)
+        return self.facts.divisible(form.offset, width)
+
+    def _rows_aligned(self, buffer: Any, width: int) -> bool:
+        """Whether every row of a tensor or a shared tile starts and ends at a multiple of ``width`` elements."""
+        if is_global(buffer):
+            *outer, last = element_strides(buffer)
+            sizes = (as_int(buffer.shape[-1]), *outer)
+            return last == 1 and all(self.facts.divisible(size, width) for size in sizes)
+        layout = self.layouts.get(buffer)
+        return layout is not None and layout.vector >= width
 
 
-def starts_aligned(access: Access, axis: Axis, width: int, nest: Nest, facts: Facts) -> bool:
-    """Whether an access to a row-major array can be made by aligned vectors along an axis.
-
-    Args:
-        access: the access.
-        axis: the axis of the nest along which vectors lie.
-        width: elements of a vector.
-        nest: the nest.
-        facts: known facts about integer expressions.
-    """
-    *outer, last = access.site.indices
-    name, size = str(nest.axes.index(axis)), as_int(access.buffer.shape[-1])
-    rows = isinstance(size, int) and (size % width == 0 or not outer)
-    still = not any(mentions(index, {axis.var: 0}) for index in outer)
-    return rows and still and _begins_aligned(last, name, width, axis_forms(nest), facts)
+_Forms = Mapping[Any, Form]
 
 
-def without_guard(nest: Nest, var: Any, width: int, facts: Facts) -> tuple[Any, Nest] | None:
-    """Separates the condition around a nest's body, if it is equal for all elements of a vector.
-
-    Args:
-        nest: the nest.
-        var: the axis along which vectors lie.
-        width: elements of a vector.
-        facts: known facts about integer expressions.
-
-    Returns:
-        The condition and the nest without it; None if there is no condition, or if it may differ within a vector.
-    """
-    guard, body = None, nest.body
-    while isinstance(body, ir.IfThenElse) and body.else_case is None:
-        guard = body.condition if guard is None else ir.And(guard, body.condition)
-        body = body.then_case
-    forms = axis_forms(nest)
-    name = next(str(place) for place, axis in enumerate(nest.axes) if axis.var is var)
-    if guard is None or not all(_is_uniform(part, var, name, width, forms, facts) for part in conjuncts(guard)):
-        return None
-    return guard, nest.over(body)
+def _is_moved(access: Access, var: Any) -> bool:
+    return any(mentions(index, {var}) for index in access.site.indices)
 
 
-def _is_uniform(part: Any, var: Any, name: str, width: int, forms: Mapping[Any, Form], facts: Facts) -> bool:
-    """Whether the elements of an aligned vector agree on a condition: its bound is a multiple of the width, where one counts."""
-    if any(isinstance(node, (ir.TensorLoad, ir.Call)) for node in walk_expr(part)):
-        return False
-    if not mentions(part, {var: 0}):
-        return True
-    if isinstance(part, (ir.LT, ir.GE)):
-        index, bound = part.a, part.b
-    elif isinstance(part, (ir.GT, ir.LE)):
-        index, bound = part.b, part.a
-    else:
-        return False
-    aligned = not mentions(bound, {var: 0}) and facts.divisible(bound, width)
-    return aligned and _begins_aligned(index, name, width, forms, facts)
+def _array_aligned(buffer: Any, width: int) -> bool:
+    """Whether every row of an array in registers starts at a multiple of ``width`` elements."""
+    size = as_int(buffer.shape[-1])
+    return isinstance(size, int) and (size % width == 0 or len(buffer.shape) == 1)
 
 
-def rows_aligned(buffer: Any, width: int, layouts: Mapping[Any, Any], facts: Facts) -> bool:
-    """Whether every row of a buffer starts and ends at a multiple of ``width`` elements.
-
-    Args:
-        buffer: a tensor or a shared tile.
-        width: elements of a vector.
-        layouts: of shared buffers.
-        facts: known facts about integer expressions.
-    """
-    if is_global(buffer):
-        strides = element_strides(buffer)
-        size = as_int(buffer.shape[-1])
-        if strides[-1] != 1 or not facts.divisible(size, width):
-            return False
-        return all(facts.divisible(stride, width) for stride in strides[:-1])
-    layout = layouts.get(buffer)
-    return layout is not None and layout.vector >= width
-
-
-def least_width(nest: Nest) -> int:
+def _least_width(nest: Nest) -> int:
     """How many elements one thread should store together at the least: elements of four bits share a byte, which two threads can
     only store by atomic operations."""
     stored = (access.buffer for access in nest.accesses if is_memory(access.buffer) and access.kind != READ)
     return max((8 // canonical(str(buffer.dtype)).bits for buffer in stored if canonical(str(buffer.dtype)).bits < 8), default=1)
 
 
-def shrink_to_threads(width: int, extents: Sequence[int], threads: int, least: int = 1) -> int:
+def shrink_to_threads(width: int, nest: Nest, threads: int) -> int:
     """The vector width, halved until every thread has a vector.
 
     Args:
         width: of the widest vector.
-        extents: of the nest.
+        nest: the nest.
         threads: that run it.
-        least: the narrowest width to return.
     """
-    total = math.prod(extents)
+    total, least = math.prod(axis.extent for axis in nest.axes), _least_width(nest)
     while width > least and total // width < threads:
         width //= 2
     return width
