@@ -44,7 +44,7 @@ DIFFERS = {
     "tilelang.language.wgmma_gemm_sp": "as `T.gemm_sp`, which is complete at its end",
     "tilelang.language.tma_gather4": "of sm_100: refused when it is called",
     "tilelang.language.tma_scatter4": "of sm_100: refused when it is called",
-    "tilelang.language.sblock": "a block is run as it stands; `reads` and `writes` are remarks",
+    "tilelang.language.sblock": "a block is run as written; `reads` and `writes` have no effect",
     "tilelang.language.call_extern": "the result type comes first or is left out",
     "tilelang.language.type_annotation": "gives the dtype itself",
     "tilelang.language.float8_e8m0fnu": "stored and converted, by software",
@@ -117,8 +117,8 @@ def page() -> str:
 
 Programs written for the public package `tilelang=={PEER}` import these names. **same**: it is here under this name, with this
 meaning; its parameters have the same names and places (but for TVM's `span`, a position in the source). **differs**: it is here,
-and does what is said. **refused**: it can be imported, unless its whole module is another's
-matter, and using it is an error that names it and says why. The modules of other vendors and of other architectures
+and does what is said. **refused**: it can be imported where this package has its module, and using it raises an error that
+names it and says why. The modules of other vendors and of other architectures
 (`tilelang.rocm`, `tilelang.metal`, `tilelang.webgpu`, …: `tilelang/moved.py` lists them) can be imported too, and all that they
 have is refused. Other modules that are not listed are that package's own parts.
 

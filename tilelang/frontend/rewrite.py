@@ -339,6 +339,7 @@ class _Rewriter(ast.NodeTransformer):
         return [_locate(result, node), *self.leave(node.body, node)]
 
     def visit_If(self, node: ast.If) -> Any:
+        # A name for each `if`: an inner one runs before the outer one is closed, and must not overwrite its token.
         token = f"__tl_if_{node.lineno}_{node.col_offset}__"
         load = ast.Name(token, ast.Load())
         begin = ast.Assign([ast.Name(token, ast.Store())], self.hook("branch", self.condition(node.test), at=node.test))
@@ -361,10 +362,12 @@ class _Rewriter(ast.NodeTransformer):
     # Expressions -----------------------------------------------------------------------------------------------------
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        # In a function of its own `:=` would bind a name of that function.
         if _has_walrus(node):
             return self.generic_visit(node)
         combined = "and_" if isinstance(node.op, ast.And) else "or_"
         name = combined if node in self.conditions else f"value_of_{combined}"
+        # Functions, as an operand must not run where those before it decide (`x is None or x.shape[0] > 1`).
         return self.hook(name, *(self.thunk(value) for value in node.values), at=node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
@@ -392,6 +395,7 @@ class _Rewriter(ast.NodeTransformer):
         return self.hook("formatted", self.visit(part.value), ast.Constant(part.conversion), spec, at=part)
 
     def visit_Compare(self, node: ast.Compare) -> Any:
+        # Values of a kernel have no identity: `is` compares what the tracing holds.
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
             return self.generic_visit(node)
         operators = ast.Tuple([ast.Constant(type(op).__name__) for op in node.ops], ast.Load())

@@ -47,6 +47,7 @@ def locate(x: Any, view: View, indices: Sequence[Any]) -> tuple[Any, Mask]:
         if isinstance(index, np.ndarray) and index.ndim:
             if index.size and (int(index.min()) < 0 or int(index.max()) >= size):
                 inside = both(inside, (index >= 0) & (index < size))
+            # An int32 index times a stride may exceed int32.
             at = at + index.astype(np.int64) * stride
         else:
             index = int(index)

@@ -56,6 +56,7 @@ class Barrier:
     def settle(self, x: Lanes) -> None:
         """Completes the phase if nothing is outstanding; this is the last moment for copies in flight."""
         if self.missing == 0:
+            # As late as a GPU may be: what reads before it waits finds the old data.
             for complete, starter in self.copies:
                 complete()
                 starter.release(self.clock)

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilelang.interpreter.memory import Storage, View
 
-_NOBODY = -1
+_NO_BLOCK = -1
 
 
 class Order:
@@ -102,7 +102,7 @@ class Readers:
 
         def first(number: int) -> int:
             found = (other for other, time in self._sets[number].items() if not self._is_seen(block, other, time))
-            return next(found, _NOBODY)
+            return next(found, _NO_BLOCK)
 
         return _of_each(sets, first)
 
@@ -128,18 +128,18 @@ class BlockAccess:
     def __init__(self, cells: int, order: Order):
         self.order = order
         self.turn = 0
-        self.writer, self.written = np.full(cells, _NOBODY, np.int32), np.zeros(cells, np.int32)
+        self.writer, self.written = np.full(cells, _NO_BLOCK, np.int32), np.zeros(cells, np.int32)
         self.readers, self.read = Readers(order), np.zeros(cells, np.int32)
-        self.updater, self.updated = np.full(cells, _NOBODY, np.int32), np.zeros(cells, np.int32)
+        self.updater, self.updated = np.full(cells, _NO_BLOCK, np.int32), np.zeros(cells, np.int32)
 
     def _catch_up(self) -> None:
         # A barrier of the grid orders all that came before it, so that nothing of it has to be remembered.
         if self.turn != self.order.turn:
             self.turn = self.order.turn
-            self.writer.fill(_NOBODY)
+            self.writer.fill(_NO_BLOCK)
             self.readers = Readers(self.order)
             self.read.fill(0)
-            self.updater.fill(_NOBODY)
+            self.updater.fill(_NO_BLOCK)
 
     def note_read(self, x: Any, view: View, at: np.ndarray) -> None:
         """Records reads; those that race with another block's write are findings.
@@ -166,7 +166,7 @@ class BlockAccess:
         """
         self._catch_up()
         cell, block = at * view.cells, x.block.number
-        if (self.writer[cell] != _NOBODY).any():
+        if (self.writer[cell] != _NO_BLOCK).any():
             changes = np.broadcast_to(view.kind.encode(value) != view.kind.encode(view.read(0, at)), at.shape)
             self._find(x, view, at[changes], block, self.writer[cell][changes], self.written[cell][changes], "writes", "wrote")
         self._report(x, view, at, block, self.readers.unseen(self.read[cell], block), "writes", "read")
@@ -193,13 +193,13 @@ class BlockAccess:
     def _find(
         self, x: Any, view: View, at: np.ndarray, block: int, other: np.ndarray, time: np.ndarray, mine: str, theirs: str
     ) -> None:
-        foreign = (other != _NOBODY) & (other != block)
-        if foreign.any():
-            unseen = foreign & ~self.order.seen(block, np.maximum(other, 0), time)
-            self._report(x, view, at, block, np.where(unseen, other, _NOBODY), mine, theirs)
+        others = (other != _NO_BLOCK) & (other != block)
+        if others.any():
+            unseen = others & ~self.order.seen(block, np.maximum(other, 0), time)
+            self._report(x, view, at, block, np.where(unseen, other, _NO_BLOCK), mine, theirs)
 
     def _report(self, x: Any, view: View, at: np.ndarray, block: int, other: np.ndarray, mine: str, theirs: str) -> None:
-        conflict = np.asarray(other) != _NOBODY
+        conflict = np.asarray(other) != _NO_BLOCK
         if conflict.any():
             from tilelang.interpreter.access import element_text
 

@@ -130,6 +130,7 @@ def choose(test: Evaluate, then: Evaluate, otherwise: Evaluate) -> Evaluate:
             return then(x)
         outer = x.mask
         try:
+            # Lanes that do not choose a value must not read for it: `i < n and A[i] > 0` is no access beyond the end.
             x.mask = both(outer, chosen)
             first = then(x) if some(x.mask) else None
             x.mask = both(outer, ~chosen)

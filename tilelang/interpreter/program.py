@@ -153,6 +153,7 @@ class Program:
         except TileLangError as error:
             raise error.at(location_of(x.run.span)) from None
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # A watch of the user failed, not the interpreter.
             if x.run.watching:
                 raise
             raise PassFailedError("interpret", error).at(location_of(x.run.span)) from error
@@ -164,6 +165,7 @@ class Program:
         for position, (param, argument) in enumerate(zip(self.params, arguments)):
             if ir.is_buffer_var(param) and argument is not None:
                 self._bind_sizes(x, position, argument)
+        # Before any view is made: the sizes of one tensor may be known from another.
         self._solve_sizes(x, arguments)
         for position, (param, argument) in enumerate(zip(self.params, arguments)):
             if ir.is_buffer_var(param) and argument is not None:

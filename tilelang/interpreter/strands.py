@@ -162,9 +162,9 @@ def _note_access(accesses: dict[int, np.ndarray], strand: Strand, cell: np.ndarr
 def _unseen(strand: Strand, numbers: Any, times: np.ndarray) -> np.ndarray:
     """Which of the accesses that strands made at some times a strand has not seen; time 0 is none."""
     numbers = np.broadcast_to(numbers, times.shape)
-    foreign = (times != 0) & (numbers != strand.number)
+    others = (times != 0) & (numbers != strand.number)
     unseen = np.zeros(times.shape, bool)
-    for number, time in set(zip(numbers[foreign].tolist(), times[foreign].tolist())):
+    for number, time in set(zip(numbers[others].tolist(), times[others].tolist())):
         if not strand.has_seen(number, time):
             unseen |= (numbers == number) & (times == time)
     return unseen

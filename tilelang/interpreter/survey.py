@@ -203,6 +203,7 @@ def may_leave(stmt: Any, differs: Callable[[Any], bool], jumps: tuple[type, ...]
     if isinstance(stmt, ir.AttrStmt):
         below = below or stmt.attr_key == WARP_GROUP
     elif isinstance(stmt, (ir.For, ir.While)):
+        # A jump inside means this loop; only a return leaves it.
         jumps = ()
         below = below or any(map(differs, statement_exprs(stmt)))
     elif isinstance(stmt, ir.IfThenElse):

@@ -180,6 +180,7 @@ def _nth_set(c: Compiler, call: Any) -> Evaluate:
 _FOLDS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     # name -> the operation on integers, on floats
     "sum": (np.add.reduce, np.add.reduce),
+    # A number wins over NaN, as in CUDA's fmaxf.
     "max": (np.maximum.reduce, np.fmax.reduce),
     "min": (np.minimum.reduce, np.fmin.reduce),
     "bitand": (np.bitwise_and.reduce, np.bitwise_and.reduce),

@@ -260,6 +260,7 @@ class FragmentLayout:
     def is_equal(self, other: Any) -> bool:
         """Whether both put every element in the same threads and registers."""
         same = isinstance(other, FragmentLayout) and self.shape == other.shape and self.replicas == other.replicas
+        # Thread and register are sums over the axes: two layouts that agree along each axis agree everywhere.
         origin = [0] * len(self.shape)
         return same and all(
             self.locate([*origin[:axis], value, *origin[axis + 1 :]])

@@ -213,6 +213,7 @@ class TileLayout(MemoryLayout):
         for value, modes in zip(index, self.modes):
             last = len(modes) - 1
             for place, (extent, stride) in enumerate(modes):
+                # An index is inside its axis: what is left is the last digit, and a modulo would stay in every address.
                 digit = value if place == last else value % extent
                 if place < last:
                     value = value // extent

@@ -50,6 +50,7 @@ class Launches:
         clock = Event.clock
         same = (kernel, *map(_identity, args), *((name, _identity(value)) for name, value in kwargs.items()))
         self._times = self._times + 1 if clock.measuring and same == self._last else 1
+        # A clock that models must have the time of one call before others can be left out.
         if self._times > self.repeat and not (clock.models and self._of_call is None):
             self.left_out += 1
             clock.modelled += self._of_call or 0.0

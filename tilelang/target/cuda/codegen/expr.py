@@ -74,6 +74,7 @@ def _infix(e: Emitter, expr: Any, symbol: str) -> Value:
         left, right = converted(left, dtype, "float32"), converted(right, dtype, "float32")
         result = Binary(symbol, left, right)
         return result if str(expr.ty) == "bool" else converted(result, "float32", dtype)
+    # C++ computes narrow integers as `int`; the result has to wrap to its own type before it is used.
     if dtype.is_integer and dtype.bits < 32 and str(expr.ty) == dtype:
         return converted(Binary(symbol, left, right), "int32", dtype)
     folded = _FOLDED.get(symbol) if dtype == "int32" else None

@@ -202,6 +202,7 @@ class Generator:
         """A binding whose value one thread computes for all."""
         e, dtype = self.emitter, str(stmt.var.ty)
         shared = e.scratch(1, dtype, f"{stmt.var.name}_shared").at(0)
+        # The two leaves conflict over the scratch element, so the barrier between them is placed like any other.
         store = leaf(under(e.is_first, [Assign(shared, e.value(stmt.value))]))
         return [store, leaf([Define(e.named(stmt.var), dtype, shared)])]
 

@@ -42,6 +42,7 @@ class NestPlaces(Places):
         super().__init__(loops.e)
         self.loops, self.lane, self.vectors = loops, lane, vectors or {}
         self.base = None if lane is None else self.e.names.values[loops.axis]
+        # The halves of a byte may be two threads' elements here; a vector's elements are one thread's.
         self.shares_bytes = lane is None
 
     @contextmanager

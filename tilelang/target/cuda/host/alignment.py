@@ -90,6 +90,7 @@ def _origins(lines: Sequence[str]) -> dict[str, frozenset[int]]:
         elif assignment:
             steps.append((assignment[1], _REGISTER.findall(assignment[2])))
     changed = True
+    # An address that a loop advances flows back to lines above: one pass over the text does not find all.
     while changed:
         changed = False
         for target, sources in steps:

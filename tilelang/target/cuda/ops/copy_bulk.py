@@ -156,6 +156,7 @@ def _tensor_fits(outer: Region, facts: Facts) -> bool:
     if dtype not in TRANSPORTS or not 1 <= len(outer.extents) <= MAX_RANK:
         return False
     strides = _byte_strides(outer)
+    # A descriptor has no stride for the innermost axis: it is one element.
     if as_int(strides[-1]) != dtype.bytes:
         return False
     return all(facts.divisible(stride, ALIGNMENT) for stride in strides[:-1])
@@ -170,6 +171,7 @@ def _byte_strides(outer: Region) -> list[Any]:
     strides, total = [], constant(bytes_each, "int64")
     for extent in reversed(list(outer.buffer.shape)):
         strides.append(as_int(total))
+        # Dynamic extents are int32, and a stride in bytes can exceed that.
         total = total * ir.Cast("int64", constant(extent)) if not isinstance(as_int(extent), int) else total * as_int(extent)
     return list(reversed(strides))
 
@@ -201,6 +203,7 @@ def _region_fits(inner: Region, panel: int | None, facts: Facts) -> bool:
 def _panel_box(outer: Region, axes: list[int], inner: Region, panel: int) -> list[int]:
     """Extents of one operation, outermost axis first: rows of one panel of so many elements."""
     box = [1] * len(outer.extents)
+    # The boxes of a copy share a descriptor, so that they are of one size: a divisor of the rows.
     if inner.extents[-2] != 1:
         box[axes[-2]] = largest_divisor(int(outer.extents[axes[-2]]), MAX_BOX)
     box[axes[-1]] = panel
@@ -212,6 +215,7 @@ def _row_major_box(outer: Region, axes: list[int]) -> list[int]:
     box = [1] * len(outer.extents)
     for axis in reversed(axes):
         box[axis] = largest_divisor(int(outer.extents[axis]), MAX_BOX)
+        # A box is compact in a row-major tile: outside of an axis that is split it has one position.
         if box[axis] != outer.extents[axis]:
             break
     return box
@@ -289,12 +293,14 @@ def plan_bulk(emitter: Emitter, op: Any, reduction: str | None = None) -> TmaPla
         reduction: as for :func:`plan_copy`.
     """
     inner = op.dst if lies_in_shared(op.dst.buffer) else op.src
+    # The offsets of a plan are those of a whole buffer: they do not have the slot of a ring in them.
     if not lies_in_shared(inner.buffer) or inner.buffer in emitter.slots:
         return None
     plan = plan_copy(op.src, op.dst, emitter.layouts.memory[inner.buffer], emitter.facts, "", reduction)
     if plan is None:
         return None
     tensor = emitter.root(plan.global_region.buffer)  # a view has the address of the argument that it is a view of
+    # The host encodes the descriptor from an argument; a tensor at an address that the kernel computes has none.
     if all(not tensor.same_as(param) for param in emitter.kernel.func.params):
         return None
     return replace(plan, spec=replace(plan.spec, tensor=str(tensor.name)))
@@ -343,6 +349,7 @@ def _load_code(emitter: Emitter, op: Any, plan: TmaPlan, tile: Array, barrier: V
     if mask is None:
         return alone
     rank = Call("tl::cluster_rank")
+    # The other blocks of the mask start nothing: their barriers expect the bytes that the first block's load brings them.
     leads, takes_part = rank.is_("==", (mask & -mask).bit_length() - 1), value_of(mask) >> rank & 1
     multicast = loads(plan, tile, barrier, emitter.index, multicast=mask)
     return [BranchCode(leads, Block(multicast), Block([BranchCode(Unary("!", takes_part), Block(alone))]))]
@@ -371,4 +378,5 @@ def bulk_store(generator: Any, node: Any, reduction: str | None = None) -> Leaf 
     code = stores(plan, emitter.array(plan.shared_region.buffer), emitter.index, reduction)
     if reduction is None and emitter.analyses.iterations.repeats(node, plan.global_region):
         code.insert(0, WaitBulk(complete=True))  # stores in flight are not ordered among each other
+    # Until the tile has been read: statements after this one may overwrite it.
     return leaf(elected(emitter.threads, [*code, WaitBulk()]))

@@ -126,6 +126,7 @@ def _emit_scalar(emitter: Emitter, node: Operator, plan: Product) -> list[Code]:
     a = _element(e, op.a, row, inner, op.transpose_a, wide)
     b = _element(e, op.b, inner, column, op.transpose_b, wide)
     own = e.array(op.c.buffer)
+    # Narrow floats are summed in float32 and rounded once, at the end.
     sums = own if wide == str(dtype) else Array(e.names.take("sums").text, wide)
     form = register_form([row, column], plan.c, share.layout)
     assert form is not None
@@ -183,6 +184,7 @@ class ProductRule(OperatorRule):
             span: of its statement.
             reader: the builder of the tile tree.
         """
+        # The program waits for this product itself: a copy of the result placed here would read C before it is complete.
         if getattr(op, "kind", "gemm") != "gemm" and is_fragment(op.c):
             return [reader.operator(op, span)]
         before, after = [], []

@@ -145,10 +145,12 @@ class OperandLoader:
         bits = canonical(region.dtype).bits
         if not lies_in_shared(region) or self.mma.operand is not None or bits > 32:
             return None
+        # ldmatrix moves 32-bit words of a row to each lane, and transposes 16-bit elements only.
         bytewise = bits == 8 and self.o.paired
         if not isinstance(layout, TileLayout) or not (bits == 16 or self.o.along_k or bytewise):
             return None
         chunk = _CHUNK_BYTES * 8 // bits
+        # Each lane names 16 contiguous, aligned bytes.
         if layout.vector < chunk or layout.modes[-1][0][1] != 1 or len(layout.modes[-1]) > 1 or len(layout.modes[-2]) > 1:
             return None
         row_min, column_min = region.mins[-2:]
@@ -247,16 +249,19 @@ class MatrixLoader:
         swizzle = self.layout.swizzle
         if swizzle is None:
             return True
+        # Rows that are less than a period apart are XORed with different numbers.
         if self._row_step() % (1 << (swizzle.shift + swizzle.bits)):
             return False
         reach = 1 << (swizzle.position + swizzle.bits)
         o = self.operand
         facts = self.p.e.facts
+        # The XOR of a sum is the sum of the XORs only where nothing carries into the bits that the swizzle covers.
         if not facts.divisible(o.region.mins[-1], reach):
             return False
         if o.along_k:
             return True
         width = o.count * o.rows
+        # The base has the warp's start in it, a multiple of the width: it and a tile's column must have no bit in common.
         return width % reach == 0 or width & (width - 1) == 0
 
     def _row_step(self) -> int:

@@ -49,12 +49,14 @@ def plan_product(node: Any, problem: Problem, memory: Mapping[Any, Any]) -> Prod
         memory: layouts of shared tiles that the user fixed.
     """
     threads, op = problem.threads_of[node], node.op
+    # The hardware's warp groups begin at multiples of four warps.
     in_groups = problem.wgmma and threads.start % WARP_GROUP == 0 and _allows_panels(op, memory, problem)
     return problem.known(_product, op, len(threads), in_groups, _may_pair(op, problem), target=problem.target)
 
 
 def _may_pair(op: Any, problem: Problem) -> bool:
-    """Whether a product may choose C's layout to suit its operands: nothing else has, or its other products are alike."""
+    """Whether a product may choose C's layout to suit its operands: the program does not fix it, and all products into C have
+    operands of the same kinds."""
     others = [other.op for other in problem.operands[op.c.buffer] if isinstance(other.op, (Gemm, GemmSparse))]
     alike = [other for other in others if other.c.buffer == op.c.buffer]
     kinds = {(other.transpose_a, other.transpose_b, other.a.dtype, other.a.scope, other.b.scope) for other in alike}
@@ -177,6 +179,8 @@ def operand_layout(buffer: Any, along_k: bool) -> Any:
     """The layout of a shared operand; ``along_k`` where K is its contiguous axis."""
     shape = [as_int(extent) for extent in buffer.shape]
     bits = canonical(str(buffer.dtype)).bits
+    # Lanes read these by elements, 32 bytes or more of each row: two chunks stay together.
     if bits == 64 or (bits == 32 and not along_k):
         return swizzled(shape, bits, step=1)
+    # Bytes across K are read as two matrices, of even and of odd rows: the rows of an access are two apart.
     return swizzled(shape, bits, row_step=0 if along_k or bits != 8 else 1) if bits >= 4 else row_major(shape)

@@ -88,6 +88,7 @@ def plan_gemm(gemm: Any, threads: int) -> WgmmaPlan | None:
     m, n, k = extents
     a_in_registers = is_fragment(gemm.a)
     a_rows_along_m, b_rows_along_n = gemm.transpose_a, not gemm.transpose_b
+    # The tensor cores transpose 16-bit types only: wgmma has no flags for the others.
     if k % K_OF[a_type] or (K_OF[a_type] != 16 and (a_rows_along_m or b_rows_along_n)) or (a_in_registers and a_rows_along_m):
         return None
     for groups_m, groups_n in _partitions(m, n, threads // WARP_GROUP, gemm.policy):
@@ -229,6 +230,8 @@ def multiply(
     if isinstance(a, SharedOperand):
         code.append(Define(_A_TILE, "uint64", _tile_descriptor(a, group_row, _group_step(a, rows), lower)))
     code.append(Define(_B_TILE, "uint64", _tile_descriptor(b, group_column, _group_step(b, columns), lower)))
+    # The fence orders the threads' writes of C and A before the instructions; the pins keep the compiler from moving such
+    # writes behind it.
     code += [*pinned(plan, c, a if isinstance(a, Array) else None), FenceProducts()]
     per_row_tile = plan.c_layout.registers // (rows // ROWS)
     for k in range(0, plan.k, instruction.k):
@@ -255,6 +258,7 @@ def complete(plan: WgmmaPlan, c: Array, pending: int = 0) -> list[Any]:
         c: the accumulators.
         pending: number of products that may remain in flight.
     """
+    # The wait names no registers: without the pins the compiler may read C before it.
     return [WaitProducts(pending), *pinned(plan, c, None)]
 
 

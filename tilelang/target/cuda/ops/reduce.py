@@ -113,6 +113,7 @@ def split_lanes(modes: Sequence[Mode]) -> tuple[list[Mode], list[Mode]]:
     lanes, across = [], []
     for mode in merge_modes(modes):
         inside = WARP // mode.stride if mode.stride < WARP else 1
+        # Lanes are exchanged by XOR of their numbers, which needs powers of two; an odd factor goes through shared memory.
         common = min(mode.extent & -mode.extent, inside)
         if inside > 1 and not mode.stride & (mode.stride - 1) and common > 1:
             lanes.append(on_thread(common, mode.stride))

@@ -158,6 +158,7 @@ def chunked(nest: Nest) -> tuple[list[tuple[Any, Any]], Nest]:
         if axis.extent:
             axes.append(axis)
             continue
+        # The innermost axis alone is taken in chunks; of the others one index at a time.
         size = _CHUNK if place == innermost else 1
         chunk, inner = ir.Var(f"{axis.var.name}_chunk", "int32"), ir.Var(axis.var.name, "int32")
         limit = ir.Cast("int32", axis.limit) if str(axis.limit.ty) != "int32" else axis.limit

@@ -181,6 +181,8 @@ class _Collector:
         for child in children(node):
             self.stmt(child, conditional or repeats or isinstance(node, ir.IfThenElse))
         if repeats:
+            # A later iteration reads after every store of the loop: its stores count as made at its beginning, its reads at
+            # its end.
             self.found[begin:] = [_at_step(each, first if each.writes else self.step) for each in self.found[begin:]]
 
     def expr(self, node: Any, conditional: bool) -> None:
