@@ -32,6 +32,8 @@ def settled(operator: Any, root_of: Callable[[Any], Any], hold: Callable[[Any], 
     def settle(value: Any) -> Any:
         if isinstance(value, Region):
             return dataclasses.replace(value, mins=tuple(map(settle, value.mins)), extents=tuple(map(settle, value.extents)))
+        if isinstance(value, tuple):
+            return tuple(map(settle, value))
         return hold(value) if isinstance(value, ir.PrimExpr) and any(map(is_held, walk_expr(value))) else value
 
     def is_held(part: Any) -> bool:

@@ -108,8 +108,7 @@ class _Check:
                 raise self._error(region.buffer, f"is changed by {name}", "add to it element by element: T.reducer_update", span)
             else:
                 self._read(region.buffer, span)
-        scalars = (getattr(record, field.name) for field in record.operand_fields())
-        self._reads([value for value in scalars if isinstance(value, ir.PrimExpr)], span)
+        self._reads(record.scalars(), span)
 
     def _store(self, node: Any) -> None:
         loads = [load for load in _loads(node.value) if load.source in self.reducers]

@@ -78,7 +78,7 @@ def _print(*args: Any, **kwargs: Any) -> None:
     if kwargs or not is_tracing() or not any(is_symbolic(arg) or is_tile(arg) or isinstance(arg, Text) for arg in args):
         builtins.print(*args, **kwargs)
         return
-    debug.print(*(part for arg in args for part in ((arg, " ") if isinstance(arg, str) else (arg,))))
+    debug.print_in_order(args)
 
 
 def _range(*bounds: Any) -> Any:

@@ -14,11 +14,11 @@ from tilelang.ignored import ignored, unless
 from tilelang.ir.span import user_location
 from tilelang.language.calls import is_tile
 from tilelang.language.math import condition
-from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
+from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintLine
 
 
 def print(*values: Any, obj: Any = None, msg: str = "", warp_group_id: int = 0, warp_id: int = 0) -> None:
-    """Prints values, every element of buffers, and texts, while the kernel runs; each value on a line of its own.
+    """Prints a line of texts and values while the kernel runs, and every element of buffers, each on a line of its own.
 
     Args:
         values: scalars, buffers, slices, texts (f-strings of run-time values too), in order; a value and one text may come in
@@ -32,26 +32,34 @@ def print(*values: Any, obj: Any = None, msg: str = "", warp_group_id: int = 0, 
     values = (*((msg,) if msg else ()), *(() if obj is None else (obj,)), *values)
     if len(values) == 2 and isinstance(values[1], str) and not isinstance(values[0], str):
         values = values[::-1]
-    label = ""
+    print_in_order(values)
+
+
+def print_in_order(values: tuple[Any, ...]) -> None:
+    """Prints the values, as :func:`print` does, in this order."""
+    builder = require_kernel("T.print")
+    texts, shown = [""], list[Any]()
     for piece in _pieces(values):
         if isinstance(piece, str):
-            label += piece
+            texts[-1] += piece
+        elif not is_tile(piece):
+            texts.append("")
+            shown.append(as_expr(piece))
         else:
-            _perform(piece, label)
-            label = ""
-    if label.strip() or not values:
-        _perform(None, label)
+            if shown:
+                builder.perform(PrintLine(tuple(texts), tuple(shown)))
+            builder.perform(PrintBuffer(as_region(piece, "T.print"), "" if shown else texts[0].rstrip()))
+            texts, shown = [""], []
+    if shown or texts[0].strip() or not values:
+        builder.perform(PrintLine(tuple(texts), tuple(shown)))
 
 
 def _pieces(values: tuple[Any, ...]) -> Iterator[Any]:
-    """The values, with texts that hold values taken apart."""
-    for value in values:
+    """The values, blanks between those of a line, texts that hold values taken apart."""
+    for number, value in enumerate(values):
+        if number and not is_tile(values[number - 1]):
+            yield " "
         yield from value.parts if isinstance(value, Text) else (value,)
-
-
-def _perform(value: Any, text: str) -> None:
-    operator = PrintBuffer(as_region(value, "T.print"), text) if is_tile(value) else None
-    require_kernel("T.print").perform(operator or PrintValue(None if value is None else as_expr(value), text))
 
 
 def device_assert(test: Any, msg: str = "") -> None:

@@ -59,6 +59,11 @@ def operand(default: Any = dataclasses.MISSING) -> Any:
     return dataclasses.field(default=default, metadata={"access": ""})
 
 
+def operands() -> Any:
+    """The last field, of any number of scalar expressions: a tuple."""
+    return dataclasses.field(default=(), metadata={"access": "", "many": True})
+
+
 class TileOp:
     """Base of the tile operators."""
 
@@ -84,13 +89,24 @@ class TileOp:
         pairs = ((getattr(self, f.name), f.metadata["access"]) for f in self.operand_fields())
         return [(value, access) for value, access in pairs if isinstance(value, Region)]
 
+    def scalars(self) -> list[Any]:
+        """The expressions among the operands."""
+        return [value for value in self._operands() if isinstance(value, ir.PrimExpr)]
+
+    def _operands(self) -> list[Any]:
+        given: list[Any] = []
+        for field in self.operand_fields():
+            value: Any = getattr(self, field.name)
+            given += value if field.metadata.get("many") else (value,)
+        return given
+
     def register_numbers(self) -> tuple[Any, ...]:
         """The expressions that choose registers of a thread, where the program numbers them itself."""
         return ()
 
     def to_call(self, span: Any = None) -> Any:
         """The call expression of this operator."""
-        arguments = [_encode(getattr(self, f.name)) for f in self.operand_fields()]
+        arguments = list(map(_encode, self._operands()))
         attributes = {f.name: getattr(self, f.name) for f in self.attribute_fields()}
         attributes = {name: value for name, value in attributes.items() if value is not None}
         node = ir.ir.make_node("ir.DictAttrs", **attributes) if attributes else None
@@ -147,7 +163,7 @@ def register_op(name: str, effect: int = _OPAQUE) -> None:
     ir.ir.register_op_attr(name, "TScriptPrinterName", name)
 
 
-@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(reads, writes, updates, operand))
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(reads, writes, updates, operand, operands))
 def tile_operator(name: str) -> Callable[[type[_Op]], type[_Op]]:
     """Class decorator: makes a frozen record of the class and registers it as the operator ``name``."""
 
@@ -171,7 +187,10 @@ def is_tile_op(expr: Any) -> bool:
 def decode(call: Any) -> TileOp:
     """The record of a tile operator call."""
     cls = OPERATORS[call.op.name]
-    values = {f.name: _decode(value) for f, value in zip(cls.operand_fields(), call.args)}
+    fields = cls.operand_fields()
+    values = {f.name: _decode(value) for f, value in zip(fields, call.args)}
+    if fields and fields[-1].metadata.get("many"):
+        values[fields[-1].name] = tuple(call.args[len(fields) - 1 :])
     attributes = call.attrs
     for f in cls.attribute_fields():
         if attributes is not None and f.name in attributes:

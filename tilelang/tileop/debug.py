@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.ir.region import Region
-from tilelang.tileop.base import TileOp, operand, reads, tile_operator
+from tilelang.tileop.base import TileOp, operand, operands, reads, tile_operator
 
 
 @tile_operator("tl.print_buffer")
@@ -16,13 +16,13 @@ class PrintBuffer(TileOp):
     message: str = ""
 
 
-@tile_operator("tl.print_value")
-class PrintValue(TileOp):
-    """Prints one value; ``value`` is None for a bare message."""
+@tile_operator("tl.print_line")
+class PrintLine(TileOp):
+    """Prints a line: texts, with a value between each two of them."""
 
     by_iteration = True
-    value: Any = operand(default=None)
-    message: str = ""
+    texts: tuple[str, ...] = ("",)
+    values: tuple[Any, ...] = operands()
 
 
 @tile_operator("tl.device_assert")

@@ -7,15 +7,6 @@
 
 namespace tl {
 
-// What printf calls a value: a format and a promoted argument.
-TL_DEVICE void print_number(const char* label, long long value) {
-  printf("%s: block=(%d, %d, %d) thread=(%d, %d, %d) value=%lld\n", label, blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x,
-         threadIdx.y, threadIdx.z, value);
-}
-TL_DEVICE void print_number(const char* label, double value) {
-  printf("%s: block=(%d, %d, %d) thread=(%d, %d, %d) value=%g\n", label, blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x,
-         threadIdx.y, threadIdx.z, value);
-}
 template <typename T>
 struct is_whole_number {
   static constexpr bool value = is_same<T, bool>::value || is_same<T, signed char>::value || is_same<T, uchar>::value ||
@@ -24,15 +15,22 @@ struct is_whole_number {
                                 is_same<T, long long>::value || is_same<T, unsigned long long>::value;
 };
 
+// A value as printf takes it.
 template <typename T>
-TL_DEVICE void debug_print(const char* label, T value) {
+TL_DEVICE auto printed(T value) {
   if constexpr (is_whole_number<T>::value) {
-    print_number(label, static_cast<long long>(value));
+    return static_cast<long long>(value);
   } else if constexpr (is_same<T, double>::value) {
-    print_number(label, value);
+    return value;
   } else {
-    print_number(label, static_cast<double>(static_cast<float>(value)));
+    return static_cast<double>(static_cast<float>(value));
   }
+}
+
+// A line of a format that ends with the block and the thread.
+template <typename... T>
+TL_DEVICE void debug_print_line(const char* format, T... values) {
+  printf(format, printed(values)..., blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z);
 }
 
 // One element of a buffer with its flat index.
@@ -43,11 +41,6 @@ TL_DEVICE void debug_print_element(const char* label, int index, T value) {
   } else {
     printf("%s[%d] = %g\n", label, index, static_cast<double>(static_cast<float>(value)));
   }
-}
-
-TL_DEVICE void debug_print_message(const char* label) {
-  printf("%s: block=(%d, %d, %d) thread=(%d, %d, %d)\n", label, blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y,
-         threadIdx.z);
 }
 
 // Stops the kernel with an error where the condition is false.

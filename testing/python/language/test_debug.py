@@ -102,23 +102,35 @@ def test_an_assertion_that_is_always_false():
                 T.device_assert(2 > 3, "tile too small")
 
 
-def test_several_arguments_and_f_strings_print_each_value_after_its_text(capfd):
+@pytest.mark.parametrize("target", ["cpu", "c", "interpret", {"kind": "cuda", "arch": "sm_80"}], ids=str)
+def test_a_print_is_a_line_of_its_texts_and_values(target, capfd):
     @T.prim_func
-    def main(A: T.Tensor((4,), "int32"), B: T.Tensor((4,), "int32")):
-        with T.Kernel(1, threads=32) as bx:
+    def main(A: T.Tensor((4,), "int32"), H: T.Tensor((2,), "float16"), B: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=1) as bx:
             width = 3
             print(f"block {bx} of {width:02d}: {A[1]!r}")
-            T.print(f"a={A[2]}, b")
+            T.print(f"a={A[2]}, 100%")
+            print(f"{A[1]} {H[0]}")
             T.print("two", A[3], bx)
-            print("x", A[2] + 1, "y")
+            print("x", A[2] + 1, "y", A[3] > 3)
+            print(A[1], "of A")
+            print("a row:", H)
+            T.print(H, "tile")
+            T.print(A[1], H, "after", A[2])
+            T.print(T.uint64(2**64 - 1), T.float64(0.1))
             name = f"{width}"
             assert name == "3" and f"{bx}" == "bx"
             B[0] = 0
 
-    run(main, torch.arange(4, dtype=torch.int32) * 10, out_idx=-1)
-    said = [line.split() for line in capfd.readouterr().out.splitlines()]
-    want = ["block 0", "of 03: 10", "a= 20", ", b", "two 30", "0", "x 21", "y"]
-    assert said == [line.split() for line in want]
+    with tilelang.simulator():
+        kernel = tilelang.compile(main, out_idx=-1, target=target)
+        kernel(torch.arange(4, dtype=torch.int32) * 10, torch.tensor([0.5, 2], dtype=torch.float16))
+    where = ": block=(0, 0, 0) thread=(0, 0, 0)"
+    said = [line.removesuffix(where) for line in capfd.readouterr().out.splitlines() if "H[" not in line]
+    assert said == [
+        "block 0 of 03: 10", "a=20, 100%", "10 0.5", "two 30 0", "x 21 y 1", "10 of A", "10 ", "after 20",
+        "18446744073709551615 0.1",
+    ]  # fmt: skip
 
 
 def test_a_program_of_the_command_line_has_its_source():

@@ -11,7 +11,7 @@ from tilelang.tileop import OPERATORS, decode, is_tile_op
 from tilelang.tileop.atomic import AtomicTile
 from tilelang.tileop.base import TileOp, tile_operator
 from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose
-from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
+from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintLine
 from tilelang.tileop.gemm import Gemm, GemmSparse
 from tilelang.tileop.hint import (
     AnnotateLayout,
@@ -44,8 +44,8 @@ EXAMPLES = [
     Fill(A, ir.FloatImm("float32", 1.5)),
     AtomicTile(A, A, "max", "acq_rel", True),
     PrintBuffer(A, "message"),
-    PrintValue(INDEX, "message"),
-    PrintValue(None, "only text"),
+    PrintLine(("", " and ", "."), (INDEX, INDEX + 1)),
+    PrintLine(("only text",)),
     DeviceAssert(INDEX > 0, "message"),
     Gemm(A, B, C, ir.EQ(INDEX, ir.IntImm("int32", 0)), ONE, policy=2, kind="wgmma", wg_wait=-1, k_pack=2),
     Gemm(A, region(8, 32), C, True, None, transpose_b=True),
@@ -69,6 +69,8 @@ def same(left, right) -> bool:
     if isinstance(left, Region):
         pairs = [*zip(left.mins, right.mins), *zip(left.extents, right.extents)]
         return left.buffer.same_as(right.buffer) and all(same(a, b) for a, b in pairs)
+    if isinstance(left, tuple) and any(isinstance(item, ir.PrimExpr) for item in left):
+        return len(left) == len(right) and all(map(same, left, right))
     if isinstance(left, ir.PrimExpr):
         return left.same_as(right) or str(left) == str(right)
     return left == right

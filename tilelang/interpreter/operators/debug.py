@@ -14,7 +14,7 @@ from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.operators.table import rule
 from tilelang.interpreter.state import Lanes
 from tilelang.ir.expr import constant
-from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
+from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintLine
 
 Effect = Callable[[Lanes], Any]
 
@@ -25,22 +25,25 @@ def _text(value: Any) -> str:
     return f"{float(value):g}" if np.issubdtype(np.asarray(value).dtype, np.floating) else str(int(value))
 
 
-def _taking_part(x: Lanes, value: Any) -> Iterator[Any]:
-    """A value once where all lanes agree, else the value of each active lane."""
-    if x.mask is True and not np.ndim(value) and x.nest is None:
-        yield value
+def _taking_part(x: Lanes, *values: Any) -> Iterator[tuple[Any, ...]]:
+    """The values once where all lanes agree, else those of each active lane."""
+    if x.mask is True and not any(map(np.ndim, values)) and x.nest is None:
+        yield values
         return
-    values = np.broadcast_to(value, (x.lanes,))
-    yield from values if x.mask is True else values[x.mask]
+    columns = [np.broadcast_to(value, (x.lanes,)) for value in values]
+    yield from zip(*(column if x.mask is True else column[x.mask] for column in columns))
 
 
-@rule(PrintValue)
-def _print_value(c: Compiler, record: PrintValue) -> Effect:
-    prefix = record.message + (" " if record.message else "")
-    if record.value is None:
-        return lambda x: [print(record.message, flush=True) for _ in _taking_part(x, 0)]
-    value = compiled(c, constant(record.value))
-    return lambda x: [print(f"{prefix}{_text(each)}", flush=True) for each in _taking_part(x, value(x))]
+@rule(PrintLine)
+def _print_line(c: Compiler, record: PrintLine) -> Effect:
+    values = [compiled(c, constant(value)) for value in record.values]
+    first, *texts = record.texts
+
+    def effect(x: Lanes) -> None:
+        for _, *row in _taking_part(x, 0, *(value(x) for value in values)):
+            print(first + "".join(_text(each) + after for each, after in zip(row, texts)), flush=True)
+
+    return effect
 
 
 @rule(PrintBuffer)
@@ -66,7 +69,7 @@ def _device_assert(c: Compiler, record: DeviceAssert) -> Effect:
     condition = compiled(c, constant(record.condition))
 
     def effect(x: Lanes) -> None:
-        if all(_taking_part(x, condition(x))):
+        if all(holds for (holds,) in _taking_part(x, condition(x))):
             return
         raise KernelFailedError(x.run.name, record.text)
 

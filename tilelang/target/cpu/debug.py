@@ -9,7 +9,7 @@ from tilelang.ir import nodes as ir
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.emit import cast, local, nest, seq
 from tilelang.target.cpu.lower import Scope, rule
-from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
+from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintLine
 
 _FORMATS = {
     # kind of dtype -> printf conversion, the C type that is passed
@@ -69,15 +69,15 @@ def _escaped(text: str) -> str:
     return text.replace("%", "%%")
 
 
-@rule(PrintValue)
-def lower_print_value(record: PrintValue, scope: Scope) -> Any:
-    """``message value``; once a block."""
-    prefix = _escaped(record.message) + (" " if record.message else "")
-    if record.value is None:
-        return seq(_printf(f"{_escaped(record.message)}\n"), _flush())
-    value = record.value if hasattr(record.value, "ty") else ir.IntImm("int32", int(record.value))
-    conversion, passed = _conversion(str(value.ty))
-    return seq(_printf(f"{prefix}{conversion}\n", cast(value, passed)), _flush())
+@rule(PrintLine)
+def lower_print_line(record: PrintLine, scope: Scope) -> Any:
+    """The texts and values; once a block."""
+    conversions = [_conversion(str(value.ty)) for value in record.values]
+    text = _escaped(record.texts[0])
+    for (conversion, _), after in zip(conversions, record.texts[1:]):
+        text += conversion + _escaped(after)
+    passed = [cast(value, dtype) for value, (_, dtype) in zip(record.values, conversions)]
+    return seq(_printf(f"{text}\n", *passed), _flush())
 
 
 @rule(PrintBuffer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_fragment
@@ -19,7 +20,7 @@ from tilelang.target.cuda.operators import OperatorRule, implements
 from tilelang.target.cuda.tile.build import index_at
 from tilelang.target.cuda.tile.nest import Axis, Nest
 from tilelang.target.cuda.tile.tree import Parallel
-from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
+from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintLine
 
 
 @implements(PrintBuffer)
@@ -36,9 +37,9 @@ class BufferPrint(OperatorRule):
         return [_print_memory(e, op)]
 
 
-@implements(PrintValue, DeviceAssert)
+@implements(PrintLine, DeviceAssert)
 class Message(OperatorRule):
-    """``T.print`` of one value, and ``T.device_assert``."""
+    """``T.print`` of a line, and ``T.device_assert``."""
 
     collective = False
 
@@ -48,9 +49,19 @@ class Message(OperatorRule):
     def lower_scalar(self, op: Any, emitter: Any) -> list[Any]:
         if isinstance(op, DeviceAssert):
             return [Evaluate(Call("tl::device_assert_msg", (emitter.value(op.condition), Text(op.text))))]
-        if op.value is None:
-            return [Evaluate(Call("tl::debug_print_message", (Text(op.message),)))]
-        return [Evaluate(Call("tl::debug_print", (Text(op.message), emitter.value(op.value))))]
+        return [Evaluate(Call("tl::debug_print_line", (Text(_format(op)), *map(emitter.value, op.values))))]
+
+
+_CONVERSIONS = {"float": "%g", "uint": "%llu"}
+"""What printf calls the values of a kind of dtype; those of any other are signed."""
+
+
+def _format(op: PrintLine) -> str:
+    """The format of a line: its texts and values, then which thread prints it."""
+    first, *texts = (text.replace("%", "%%") for text in op.texts)
+    conversions = [_CONVERSIONS.get(canonical(str(value.ty)).kind, "%lld") for value in op.values]
+    line = first + "".join(map("".join, zip(conversions, texts)))
+    return f"{line}: block=(%d, %d, %d) thread=(%d, %d, %d)\n"
 
 
 def _label(op: PrintBuffer) -> str:
