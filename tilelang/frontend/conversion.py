@@ -55,7 +55,36 @@ def _converted(expr: Any, source: DType, target: DType) -> Any:
     if target.kind == "bool":
         zero = as_expr(0, source.base)
         return ir.NE(expr, zero if source.lanes == 1 else ir.Broadcast(zero, source.lanes))
-    return ir.Cast(str(vector(target, source.lanes)), expr)
+    held = target.is_integer and target.bits < source.bits and (source.kind == "int" or source.kind == target.kind == "uint")
+    narrow = _narrowed(expr, vector(target, source.lanes)) if held else None
+    return narrow if narrow is not None else ir.Cast(str(vector(target, source.lanes)), expr)
+
+
+def _narrowed(expr: Any, target: DType) -> Any:
+    """``expr`` computed in ``target``, where that gives the same value; else None.
+
+    It does for choices and extrema of values that were of that type before they were promoted, and of numbers that it holds:
+    ``tile[i] = T.max(tile[i], 0)`` of int8 stays a computation of int8.
+    """
+    from tilelang.ir import nodes as ir
+
+    if isinstance(expr, ir.Cast):
+        return expr.value if dtype_of(expr.value) == target else None
+    if isinstance(expr, ir.IntImm):
+        return ir.IntImm(str(target), expr.value) if wrapped(expr.value, target) == expr.value else None
+    if isinstance(expr, ir.Broadcast):
+        narrow = _narrowed(expr.value, canonical(target.base))
+        return None if narrow is None else ir.Broadcast(narrow, expr.lanes)
+    if isinstance(expr, (ir.Max, ir.Min)):
+        sides, make = (expr.a, expr.b), type(expr)
+    elif isinstance(expr, ir.Select):
+        sides, make = (expr.true_value, expr.false_value), functools.partial(ir.Select, expr.condition)
+    elif isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name == "prim.if_then_else":
+        sides, make = tuple(expr.args[1:]), functools.partial(ir.tirx.if_then_else, expr.args[0])
+    else:
+        return None
+    narrow = [_narrowed(side, target) for side in sides]
+    return None if any(side is None for side in narrow) else make(*narrow)
 
 
 def _converted_constant(expr: Any, source: DType, target: DType) -> Any:
@@ -104,17 +133,20 @@ def _rank(kind: DType) -> tuple[bool, bool, int, bool]:
 
 
 def operands(*values: Any) -> list[Any]:
-    """``values`` as expressions of one type; a Python integer takes the type of the others."""
+    """``values`` as expressions of one type; a Python integer takes that of the others, but is no narrower than int32, as in
+    ``x + 1``."""
     raw = [as_operand(value) for value in values]
     symbolic = [as_expr(value) for value in raw if not is_number(value)]
     kinds = [canonical(dtype_of(expr).base) for expr in symbolic]
     kind = functools.reduce(promoted_type, kinds) if kinds else None
-    # A Python float has at least the precision of float32: beside an integer or a 16-bit float it decides the type.
+    # A Python float is a float32, beside an integer or a 16-bit float too.
     if kind is None or (not kind.is_float or kind.bits < 32) and any(isinstance(value, float) for value in raw):
-        kind = canonical("float32" if kind is None or kind.bits < 64 else "float64")
+        kind = canonical("float32")
     lanes = max((dtype_of(expr).lanes for expr in symbolic), default=1)
     if not kind.is_float:
-        kind = _holding([value for value in raw if isinstance(value, int)], kind)
+        numbers = [value for value in raw if isinstance(value, int)]
+        narrow = kind.bits < 32 and any(not isinstance(value, bool) for value in numbers)
+        kind = _holding(numbers, canonical("int32") if narrow else kind)
     return [convert(as_expr(value, kind if is_number(value) else None), kind, lanes) for value in raw]
 
 

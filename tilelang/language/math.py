@@ -2,7 +2,7 @@
 
 Functions of Python numbers give Python numbers (``T.ceildiv(1024, 128)`` is the ``int`` 8), so that sizes computed with them
 stay compile-time values; anything else becomes an expression of the kernel. Operands of different types are promoted as the
-operators ``+ - *`` promote them; a Python ``float`` counts as float32, a Python ``int`` takes the other operand's type.
+operators ``+ - *`` promote them; a Python ``float`` counts as float32, a Python ``int`` beside an int8 as int32.
 Elementary functions of integers and of float8 values are computed in float32.
 
 Nothing here needs TVM until it meets an expression.

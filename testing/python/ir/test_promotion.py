@@ -5,6 +5,7 @@ import operator
 import pytest
 import torch
 
+import tilelang
 import tilelang.language as T
 from testing.python.target.test_every_target import every_target, run
 from tilelang.ir import nodes as ir
@@ -148,3 +149,31 @@ def test_functions_promote_as_operators():
     assert str(T.max(u, -1).ty) == "int64" and str(T.min(u, 2**32 - 1).ty) == "uint32"
     assert str(T.max(u, i).ty) == str((u + i).ty) == "uint32"
     assert str(T.ceildiv(small, 16).ty) == "int32"
+
+
+@every_target
+def test_choices_and_extrema_with_python_ints_are_int32(target):
+    """As ``x + 0`` is: the product of a clamped int8 and an int8 does not wrap around."""
+
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int8"), B: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=1):
+            B[0] = T.max(A[0], 0) * A[1]
+            B[1] = T.if_then_else(A[0] > 0, A[0], 0) * A[1]
+            B[2] = T.clamp(A[0], -100, 100) * A[1]
+            B[3] = (A[0] if A[1] > 0 else 1) * A[1]
+
+    got = run(main, target, torch.tensor([100, 90, 0, 0], dtype=torch.int8))
+    assert got.tolist() == [9000] * 4
+
+
+def test_narrow_tiles_are_clamped_in_their_type():
+    """A store converts back: where the sides were promoted only, nothing is."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int8"), B: T.Tensor((64,), "int8")):
+        with T.Kernel(1):
+            for i in T.Parallel(64):
+                B[i] = T.if_then_else(i < 50, T.min(T.max(A[i], -5), 5), 0)
+
+    assert "int32_t)(A" not in tilelang.compile(main, target="c").get_kernel_source()

@@ -299,7 +299,7 @@ def test_promotion_follows_the_operators():
                 T.if_then_else(i > 0, x, 0), T.exp(i), T.sqrt(u), x + i, x * 2.5,
             ]  # fmt: skip
             assert [str(kind.ty) for kind in kinds] == [
-                "float32", "float16", "float32", "float32", "int32", "float32", "int32", "uint8", "float16", "float32", "float32",
+                "float32", "float16", "float32", "float32", "int32", "float32", "int32", "int32", "float16", "float32", "float32",
                 "float16", "float32",
             ]  # fmt: skip
             out[0] = 0.0
