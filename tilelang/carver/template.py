@@ -116,6 +116,7 @@ class MatmulTemplate(Template):
         (m, n, k), device = tile, self.device
         width = canonical(self.in_dtype).bits / 8
         registers = m * n // threads * (canonical(self.accum_dtype).bits / 32) + 64
+        # Above that the accumulators spill, and nothing else of the model holds.
         if registers > 255:
             return math.inf
         blocks = cdiv(self.M, m) * cdiv(self.N, n)

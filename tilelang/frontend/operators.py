@@ -246,6 +246,7 @@ def _combined(left: Any, right: Any, stop: bool, combine: Operator) -> Any:
     """
     if canonical(str(right.ty)).lanes > 1 or not any(map(_may_leave_tile, walk_expr(right))):
         return combine(left, right)
+    # Both sides of TVM's And and Or may be evaluated; of if_then_else only the chosen one.
     decided = ir.IntImm("bool", int(stop))
     return ir.tirx.if_then_else(left, decided, right) if stop else ir.tirx.if_then_else(left, right, decided)
 

@@ -74,6 +74,7 @@ def _copies(loop: Any) -> Any:
     defined = [stmt.var if isinstance(stmt, ir.Bind) else stmt.loop_var for stmt in inside if isinstance(stmt, (ir.Bind, ir.For))]
     copies = []
     for number in range(first, first + as_int(loop.extent)):
+        # A variable has one definition: copies that share one would be two.
         values = {var: ir.Var(var.name, var.ty) for var in defined}
         values[loop.loop_var] = ir.IntImm(str(loop.loop_var.ty), number)
         copies.append(tvm_ffi.structural_map(substitute(loop.body, values), _FOLDED))
