@@ -1,6 +1,6 @@
 // How the generated host of a CUDA kernel reaches its device: a table of functions that the loader hands to it.
 //
-// The host is plain C and stands alone: it has these declarations in its own text (tilelang/target/cuda/host/c.py), and
+// The host is plain C and stands alone: it has these declarations in its own text (tilelang/target/hosts/c.py), and
 // exports `<name>_bind(const tl_runtime*, void* module)`.
 #pragma once
 

@@ -59,7 +59,6 @@ CUDA = {
     "operators": "",
     "ir": "",
     "toolchain": "",
-    "host": "toolchain",
     "tile": "ir operators arch",
     "analysis": "tile ir operators arch",
     "normalise": "analysis tile operators arch",
@@ -109,6 +108,14 @@ def test_the_parts_of_the_cuda_target_import_one_way():
     top = {"__init__", "compile", "pipeline"}
     parts = {path.stem for path in CUDA_FOLDER.iterdir() if path.is_dir() or path.suffix == ".py"} - {"__pycache__"}
     assert parts == known | top
+
+
+def test_what_targets_share_knows_none_of_them():
+    shared = [path for path in (PACKAGE / "target").rglob("*.py") if not {"cpu", "cuda"} & set(path.parts)]
+    assert PACKAGE / "target" / "hosts" / "c.py" in shared
+    for path in shared:
+        modules = {node.module or "" for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)}
+        assert not any(module.startswith(("tilelang.target.cpu", "tilelang.target.cuda")) for module in modules), path
 
 
 def test_imports_go_one_way():

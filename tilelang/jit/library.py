@@ -41,8 +41,8 @@ def _host_library(artifact: KernelArtifact) -> bytes:
 
 def _device_library(artifact: KernelArtifact) -> bytes:
     from tilelang.execution.runtime import launch_row
-    from tilelang.target.cuda.host.standalone import DeviceImage, standalone_library
-    from tilelang.target.cuda.host.text import HostProgram
+    from tilelang.target.cuda.toolchain.standalone import DeviceImage, standalone_library
+    from tilelang.target.hosts.text import HostProgram
 
     dynamic = tuple(artifact.metadata.get("dynamic", ()))
     program = HostProgram(artifact.name, artifact.params, dynamic, artifact.launches, assumptions_of(artifact))

@@ -81,8 +81,8 @@ def cuda_artifact(
     backend: str, directory: Path, out_idx: tuple[int, ...] = (), params=PARAMS, launches=(LAUNCH,), code=None, **metadata
 ) -> KernelArtifact:
     """The artifact of the program for a backend on a CUDA device, its files written to ``directory``."""
-    from tilelang.target.cuda.host.files import host_files
-    from tilelang.target.cuda.host.text import HostProgram
+    from tilelang.target.hosts.files import host_files
+    from tilelang.target.hosts.text import HostProgram
     from tilelang.target.params import dynamic_names
 
     binary = code or _device_code()

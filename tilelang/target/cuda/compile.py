@@ -13,13 +13,13 @@ from tilelang.target.assumptions import assumptions
 from tilelang.target.cuda.codegen.intrinsics import GRID_DECLARATION, GRID_STATE
 from tilelang.target.cuda.codegen.origins import origins_file
 from tilelang.target.cuda.headers import names_in, prelude
-from tilelang.target.cuda.host.alignment import tensor_alignment
-from tilelang.target.cuda.host.files import host_files
-from tilelang.target.cuda.host.text import HostProgram
 from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
 from tilelang.target.cuda.toolchain import compile_device, toolchain_versions
+from tilelang.target.cuda.toolchain.alignment import tensor_alignment
 from tilelang.target.cuda.toolchain.records import compile_script
+from tilelang.target.hosts.files import host_files
+from tilelang.target.hosts.text import HostProgram
 from tilelang.target.params import dynamic_names, kernel_params
 from tilelang.target.postproc import rewritten
 from tilelang.target.request import CompileRequest

@@ -10,7 +10,7 @@ import tilelang.language as T
 from testing.python.target.cuda.support import cuda, simulate
 from tilelang.artifact import KernelLaunch, KernelParam, TensorMapSpec
 from tilelang.errors import ArgumentError
-from tilelang.target.cuda.host.alignment import tensor_alignment
+from tilelang.target.cuda.toolchain.alignment import tensor_alignment
 
 PARAMS = (
     KernelParam("A", "tensor", "float16", (8,)),

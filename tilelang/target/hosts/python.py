@@ -8,7 +8,7 @@ from __future__ import annotations
 import keyword
 
 from tilelang.artifact import Dim, dim_source
-from tilelang.target.cuda.host.text import HostProgram, Names, launch_steps, tensor_maps
+from tilelang.target.hosts.text import HostProgram, Names, launch_steps, tensor_maps
 
 
 def python_source(program: HostProgram) -> str:

@@ -9,8 +9,8 @@ from tilelang.artifact import KernelParam
 from tilelang.dtypes import canonical
 from tilelang.sizes import AXIS, Binding, bindings, stored_dims
 from tilelang.storage import DLPACK_TYPES, storage_dtypes, storage_shape
-from tilelang.target.cuda.host.c import c_size
-from tilelang.target.cuda.host.text import HostProgram
+from tilelang.target.hosts.c import c_size
+from tilelang.target.hosts.text import HostProgram
 
 _DECLARATIONS = """\
 /* tvm-ffi and DLPack, by their stable ABI */

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tilelang.artifact import Dim, KernelLaunch, KernelParam
 from tilelang.dtypes import canonical
-from tilelang.target.cuda.host.text import INTEGER_BITS, MAP_BYTES, HostProgram, Names, launch_steps, tensor_maps
+from tilelang.target.hosts.text import INTEGER_BITS, MAP_BYTES, HostProgram, Names, launch_steps, tensor_maps
 
 _RESERVED = (
     "auto break case char const continue default do double else enum extern float for goto if inline int long register restrict"
@@ -99,7 +99,7 @@ def c_source(program: HostProgram, packed: bool) -> str:
     """The host's text; with ``packed`` it has tvm-ffi's entry too."""
     body = _Entry(program).text()
     if packed:
-        from tilelang.target.cuda.host.packed import packed_entry
+        from tilelang.target.hosts.packed import packed_entry
 
         body += "\n" + packed_entry(program)
     helpers = "\n".join(text for name, text in _HELPERS.items() if f"{name}(" in body)

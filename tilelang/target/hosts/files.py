@@ -1,4 +1,4 @@
-"""Hosts of CUDA kernels, generated from the launch records alone.
+"""The files of a host, by execution backend.
 
 A backend's host checks nothing but what a launch needs; arguments were checked before it is entered (the packed entry checks
 tensors itself). It reaches the device through the runtime that the loader hands to it (``src/runtime/host_api.h``).
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
-from tilelang.target.cuda.host.c import c_source
-from tilelang.target.cuda.host.python import python_source
-from tilelang.target.cuda.host.text import HostProgram
+from tilelang.target.hosts.c import c_source
+from tilelang.target.hosts.python import python_source
+from tilelang.target.hosts.text import HostProgram
 from tilelang.target.toolchain import c_compiler, linker, run
 
 

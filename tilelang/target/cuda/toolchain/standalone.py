@@ -1,6 +1,6 @@
 """A CUDA program as a shared library that needs nothing but the driver: host, machine code and launcher in one file.
 
-The host is the one of the execution backends (:mod:`tilelang.target.cuda.host.c`) with both its entries; ``launcher.c`` of the
+The host is the one of the execution backends (:mod:`tilelang.target.hosts.c`) with both its entries; ``launcher.c`` of the
 device headers' folder gives it the driver, and the cubin (with the PTX, for newer GPUs) is part of the library.
 """
 
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilelang.target.cuda.host.c import c_source
-from tilelang.target.cuda.host.text import HostProgram
 from tilelang.target.cuda.toolchain.locate import template_directory
+from tilelang.target.hosts.c import c_source
+from tilelang.target.hosts.text import HostProgram
 from tilelang.target.toolchain import c_compiler, run
 
 _LAUNCHER = "tl_templates/host/launcher.c"

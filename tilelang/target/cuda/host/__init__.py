@@ -1,1 +1,0 @@
-"""Hosts of CUDA kernels, generated from the launch records alone."""
