@@ -134,6 +134,22 @@ def variables(expr: Any) -> Iterator[Any]:
     return (node for node in walk_expr(expr) if isinstance(node, ir.Var))
 
 
+def mentions(expr: Any, variables: Any) -> bool:
+    """Whether ``expr`` mentions any of ``variables``."""
+    if isinstance(expr, ir.Var):
+        return expr in variables
+    if isinstance(expr, (int, ir.IntImm, ir.FloatImm)):
+        return False
+    return any(mentions(child, variables) for child in operands(expr))
+
+
+def conjuncts(condition: Any) -> list[Any]:
+    """The parts of a conjunction, in order."""
+    if isinstance(condition, ir.And):
+        return [*conjuncts(condition.a), *conjuncts(condition.b)]
+    return [condition]
+
+
 def walk(stmt: Any) -> Iterator[Any]:
     """``stmt`` and every statement inside it, in program order."""
     stack = [stmt]

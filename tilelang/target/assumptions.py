@@ -12,7 +12,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.host_value import host_names, host_value
 from tilelang.ir.span import location_of, portable
 from tilelang.ir.text import condition_text
-from tilelang.ir.visit import any_statement
+from tilelang.ir.visit import any_statement, conjuncts
 from tilelang.tileop.thread import is_jump
 from tilelang.transform.substitute import substitute
 
@@ -35,7 +35,7 @@ def assumptions(func: Any) -> tuple[Assumption, ...]:
         if isinstance(stmt, ir.Bind):
             values[stmt.var] = substitute(stmt.value, values)
         condition = assumed(stmt)
-        for part in _conjuncts(condition) if condition is not None else ():
+        for part in conjuncts(condition) if condition is not None else ():
             known = host_value(substitute(part, values), names)
             if known is not None:
                 found.append(_assumption(known, part, stmt.span))
@@ -47,14 +47,6 @@ def _assumption(condition: Any, part: Any, span: Any) -> Assumption:
     if place is None:
         return Assumption(condition, text, "<program>", 0, "")
     return Assumption(condition, text, portable(place.file), place.line, linecache.getline(place.file, place.line).strip())
-
-
-def _conjuncts(condition: Any) -> Iterator[Any]:
-    if isinstance(condition, ir.And):
-        yield from _conjuncts(condition.a)
-        yield from _conjuncts(condition.b)
-    else:
-        yield condition
 
 
 def _always(stmt: Any) -> Iterator[Any]:

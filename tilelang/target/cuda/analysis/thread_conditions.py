@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.visit import conjuncts, walk_expr
 from tilelang.target.cuda.tile.intrinsics import digit_of
-from tilelang.target.cuda.tile.nest import conjuncts
 
 _BINARY: Mapping[Any, Callable[[Any, Any], Any]] = {
     ir.Add: operator.add,

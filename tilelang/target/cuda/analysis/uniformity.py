@@ -17,12 +17,12 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_array, is_fragment, is_local, is_memory, is_variable
+from tilelang.ir.visit import mentions, statement_exprs, walk_expr
 from tilelang.ir.visit import operands as children_of
-from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.assumptions import assumed
 from tilelang.target.cuda.tile.intrinsics import BLOCK, intrinsic, is_atomic, names_threads
-from tilelang.target.cuda.tile.nest import Nest, evaluated, mentions
+from tilelang.target.cuda.tile.nest import Nest, evaluated
 from tilelang.target.cuda.tile.tree import (
     Branch,
     Loop,

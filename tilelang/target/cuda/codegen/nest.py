@@ -11,6 +11,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import is_fragment, is_memory
 from tilelang.ir.region import Region
+from tilelang.ir.visit import mentions
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest_loops import NestLoops
 from tilelang.target.cuda.codegen.nest_places import NestPlaces, VectorKey, stepped_address
@@ -21,7 +22,7 @@ from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf,
 from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
 from tilelang.target.cuda.ir.instructions import Assign, CopyAsync, DeclareArray, Move
 from tilelang.target.cuda.ir.values import Array, Value, both
-from tilelang.target.cuda.tile.nest import is_movable, mentions
+from tilelang.target.cuda.tile.nest import is_movable
 from tilelang.target.cuda.tile.tree import Parallel
 
 

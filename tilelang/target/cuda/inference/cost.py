@@ -13,6 +13,7 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_memory, lies_in_shared
+from tilelang.ir.visit import mentions
 from tilelang.layout.digits import Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout
 from tilelang.layout.memory import TileLayout
@@ -24,7 +25,7 @@ from tilelang.target.cuda.inference.problem import Memo, Problem
 from tilelang.target.cuda.inference.vectors import Vectors, element_strides
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import Nest, form_of, mentions
+from tilelang.target.cuda.tile.nest import Nest, form_of
 from tilelang.target.cuda.tile.tree import Loop, Operator, Repeat, TileTree, inside
 
 _UNKNOWN_TRIPS = 8

@@ -14,13 +14,14 @@ from tilelang.dtypes import canonical
 from tilelang.ir.access import ADDRESS, UPDATE
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_shared
+from tilelang.ir.visit import mentions
 from tilelang.layout import make_swizzled_layout, row_major
 from tilelang.layout.panels import panel_bytes_of
 from tilelang.layout.swizzle import word_swizzled
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import TileDemand, rule_of
-from tilelang.target.cuda.tile.nest import Nest, mentions
+from tilelang.target.cuda.tile.nest import Nest
 from tilelang.target.cuda.tile.tree import Operator
 
 

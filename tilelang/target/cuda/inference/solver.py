@@ -21,6 +21,7 @@ from tilelang.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_array, is_global, is_memory, lies_in_shared
 from tilelang.ir.span import location_of
+from tilelang.ir.visit import mentions
 from tilelang.layout import replicated
 from tilelang.layout.fragment import FragmentLayout
 from tilelang.target.cuda.analysis.uniformity import computes_once, replaces_what_it_reads
@@ -43,7 +44,7 @@ from tilelang.target.cuda.inference.verify import is_whole
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.build import describe
-from tilelang.target.cuda.tile.nest import Axis, Nest, mentions
+from tilelang.target.cuda.tile.nest import Axis, Nest
 from tilelang.target.cuda.tile.tree import Operator, Parallel, is_default_swizzle, span_of
 
 WHOLE_BITS = 2048

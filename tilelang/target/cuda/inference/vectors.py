@@ -13,12 +13,12 @@ from tilelang.ir.access import READ, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_array, is_global, is_memory
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.visit import conjuncts, mentions, walk_expr
 from tilelang.layout.digits import Digit, Form, NotMixedRadix
 from tilelang.layout.fragment import REGISTER, Mode
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.ir.access import Access
-from tilelang.target.cuda.tile.nest import Nest, conjuncts, form_of, is_movable, mentions
+from tilelang.target.cuda.tile.nest import Nest, form_of, is_movable
 
 _VECTOR_BITS = 128
 

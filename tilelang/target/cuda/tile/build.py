@@ -13,8 +13,8 @@ from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.text import expr_text
-from tilelang.ir.visit import flattened
-from tilelang.target.cuda.tile.nest import Axis, Nest, conjuncts
+from tilelang.ir.visit import conjuncts, flattened
+from tilelang.target.cuda.tile.nest import Axis, Nest
 from tilelang.transform.substitute import substitute
 
 _NAMES = "ijklmn"

@@ -16,7 +16,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import ADDRESS, READ, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_memory, is_variable
-from tilelang.ir.visit import children, operands, statement_exprs, walk, walk_expr
+from tilelang.ir.visit import children, mentions, operands, statement_exprs, walk, walk_expr
 from tilelang.layout.digits import Form, NotMixedRadix
 from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
@@ -245,15 +245,6 @@ def is_movable(access: Access, nest: Nest, root: Callable[[Any], Any]) -> bool:
     return not access.site.local_index and all(is_memory(buffer) and root(buffer) not in changed for buffer in access.site.loaded)
 
 
-def mentions(expr: Any, variables: Any) -> bool:
-    """Whether ``expr`` mentions any of ``variables``."""
-    if isinstance(expr, ir.Var):
-        return expr in variables
-    if isinstance(expr, (int, ir.IntImm, ir.FloatImm)):
-        return False
-    return any(mentions(child, variables) for child in operands(expr))
-
-
 def form_of(expr: Any, forms: Mapping[Any, Form]) -> Form:
     """``expr`` as a sum of the digits of ``forms``' variables.
 
@@ -288,10 +279,3 @@ def form_of(expr: Any, forms: Mapping[Any, Form]) -> Form:
     if isinstance(value, ir.RShift):
         return inner.divmod(1 << right)[0]
     return inner.divmod(right)[0 if isinstance(value, ir.FloorDiv) else 1]
-
-
-def conjuncts(condition: Any) -> list[Any]:
-    """The parts of a conjunction, in order."""
-    if isinstance(condition, ir.And):
-        return [*conjuncts(condition.a), *conjuncts(condition.b)]
-    return [condition]
