@@ -16,6 +16,7 @@ from tilelang.layout import TileLayout, row_major, swizzled
 from tilelang.layout.panels import panel_layout
 from tilelang.target.cuda.headers import names_in, prelude
 from tilelang.target.cuda.ir.code import Block
+from tilelang.target.cuda.ir.instructions import BulkLoad
 from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.ir.values import AddressOf, Array, Name, value_of
 from tilelang.target.cuda.ops import copy_bulk as tma
@@ -36,6 +37,12 @@ SMEM = Array("smem", "uint8")
 def text(code: list) -> str:
     """The text of some instructions."""
     return "\n".join(Printer().lines(Block(code), 0))
+
+
+def loads(plan, barrier, multicast=None):
+    """The instructions of a load."""
+    name = Name(plan.spec.name)
+    return [BulkLoad(name, place, barrier, at, multicast) for place, at in plan.operations(SMEM, value_of)]
 
 
 def plan_load(source: Region, target: Region, layout: TileLayout | None = None) -> tma.TmaPlan | None:
@@ -79,11 +86,11 @@ def test_loads_and_stores_move_the_box_and_leave_the_rest(shape, mins, extents, 
       __syncthreads();
       if (threadIdx.x == 0) {{
         tl::mbarrier_arrive_expect_tx(&barrier, {load.bytes});
-        {text(tma.loads(load, SMEM, AddressOf(Name("barrier")), value_of))}
+        {text(loads(load, AddressOf(Name("barrier"))))}
       }}
       tl::mbarrier_wait(&barrier, 0);
       if (threadIdx.x == 0) {{
-        {text(tma.stores(store, SMEM, value_of))}
+        {text(store.stores(SMEM, value_of))}
         tl::tma_store_wait_complete<0>();
       }}
     }}"""
@@ -161,8 +168,8 @@ def test_a_version_of_a_staged_tile_starts_at_its_stage() -> None:
     plan = plan_load(tile((512, 512), scope="global", extents=(64, 64)), target, panel_layout((3, 64, 64), 16, 128))
     assert plan is not None
     bar = Name("bar")
-    assert text(tma.loads(plan, SMEM, bar, value_of)) == "tl::tma_load_2d(smem + 8192, A_map, bar, 0, 0);"
-    load = text(tma.loads(plan, SMEM, bar, value_of, multicast=3))
+    assert text(loads(plan, bar)) == "tl::tma_load_2d(smem + 8192, A_map, bar, 0, 0);"
+    load = text(loads(plan, bar, multicast=3))
     assert load == "tl::tma_load_2d_multicast(smem + 8192, A_map, bar, 3, 0, 0);"
 
 
@@ -181,4 +188,4 @@ def test_reductions_into_global_memory(dtype: str, operation: str, possible: boo
     plan = tma.plan_copy(shared, outer, tma.natural_layout(shared), Facts(), "C_map", reduction=operation)
     assert (plan is not None) == possible
     if plan is not None:
-        assert text(tma.stores(plan, SMEM, value_of, operation)).startswith(f"tl::tma_reduce_{operation}_2d(C_map, smem")
+        assert text(plan.stores(SMEM, value_of)).startswith(f"tl::tma_reduce_{operation}_2d(C_map, smem")

@@ -57,6 +57,7 @@ class TmaPlan:
         boxes: of each operation, the offsets inside the global region (outermost axis first, one for every axis of the
             tensor) and inside the shared buffer (in elements).
         bytes: of all boxes together, what the barrier must expect.
+        reduction: of a store, what combines the boxes with what is there: ``"add"``, ``"max"`` or ``"min"``.
     """
 
     load: bool
@@ -66,6 +67,19 @@ class TmaPlan:
     spec: TensorMapSpec
     boxes: tuple[tuple[tuple[int, ...], int], ...]
     bytes: int
+    reduction: str | None = None
+
+    def operations(self, tile: Array, lower: Callable[[Any], Value]) -> Iterator[tuple[Value, tuple[Value, ...]]]:
+        """(pointer into the shared tile, coordinates innermost first) of each operation."""
+        base = self.layout.linear(list(self.shared_region.mins))
+        for start, offset in self.boxes:
+            at = [lower(as_int(constant(low) + step)) for low, step in zip(self.global_region.mins, start)]
+            yield tile.to(lower(as_int(base + offset))), tuple(reversed(at))
+
+    def stores(self, tile: Array, lower: Callable[[Any], Value]) -> list[Any]:
+        """The instructions that start a store (or a reduction) and close its group; one thread runs them."""
+        name = Name(self.spec.name)
+        return [*(BulkStore(name, place, at, self.reduction) for place, at in self.operations(tile, lower)), CommitBulk()]
 
 
 def is_candidate(source: Region, target: Region, facts: Facts) -> bool:
@@ -139,7 +153,7 @@ def plan_copy(
         swizzle=panel_bytes_of(layout, dtype.bits) or 0,
     )
     boxes = tuple(_boxes(outer, axes, inner, box, layout))
-    return TmaPlan(load, outer, inner, layout, spec, boxes, dtype.bytes * prod(map(int, inner.shape)))
+    return TmaPlan(load, outer, inner, layout, spec, boxes, dtype.bytes * prod(map(int, inner.shape)), reduction)
 
 
 def _sides(source: Region, target: Region) -> tuple[Region, Region, bool] | None:
@@ -238,54 +252,11 @@ def _boxes(
         yield tuple(global_start), int(layout.linear(shared_index))
 
 
-def loads(
-    plan: TmaPlan,
-    tile: Array,
-    barrier: Value,
-    lower: Callable[[Any], Value],
-    multicast: int | None = None,
-    policy: str | None = None,
-) -> list[Any]:
-    """The instructions that start a load; one thread runs them.
-
-    Args:
-        plan: of the copy.
-        tile: the shared buffer.
-        barrier: a pointer to the barrier.
-        lower: gives the value of an expression.
-        multicast: mask of the blocks of the cluster that receive the boxes.
-        policy: the eviction policy of the lines in L2, as ``"evict_first"``; None leaves it to the hardware.
-    """
-    name = Name(plan.spec.name)
-    return [BulkLoad(name, place, barrier, at, multicast, policy) for place, at in _operations(plan, tile, lower)]
-
-
-def stores(plan: TmaPlan, tile: Array, lower: Callable[[Any], Value], reduction: str | None = None) -> list[Any]:
-    """The instructions that start a store (or a reduction) and close its group; one thread runs them.
-
-    Args:
-        plan: of the copy.
-        tile: the shared buffer.
-        lower: gives the value of an expression.
-        reduction: ``"add"``, ``"max"`` or ``"min"`` to combine with what is there; None stores.
-    """
-    name = Name(plan.spec.name)
-    return [*(BulkStore(name, place, at, reduction) for place, at in _operations(plan, tile, lower)), CommitBulk()]
-
-
-def _operations(plan: TmaPlan, tile: Array, lower: Callable[[Any], Value]) -> Iterator[tuple[Value, tuple[Value, ...]]]:
-    """(shared pointer, coordinates innermost first) of each operation."""
-    base = plan.layout.linear(list(plan.shared_region.mins))
-    for start, offset in plan.boxes:
-        at = [lower(as_int(constant(low) + step)) for low, step in zip(plan.global_region.mins, start)]
-        yield tile.to(lower(as_int(base + offset))), tuple(reversed(at))
-
-
 # In a kernel -----------------------------------------------------------------------------------------------------------
 
 
 def plan_bulk(emitter: Emitter, op: Any, reduction: str | None = None) -> TmaPlan | None:
-    """The plan of a copy with the layout that its shared tile got.
+    """The plan of a copy with the layout that its shared tile got, and the kernel's own tensor map.
 
     Args:
         emitter: of the kernel.
@@ -303,7 +274,7 @@ def plan_bulk(emitter: Emitter, op: Any, reduction: str | None = None) -> TmaPla
     # The host encodes the descriptor from an argument; a tensor at an address that the kernel computes has none.
     if all(not tensor.same_as(param) for param in emitter.kernel.func.params):
         return None
-    return replace(plan, spec=replace(plan.spec, tensor=str(tensor.name)))
+    return replace(plan, spec=emitter.output.tensor_maps.take(replace(plan.spec, tensor=str(tensor.name))))
 
 
 def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
@@ -322,10 +293,9 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
             "T.tma_copy: the tensor memory accelerator cannot do this copy", location_of(node.span),
             "it moves whole shared tiles from tensors with a compact innermost axis and strides of 16 bytes; see docs/hopper.md",
         )  # fmt: skip
-    plan = replace(plan, spec=emitter.output.tensor_maps.take(plan.spec))
     tile = emitter.array(plan.shared_region.buffer)
     if not plan.load:
-        code = stores(plan, tile, emitter.index)
+        code = plan.stores(tile, emitter.index)
         return leaf(code if generator.divergent else elected(emitter.threads, code))
     if op.barrier is None:
         raise CompileError("T.tma_copy: a load needs a barrier to complete on", location_of(node.span), "pass barrier=")
@@ -343,15 +313,16 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
 
 
 def _load_code(emitter: Emitter, op: Any, plan: TmaPlan, tile: Array, barrier: Value) -> list[Any]:
+    name, operations = Name(plan.spec.name), list(plan.operations(tile, emitter.index))
     policy = None if op.eviction_policy == "evict_normal" else op.eviction_policy
-    alone = loads(plan, tile, barrier, emitter.index, policy=policy)
+    alone = [BulkLoad(name, place, barrier, at, policy=policy) for place, at in operations]
     mask = op.cluster_mask
     if mask is None:
         return alone
     rank = Call("tl::cluster_rank")
     # The other blocks of the mask start nothing: their barriers expect the bytes that the first block's load brings them.
     leads, takes_part = rank.is_("==", (mask & -mask).bit_length() - 1), value_of(mask) >> rank & 1
-    multicast = loads(plan, tile, barrier, emitter.index, multicast=mask)
+    multicast = [BulkLoad(name, place, barrier, at, mask) for place, at in operations]
     return [BranchCode(leads, Block(multicast), Block([BranchCode(Unary("!", takes_part), Block(alone))]))]
 
 
@@ -372,10 +343,9 @@ def bulk_store(generator: Any, node: Any, reduction: str | None = None) -> Leaf 
     if op.dst.buffer in generator.read_tensors or emitter.root(op.dst.buffer) in emitter.analyses.communicating:
         return None
     plan = plan_bulk(emitter, op, reduction)
-    if plan is None or plan.load:
+    if plan is None:
         return None
-    plan = replace(plan, spec=emitter.output.tensor_maps.take(plan.spec))
-    code = stores(plan, emitter.array(plan.shared_region.buffer), emitter.index, reduction)
+    code = plan.stores(emitter.array(plan.shared_region.buffer), emitter.index)
     if reduction is None and emitter.analyses.iterations.repeats(node, plan.global_region):
         code.insert(0, WaitBulk(complete=True))  # stores in flight are not ordered among each other
     # Until the tile has been read: statements after this one may overwrite it.
