@@ -392,6 +392,21 @@ def test_a_while_loop_spelled_as_a_call_computes_its_condition_in_each_pass(targ
 
 
 @every_target
+def test_the_condition_of_a_while_loop_reads_named_floats(target):
+    @T.prim_func
+    def main(x: T.float32, A: T.Tensor((8,), "float32"), B: T.Tensor((1,), "int32")):
+        with T.Kernel(1, threads=32):
+            limit = A[0] * 2
+            passes = T.alloc_var("int32", 0)
+            while A[passes] < limit and A[passes] < x:
+                passes += 1
+            B[0] = passes
+
+    values = torch.tensor([2.0, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0])
+    assert run(main, target, 9.0, values).tolist() == [3] and run(main, target, 3.2, values).tolist() == [2]
+
+
+@every_target
 def test_odd_functions_keep_the_sign_of_zero(target):
     @T.prim_func
     def main(A: T.Tensor((4,), "float32"), B: T.Tensor((4, 4), "float32")):

@@ -19,8 +19,8 @@ from tilelang.target.cpu.rewriter import StmtRewriter
 class LetLowering(StmtRewriter):
     """Puts the statements that compute named values before the statement that uses them.
 
-    What only one arm of a conditional expression names is computed under its condition. The condition of ``while`` is left as
-    it is, as it is evaluated again in each iteration.
+    What only one arm of a conditional expression names is computed under its condition. The condition of ``while`` keeps what it
+    names, as it is evaluated again in each iteration.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,11 @@ class LetLowering(StmtRewriter):
         return seq(before, lowered)
 
     def visit_While(self, node: Any) -> Any:
-        return ir.While(node.condition, self.stmt(node.body), node.span)
+        return ir.While(self._reading(node.condition), self.stmt(node.body), node.span)
+
+    def _reading(self, node: Any) -> Any:
+        """An expression that reads the local variables made so far, and keeps what it names itself."""
+        return self._variable(node) if isinstance(node, ir.Var) else rebuilt(node, self._reading)
 
     def visit_Bind(self, node: Any) -> Any:
         if not _is_scalar_float(node.var.ty):
