@@ -204,7 +204,8 @@ def thread_binding(start: Any, stop: Any = None, thread: str = "threadIdx.x", *,
     """``start`` plus the index of the thread (or block): ``tx = T.thread_binding(0, 128, thread="threadIdx.x")``.
 
     Args:
-        start, stop: bounds as in ``range``; their difference is the number of threads (or blocks) along the axis.
+        start, stop: bounds as in ``range``; their difference is the number of threads (or blocks) along the axis. A text is
+            the ``thread`` after one bound: ``T.thread_binding(128, "threadIdx.x")``.
         thread: ``"threadIdx.x"``, ``"threadIdx.y"``, ``"threadIdx.z"``, or the same of ``blockIdx``.
         annotations: has no effect; a value warns.
 
@@ -215,6 +216,8 @@ def thread_binding(start: Any, stop: Any = None, thread: str = "threadIdx.x", *,
         CompileError: the range is not as long as the kernel has threads (or blocks) along that axis.
     """
     ignored("T.thread_binding", annotations=annotations)
+    if isinstance(stop, str):
+        stop, thread = None, stop
     low, high = (0, start) if stop is None else (start, stop)
     info = kernel_info("T.thread_binding")
     kind, _, axis = thread.partition(".")

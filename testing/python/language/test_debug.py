@@ -140,3 +140,21 @@ def test_a_program_of_the_command_line_has_its_source():
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False).stderr
     assert "index 9 is out of range for axis 0 of A" in said and "6 |         A[9] = 0" in said
+
+
+@pytest.mark.parametrize("target", ["interpret", {"kind": "cuda", "arch": "sm_80"}], ids=str)
+def test_threads_between_others_print_and_assert(target, capfd):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32"), x: T.int32):
+        with T.Kernel(1, threads=64):
+            thread = T.get_thread_binding()
+            if thread % 16 == 3:
+                T.print(x, "chosen")
+                T.device_assert(A[thread] < x, "too large")
+
+    kernel = tilelang.compile(main, target=target)
+    with tilelang.simulator(strict=True):
+        kernel(torch.arange(64, dtype=torch.int32), 60)
+    assert capfd.readouterr().out.count("chosen") == 4
+    with tilelang.simulator(), pytest.raises(TileLangError):
+        kernel(torch.arange(64, dtype=torch.int32), 40)

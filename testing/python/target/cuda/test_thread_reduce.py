@@ -15,7 +15,7 @@ def _program(combine, identity, counts=lambda tx, ty: True):
     def main(A: T.Tensor((4, 32), "float32"), B: T.Tensor((4,), "float32")):
         with T.Kernel(1, threads=(4, 32)):
             tx = T.get_thread_binding(0)
-            ty = T.thread_binding(0, 32, thread="threadIdx.y")
+            ty = T.thread_binding(32, "threadIdx.y")
             value, result = T.alloc_local((1,), "float32"), T.alloc_local((1,), "float32")
             value[0] = A[tx, ty]
             reducer = T.comm_reducer(combine, [T.cast(identity, "float32")])

@@ -41,7 +41,7 @@ class BufferPrint(OperatorRule):
 class Message(OperatorRule):
     """``T.print`` of a line, and ``T.device_assert``."""
 
-    collective = False
+    cooperative = collective = False
 
     def lower(self, node: Any, generator: Any) -> list[Code]:
         return [leaf(self.lower_scalar(node.op, generator.emitter))]
