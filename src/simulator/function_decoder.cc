@@ -310,7 +310,7 @@ void FunctionDecoder::decode_statement(const Statement& statement) {
   if (known == program.classes.end()) program.classes.push_back(row->second.counter_class);
   program.code.back() = instruction;
   program.texts.push_back(full_text(statement));
-  program.register_uses.push_back(out.local_bytes ? register_use(statement, register_slots_) : RegisterUse());
+  program.register_uses.push_back(register_use(statement, register_slots_));
 }
 
 void FunctionDecoder::append_end() {

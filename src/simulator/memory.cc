@@ -91,6 +91,17 @@ void report_proxy(const Request& r, uint32_t address, const ShadowCell& other) {
                     ": fence.proxy.async is missing in between");
 }
 
+/// A read of shared memory that was never written. What a thread loads is followed to its use.
+void report_or_follow(const Request& r, uint32_t address, const uint8_t* init) {
+  if (r.kind == AccessKind::kRead && !r.agent) {
+    r.warp.undefined.loaded(r.warp, r.instruction, r.lane, Space::kShared, address, init, r.bytes, r.alignment);
+    return;
+  }
+  r.warp.report(FindingKind::kUninitialised, r.instruction, r.lane,
+                access_text(r.kind, r.bytes) + " at " + describe_address(r.warp, Space::kShared, address) +
+                    ": not written before");
+}
+
 uint8_t* shared_access(const Request& r, uint32_t address) {
   Block* block = nullptr;
   uint32_t offset = 0;
@@ -107,12 +118,9 @@ uint8_t* shared_access(const Request& r, uint32_t address) {
   uint8_t* pointer = block->shared + offset;
   if (!block->shared_initialised.empty()) {
     uint8_t* init = block->shared_initialised.data() + offset;
-    if (reads(r.kind) && !is_written(init, r.bytes)) {
-      r.warp.report(FindingKind::kUninitialised, r.instruction, r.lane,
-                    access_text(r.kind, r.bytes) + " at " + describe_address(r.warp, Space::kShared, address) +
-                        ": not written before");
-    }
+    if (reads(r.kind) && !is_written(init, r.bytes)) report_or_follow(r, address, init);
     if (writes(r.kind) && r.kind != AccessKind::kUpdate) std::memset(init, r.agent ? 0 : kWritten, r.bytes);
+    if (r.warp.undefined.storing()) r.warp.undefined.written(r.lane, init, r.bytes);
   }
   if (RaceChecker* race = r.warp.cluster().race.get()) {
     ShadowCell other;
@@ -164,7 +172,7 @@ uint8_t* local_access(const Request& r, uint64_t address) {
   if (r.warp.checking(kCheckInit)) {
     uint8_t* init = r.warp.local_initialised[static_cast<size_t>(r.lane)].data() + address;
     if (reads(r.kind) && !is_written(init, r.bytes))
-      r.warp.undefined.loaded(r.warp, r.instruction, r.lane, address, init, r.bytes, r.alignment);
+      r.warp.undefined.loaded(r.warp, r.instruction, r.lane, Space::kLocal, address, init, r.bytes, r.alignment);
     if (writes(r.kind)) std::memset(init, kWritten, r.bytes);
   }
   return bytes.data() + address;
@@ -279,7 +287,8 @@ uint8_t* shared_run(Warp& w, uint32_t address, uint32_t bytes, AccessKind kind) 
   Block& block = *w.block;
   const uint64_t offset = uint64_t{address} - (block.rank << kSharedRankShift) - kSharedBase;
   const uint32_t total = bytes * kLanes;
-  if (w.cluster().race || offset > block.shared_bytes || offset + total > block.shared_bytes) return nullptr;
+  if (w.cluster().race || w.undefined.storing()) return nullptr;
+  if (offset > block.shared_bytes || offset + total > block.shared_bytes) return nullptr;
   if (!block.shared_initialised.empty()) {
     uint8_t* flags = block.shared_initialised.data() + offset;
     if (reads(kind) && !is_written(flags, total)) return nullptr;
@@ -293,7 +302,7 @@ LaneMask clean_shared(const WarpRequest& r, const Extent& e) {
   const uint64_t low = e.low & 0xffffffffu, high = e.high & 0xffffffffu;
   const uint64_t window = static_cast<uint64_t>(block.rank) << kSharedRankShift;
   if (low < window + kSharedBase || high - window - kSharedBase + r.bytes > block.shared_bytes || low > high) return 0;
-  if (e.low - low != e.high - high) return 0;
+  if (e.low - low != e.high - high || r.warp.undefined.storing()) return 0;
   // Addresses may carry the generic window beside the block's own.
   const uint64_t base = e.low - low + window + kSharedBase;
   LaneMask lanes = r.lanes;

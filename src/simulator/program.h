@@ -72,6 +72,7 @@ struct RegisterUse {
   enum class Kind : uint8_t {
     kUses,      // what it does depends on the sources
     kLoads,     // only the address does
+    kStores,    // of shared memory, likewise: what it writes is undefined where a source of its value is
     kComputes,  // its results are undefined where a source is
     kSelects,   // selp: or where the source that it chooses is
     kAnd,       // of predicates: a false source decides
@@ -79,6 +80,7 @@ struct RegisterUse {
   };
   Kind kind = Kind::kUses;
   std::vector<uint32_t> destinations, sources;
+  uint32_t address_sources = 0;  // of a store: how many of the sources come first and make the address
 };
 
 /// Where a call's values travel: a per-lane byte area in the frame.

@@ -26,11 +26,14 @@ bool computes(const Statement& statement) {
 }
 
 RegisterUse::Kind kind_of(const Statement& statement) {
+  const auto is = [&](const char* modifier) {
+    return std::find(statement.modifiers.begin(), statement.modifiers.end(), modifier) != statement.modifiers.end();
+  };
   if (statement.opcode == "ld" || statement.opcode == "ldu") return RegisterUse::Kind::kLoads;
+  if (statement.opcode == "st" && (is("shared") || is("shared::cta"))) return RegisterUse::Kind::kStores;
   if (!computes(statement)) return RegisterUse::Kind::kUses;
   if (statement.opcode == "selp") return RegisterUse::Kind::kSelects;
-  const auto& modifiers = statement.modifiers;
-  const bool predicates = std::find(modifiers.begin(), modifiers.end(), "pred") != modifiers.end();
+  const bool predicates = is("pred");
   if (predicates && statement.opcode == "and") return RegisterUse::Kind::kAnd;
   if (predicates && statement.opcode == "or") return RegisterUse::Kind::kOr;
   return RegisterUse::Kind::kComputes;
@@ -51,6 +54,7 @@ RegisterUse register_use(const Statement& statement, const std::vector<uint32_t>
     const Operand& operand = statement.operands[i];
     const bool written = i == 0 && operand.kind != Operand::Kind::kAddress;
     add_registers(operand, slots, written ? use.destinations : use.sources);
+    if (i == 0) use.address_sources = static_cast<uint32_t>(use.sources.size());
   }
   return use;
 }
@@ -73,10 +77,10 @@ void UndefinedRegisters::set(uint32_t offset, LaneMask exec, LaneMask undefined,
   if (!found->lanes) entries_.erase(found);
 }
 
-void UndefinedRegisters::loaded(Warp& warp, const Instruction& load, int lane, uint64_t address, const uint8_t* written,
-                                uint32_t bytes, uint32_t whole) {
+void UndefinedRegisters::loaded(Warp& warp, const Instruction& load, int lane, Space space, uint64_t address,
+                                const uint8_t* written, uint32_t bytes, uint32_t whole) {
   const RegisterUse& use = warp.launch().program->register_uses[load.pc];
-  const Origin origin{load.pc, bytes, address};
+  const Origin origin{load.pc, space, bytes, address};
   const LaneMask lanes = 1u << lane;
   if (use.kind != RegisterUse::Kind::kLoads) return report(warp, load, lanes, origin);
   const auto frame = static_cast<uint32_t>(warp.frame - warp.registers);
@@ -116,6 +120,8 @@ void UndefinedRegisters::before(Warp& warp, const Instruction& instruction, Lane
   if (const Entry* guard = instruction.guarded ? find(frame + instruction.guard) : nullptr) {
     if (guard->lanes & warp.mask) report(warp, instruction, guard->lanes & warp.mask, guard->origin);
   }
+  stored_.clear();
+  if (use.kind == RegisterUse::Kind::kStores) return store(warp, instruction, use, exec);
   LaneMask some = 0;
   Origin origin;
   for (uint32_t slot : use.sources) {
@@ -132,10 +138,30 @@ void UndefinedRegisters::before(Warp& warp, const Instruction& instruction, Lane
   }
 }
 
+void UndefinedRegisters::store(Warp& warp, const Instruction& instruction, const RegisterUse& use, LaneMask exec) {
+  LaneMask some = 0;
+  for (size_t i = 0; i < use.sources.size(); ++i) {
+    const LaneMask lanes = source_lanes(warp, use, i) & exec;
+    const bool is_address = i < use.address_sources;
+    if (is_address && lanes)
+      report(warp, instruction, lanes, find(static_cast<uint32_t>(warp.frame - warp.registers) + use.sources[i])->origin);
+    if (!is_address) stored_.push_back(lanes);
+    some |= is_address ? 0 : lanes;
+  }
+  if (!some) stored_.clear();
+}
+
+void UndefinedRegisters::written(int lane, uint8_t* flags, uint32_t bytes) const {
+  const uint32_t element = bytes / static_cast<uint32_t>(stored_.size());
+  for (uint32_t i = 0; i < stored_.size(); ++i) {
+    if (stored_[i] >> lane & 1) std::fill_n(flags + i * element, element, uint8_t{0});
+  }
+}
+
 void UndefinedRegisters::report(Warp& warp, const Instruction& instruction, LaneMask lanes, const Origin& origin) const {
   const Instruction& load = warp.launch().program->code[origin.pc];
   std::string message = "read of " + std::to_string(origin.bytes) + " bytes at " +
-                        describe_address(warp, Space::kLocal, origin.address) + ": not written before";
+                        describe_address(warp, origin.space, origin.address) + ": not written before";
   if (origin.pc != instruction.pc) message += ", used at PTX line " + std::to_string(instruction.line);
   for_lanes(lanes, [&](int lane) { warp.report(FindingKind::kUninitialised, load, lane, message); });
 }

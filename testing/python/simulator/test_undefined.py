@@ -1,9 +1,13 @@
-"""Loads of local memory that was never written: a fault where something depends on the value, none where nothing does."""
+"""Loads of memory that was never written: a fault where something depends on the value, none where nothing does."""
 
 import numpy as np
 import pytest
+import torch
 
+import tilelang
+import tilelang.language as T
 from testing.python.simulator.models import cuda, kernels
+from tilelang.errors import SimulatorError
 
 KERNEL = """
 .visible .entry k(.param .u64 o) {
@@ -44,18 +48,86 @@ USED = {
 }  # fmt: skip
 
 
-def run(body):
-    return kernels.launch(KERNEL.replace("BODY", f"{WRITTEN}\n  {body}"), "k", [np.zeros(32, np.int32)], 32)
+STORED = "ld.shared.u32 %y, [%l]; add.s32 %y, %y, 1; st.shared.v2.u32 [%l+8], {%y, %t};"
+DROPPED = {
+    "stored and not read": "",
+    "the other element": "ld.shared.u32 %x, [%l+12];",
+    "read and not used": "ld.shared.u32 %a, [%l+8]; @%p mov.b32 %x, %a;",
+    "written later": "st.shared.u32 [%l+8], %t; ld.shared.u32 %x, [%l+8];",
+}
+KEPT = {
+    "stored": "ld.shared.u32 %x, [%l+8];",
+    "an element of a vector": "ld.shared.v2.u32 {%x, %c}, [%l+8];",
+    "by another store": "ld.shared.u32 %a, [%l+8]; st.shared.u32 [%l+4], %a; ld.shared.u32 %x, [%l+4];",
+    "by another thread":
+        "bar.sync 0; mov.u64 %w, array; sub.s32 %c, 31, %t; mad.wide.u32 %w, %c, 16, %w; ld.shared.u32 %x, [%w+8];",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("body", UNUSED.values(), ids=UNUSED)
-def test_nothing_depends_on_the_value(body):
-    kernels.clean(run(body))
+def run(body, memory="local"):
+    text = KERNEL.replace("BODY", f"{WRITTEN}\n  {body}")
+    if memory == "shared":
+        text = text.replace("array[16]", "array[512]").replace("ld.param", "mad.wide.u32 %l, %t, 16, %l; ld.param")
+        text = text.replace(".local", ".shared")
+    return kernels.launch(text, "k", [np.zeros(32, np.int32)], 32)
 
 
-@pytest.mark.parametrize("body", USED.values(), ids=USED)
-def test_something_depends_on_the_value(body):
-    report = run(body)
+def the_load(report):
     assert "uninitialised" in cuda.kinds(report)
     (found,) = [finding for finding in report.findings if finding.kind == "uninitialised"]
-    assert found.instruction.startswith("ld.local") and ", used at PTX line " in found.message
+    assert ", used at PTX line " in found.message
+    return found.instruction
+
+
+@pytest.mark.parametrize("memory", ["local", "shared"])
+@pytest.mark.parametrize("body", UNUSED.values(), ids=UNUSED)
+def test_nothing_depends_on_the_value(body, memory):
+    kernels.clean(run(body, memory))
+
+
+@pytest.mark.parametrize("memory", ["local", "shared"])
+@pytest.mark.parametrize("body", USED.values(), ids=USED)
+def test_something_depends_on_the_value(body, memory):
+    if "st.local" not in body or memory == "local":
+        assert the_load(run(body, memory)).startswith(f"ld.{memory}")
+
+
+@pytest.mark.parametrize("body", DROPPED.values(), ids=DROPPED)
+def test_nothing_depends_on_what_was_stored(body):
+    kernels.clean(run(STORED + body, "shared"))
+
+
+@pytest.mark.parametrize("body", KEPT.values(), ids=KEPT)
+def test_something_depends_on_what_was_stored(body):
+    assert the_load(run(STORED + body, "shared")).startswith("ld.shared")
+
+
+def test_an_address_of_a_store_is_a_use():
+    body = "ld.shared.u32 %y, [%l]; and.b32 %y, %y, 0; cvt.u64.u32 %w, %y; add.u64 %l, %l, %w; st.shared.u32 [%l+4], %t;"
+    assert the_load(run(body, "shared")).startswith("ld.shared")
+
+
+@pytest.mark.parametrize("dropped", [True, False])
+def test_rows_that_nothing_wrote_are_computed(dropped):
+    @T.prim_func
+    def double(A: T.Tensor((10, 32), "float32"), B: T.Tensor((12, 32), "float32")):
+        with T.Kernel(3, threads=128) as block:
+            tile, result = T.alloc_shared((4, 40), "float32"), T.alloc_shared((4, 40), "float32")
+            for i, j in T.Parallel(4, 32):
+                if block * 4 + i < 10:
+                    tile[i, j] = A[block * 4 + i, j]
+            for i, j in T.Parallel(4, 32):
+                result[i, j] = tile[i, j] * 2
+            for i, j in T.Parallel(4, 32):
+                if not dropped or block * 4 + i < 10:
+                    B[block * 4 + i, j] = result[i, j]
+
+    b = torch.zeros(12, 32)
+    kernel = tilelang.compile(double, target={"kind": "cuda", "arch": "sm_90a"})
+    with tilelang.simulator(strict=True):
+        if dropped:
+            kernel(torch.ones(10, 32), b)
+            assert torch.equal(b[:10], torch.full((10, 32), 2.0))
+        else:
+            with pytest.raises(SimulatorError, match="uninitialised"):
+                kernel(torch.ones(10, 32), b)
