@@ -215,13 +215,16 @@ def kernel_of(
     func = _with_outputs(func, options)
     request = request_of(func, options)
     if options.target.kind == "interpret":
-        return interpreted(func, request, metadata)
+        kernel = interpreted(func, request, metadata)
+        kernel.traced = lambda: func
+        return kernel
     key = _key(func, options, request, metadata)
 
     def make() -> KernelArtifact:
         return _with_metadata(compile_program(func, request), metadata or {})
 
     kernel = cache.get_or_build(key, make, functools.partial(loaded, verbose=options.verbose), source)
+    kernel.traced = lambda: func
     kernel.reads_files = bool(key.unknown) or any(name.startswith(_FILE) for name in key.options)
     return kernel
 

@@ -128,13 +128,11 @@ class EagerFunction:
 
     def program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The traced program for these arguments; as :meth:`compile`."""
-        from tilelang.frontend.program import trace
-
         kwargs = dict(kwargs)
         named = {name: kwargs.pop(name) for name in list(kwargs) if name not in self.parameters}
         runtime, fixed = self._split(args, kwargs)
         signature = self._specialise(fixed).signature
-        return trace(self.function, fixed, self._compile_sizes(signature, runtime, named))
+        return self._traced(fixed, self._compile_sizes(signature, runtime, named))
 
     # Arguments -------------------------------------------------------------------------------------------------------
 
@@ -218,8 +216,10 @@ class EagerFunction:
     def _build(self, signature: EagerSignature, fixed: dict[str, Any], sizes: dict[str, int]) -> tuple[JITKernel, SourceKey]:
         """The kernel for these sizes, and the source key as far as it stands for it."""
         options, tracker = self.lookup.resolved()
-        source = tracker.source_key((), {**fixed, "T.const": tuple(sorted(sizes.items()))})
-        kernel = from_source(source, options)
+        arguments = {**fixed, "T.const": tuple(sorted(sizes.items()))}
+        source = tracker.source_key((), arguments)
+        key_now = lambda: self.lookup.resolved()[1].source_key((), arguments)  # noqa: E731
+        kernel = from_source(source, options, key_now, functools.partial(self._traced, fixed, sizes))
         if kernel is not None:
             return kernel, source
         kernel, source = self._compile(signature, fixed, sizes, source)
@@ -230,11 +230,14 @@ class EagerFunction:
     def _compile(
         self, signature: EagerSignature, fixed: dict[str, Any], sizes: dict[str, int], source: SourceKey
     ) -> tuple[JITKernel, SourceKey]:
-        from tilelang.frontend import program as front_end
-
         options, _ = self.lookup.resolved()
-        make = functools.partial(front_end.trace, self.function, fixed, sizes)
+        make = functools.partial(self._traced, fixed, sizes)
         return compiled(make, options, source, {_SIGNATURE: _plain_signature(signature)})
+
+    def _traced(self, fixed: dict[str, Any], sizes: dict[str, int]) -> Any:
+        from tilelang.frontend.program import trace
+
+        return trace(self.function, fixed, sizes)
 
 
 def _is_array(value: Any) -> bool:

@@ -139,9 +139,10 @@ class JitFunction(Generic[_P, _R]):
         self, args: tuple[Any, ...], kwargs: dict[str, Any], options: CompileOptions, tracker: FunctionTracker
     ) -> JITKernel:
         source = tracker.source_key(args, kwargs)
-        kernel = from_source(source, options)
+        make = functools.partial(self.get_tir, *args, **kwargs)
+        kernel = from_source(source, options, lambda: self.resolved()[1].source_key(args, kwargs), make)
         if kernel is None:
-            kernel, source = compiled(functools.partial(self.get_tir, *args, **kwargs), options, source)
+            kernel, source = compiled(make, options, source)
         tracker.remember(args, kwargs, kernel, source)
         if source.reason:
             _say(source)

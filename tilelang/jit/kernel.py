@@ -43,6 +43,7 @@ class JITKernel:
         config: the configuration that the autotuner chose.
         ref_latency: milliseconds of the reference program, where the autotuner measured it.
         source_reason: why the kernel cannot be found before tracing; empty where it can.
+        traced: gives its program; None where it was loaded without (unpickled, for instance).
         reads_files: whether the toolchain reads files of the user for it, so that the program alone does not tell which it is.
     """
 
@@ -59,6 +60,7 @@ class JITKernel:
         self.config: dict[str, Any] | None = None
         self.ref_latency: float | None = None
         self.source_reason = ""
+        self.traced: Callable[[], Any] | None = None
         self.reads_files = False
         from tilelang.execution.traced import TraceableCall, is_dynamo_compiling
 
@@ -104,6 +106,19 @@ class JITKernel:
     def params(self) -> tuple[KernelParam, ...]:
         """The parameters, outputs included."""
         return self.artifact.params
+
+    @property
+    def prim_func(self) -> Any:
+        """The traced program; of a kernel that was found before tracing it is traced now.
+
+        Raises:
+            ExecutionError: the kernel was loaded without its function, or what the function reads has changed since.
+        """
+        if self.traced is None:
+            raise ExecutionError(
+                f"{self.artifact.name} was loaded without its program", hint="get_tir() of the decorated function traces one"
+            )
+        return self.traced()
 
     @property
     def out_idx(self) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from tilelang import env
 from tilelang.cache.kernel_cache import default_cache
 from tilelang.cache.keys.source_key import FunctionTracker, SourceKey, trace
 from tilelang.cache.keys.versions import variables_of_tools
+from tilelang.errors import ExecutionError
 from tilelang.fingerprint.missing import MISSING
 from tilelang.fingerprint.watch import CALL, ITEM, Watch
 from tilelang.jit import rewrites
@@ -111,11 +112,37 @@ def caching() -> bool:
     return cache.is_enabled_here and (_DISABLED not in env.raw_table() or not env.get("TILELANG_DISABLE_CACHE"))
 
 
-def from_source(source: SourceKey, options: CompileOptions) -> JITKernel | None:
-    """The kernel that a source key finds on disk, or None; the compiler is not loaded."""
+def from_source(
+    source: SourceKey, options: CompileOptions, key_now: Callable[[], SourceKey], make: Callable[[], Any]
+) -> JITKernel | None:
+    """The kernel that a source key finds on disk, or None; the compiler is not loaded.
+
+    Args:
+        source: the key of the call.
+        options: how the kernel is compiled.
+        key_now: gives the key that the same call has later.
+        make: traces the program, where somebody asks the kernel for it.
+
+    Returns:
+        The loaded kernel.
+    """
     cache = default_cache()
     entry = cache.lookup_source(source)
-    return None if entry is None else cache.load(entry, functools.partial(loaded, verbose=options.verbose))
+    if entry is None:
+        return None
+    kernel: JITKernel = cache.load(entry, functools.partial(loaded, verbose=options.verbose))
+    if kernel.traced is None:
+        kernel.traced = functools.partial(_traced_later, source, key_now, make)
+    return kernel
+
+
+def _traced_later(source: SourceKey, key_now: Callable[[], SourceKey], make: Callable[[], Any]) -> Any:
+    """The program of a kernel that a source key found, if the function still reads what it read then."""
+    if key_now().digest != source.digest:
+        raise ExecutionError(
+            f"{source.function}: what it reads has changed since its kernel was found", hint="call it again for a kernel of now"
+        )
+    return make()
 
 
 def compiled(
