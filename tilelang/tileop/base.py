@@ -13,7 +13,7 @@ record back. Operand fields become arguments of the call, all others its attribu
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tilelang.ir import nodes as ir
@@ -103,6 +103,10 @@ class TileOp:
     def register_numbers(self) -> tuple[Any, ...]:
         """The expressions that choose registers of a thread, where the program numbers them itself."""
         return ()
+
+    def with_axis_before(self, buffers: Collection[Any]) -> Any:
+        """The operator once its regions of ``buffers`` have one more axis in front, of length one: numbers of axes shift."""
+        return self
 
     def to_call(self, span: Any = None) -> Any:
         """The call expression of this operator."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -37,6 +37,9 @@ class Reduce(TileOp):
     dim: int = 0
     clear: bool = True
     nan_propagate: bool = False
+
+    def with_axis_before(self, buffers: Collection[Any]) -> Any:
+        return self.replace(dim=self.dim + 1) if self.src.buffer in buffers else self
 
     def check(self) -> None:
         """The extents of ``dst`` must be those of ``src`` less the reduced axis; bits are those of integers."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Any
+
 from tilelang.errors import ReduceShapeError
 from tilelang.ir.region import Region
 from tilelang.ir.text import shape_text
@@ -27,6 +30,9 @@ class Scan(TileOp):
     def is_aligned(self) -> bool:
         """Whether the axes of ``dst`` are those of ``src``, also where their length is one."""
         return fits(self.src.extents, self.dst.extents)
+
+    def with_axis_before(self, buffers: Collection[Any]) -> Any:
+        return self.replace(dim=self.dim + 1) if self.src.buffer in buffers else self
 
     def check(self) -> None:
         """``dst`` must have the shape of ``src``."""

@@ -10,6 +10,7 @@ import torch
 
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
+from tilelang import interpreter
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
@@ -293,3 +294,43 @@ def test_products_stay_with_mma_where_tiles_are_not_swizzled():
     assert "wgmma" not in source(main, "sm_90a", options)
     simulate(main, a, b, c, arch="sm_90a", pass_configs=options)
     torch.testing.assert_close(c, a.float() @ b.float().T, rtol=0, atol=0)
+
+
+AXES = {
+    "sum of rows": lambda tile, rows, cols, whole: T.reduce_sum(tile, rows, dim=1),
+    "sum of columns, onto": lambda tile, rows, cols, whole: T.reduce_sum(tile, cols, dim=0, clear=False),
+    "maximum of half a row": lambda tile, rows, cols, whole: T.reduce_max(tile[:, 0:8], rows, dim=-1),
+    "scan of rows": lambda tile, rows, cols, whole: T.cumsum(tile, whole, dim=1, reverse=True),
+    "scan of columns": lambda tile, rows, cols, whole: T.cumsum(tile, whole, dim=0),
+}
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (8, 32)])
+@pytest.mark.parametrize("use", AXES)
+def test_an_operator_over_an_axis_of_a_tile_with_slots(use: str, shape: tuple[int, int]) -> None:
+    m, n = shape
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((4 * m, n), "int32"), R: T.Tensor((4, m), "int32"), C: T.Tensor((4, n), "int32"),
+        W: T.Tensor((4, m, n), "int32"),
+    ):  # fmt: skip
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((m, n), "int32")
+            rows, cols = T.alloc_fragment((m,), "int32"), T.alloc_shared((n,), "int32")
+            whole = T.alloc_shared((m, n), "int32")
+            for part in (rows, cols, whole):
+                T.clear(part)
+            for k in T.Pipelined(4, num_stages=3):
+                T.copy(A[k * m, 0], tile)
+                AXES[use](tile, rows, cols, whole)
+                T.copy(rows, R[k, :])
+                T.copy(cols, C[k, :])
+                T.copy(whole, W[k, :, :])
+
+    assert set(roles(specialize(kernel_of(main), Facts()))) == {1, 2}
+    a = torch.randint(-9, 9, (4 * m, n), dtype=torch.int32)
+    expected, results = ([torch.zeros(size, dtype=torch.int32) for size in ((4, m), (4, n), (4, m, n))] for _ in range(2))
+    assert interpreter.run(main, a, *expected) == []
+    simulate(main, a, *results, arch="sm_90a")
+    assert all(map(torch.equal, results, expected))

@@ -20,6 +20,7 @@ from tilelang.target.cuda.specialize.ring import Feed, Ring, buffers_of, operato
 from tilelang.target.cuda.specialize.ring_code import Counter, Place, Slots, call, loop_over, substituted
 from tilelang.target.cuda.tile.build import block
 from tilelang.target.cuda.tile.tree import is_certainly_run
+from tilelang.tileop.base import decode, is_tile_op
 
 
 class ConsumerPart:
@@ -130,10 +131,16 @@ class ConsumerPart:
             one = ir.Range.from_min_extent(stage, ir.IntImm("int32", 1))
             return node if new is None else ir.BufferRegion(new, [one, *node.region])
 
+        def operator(node: Any) -> Any:
+            op = decode(node) if is_tile_op(node) else None
+            new = op if op is None else op.with_axis_before(versions)
+            return node if new is op else new.to_call(node.span)
+
         def store(node: Any) -> Any:
             new = versions.get(node.buffer)
             return node if new is None else ir.BufferStore(new, node.value, [stage, *node.indices], node.span)
 
+        stmt = tvm_ffi.structural_map(stmt, [(ir.Call, operator)])  # while its regions still name the tiles
         return tvm_ffi.structural_map(stmt, [(ir.TensorLoad, load), (ir.TensorRegion, region), (ir.BufferStore, store)])
 
 
