@@ -20,6 +20,7 @@ from testing.fuzz.statements import (  # noqa: F401
     schedules,
     slices,
     sparse,
+    streams,
     tensors,
     threads,
     tile_layouts,
