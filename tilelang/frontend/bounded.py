@@ -73,7 +73,7 @@ def _largest(what: str, size: Any, builder: Builder) -> int:
         bounds = " and ".join(f"{name} <= 256" for name in sorted({str(var.name) for var in variables(size)}))
         raise CompileError(
             f"{what}: the size {expr_text(size)} has no bound at compile time",
-            hint=f"T.assume({bounds}), where every call comes before it, gives it one" if bounds else None,
+            hint=f"T.assume({bounds}) above it, on a path that every call takes, gives it one" if bounds else None,
         )
     if bound <= 0:
         raise CompileError(f"{what}: every size must be positive", hint=f"got {size}")

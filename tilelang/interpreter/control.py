@@ -135,7 +135,7 @@ def _split(x: Lanes, chosen: Any, then: Step, otherwise: Step, by_data: bool) ->
     x.unordered += by_data
     sides = _sides(x, chosen, then, otherwise)
     # The lanes of a T.Parallel are iterations, which are unordered already; threads get a clock for each side.
-    left = [_side(x, mask, step) for mask, step in sides] if x.nest is not None else _apart(x, sides)
+    left = [_side(x, mask, step) for mask, step in sides] if x.nest is not None else _run_sides(x, sides)
     x.unordered -= by_data
     return _rejoin(x, outer, *((mask, survivors) for (mask, _), survivors in zip(sides, left)))
 
@@ -148,7 +148,7 @@ def _side(x: Lanes, mask: Any, step: Step) -> Any:
     return False if step.run(x) else x.mask
 
 
-def _apart(x: Lanes, sides: list[tuple[Any, Step]]) -> list[Any]:
+def _run_sides(x: Lanes, sides: list[tuple[Any, Step]]) -> list[Any]:
     """Runs the sides of a branch for different threads, which are in no order with each other."""
     strand, before, views, left, diverged = x.strand, x.diverged, x.views, [], []
     for mask, step in sides:

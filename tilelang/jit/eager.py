@@ -224,6 +224,7 @@ class EagerFunction:
             return kernel, source
         kernel, source = self._compile(signature, fixed, sizes, source)
         if source.digest is not None and kernel.cache_key:
+            # A process that knows no sizes yet finds a kernel by this, and in it the program's signature.
             default_cache().link(tracker.source_key((), fixed), kernel.cache_key)
         return kernel, source
 

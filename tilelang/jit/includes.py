@@ -127,6 +127,8 @@ def _included(found: UserFiles, text: str) -> Iterator[tuple[str, bool]]:
     joined = _CONTINUED.sub("", text)
     if _BY_ASSEMBLER in joined:
         found.problem = f"{_BY_ASSEMBLER} names a file for the assembler"
+    # With comments and without: `/*` in a string begins none, and one may stand inside of a directive. A file too many only
+    # makes the key change more often.
     for each in {joined, _COMMENT.sub(" ", joined)}:
         for directive, quoted, bracketed, computed in _INCLUDE.findall(each):
             if computed.strip() and not computed.startswith("/*"):

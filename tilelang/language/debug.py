@@ -55,7 +55,7 @@ def print_in_order(values: tuple[Any, ...]) -> None:
 
 
 def _pieces(values: tuple[Any, ...]) -> Iterator[Any]:
-    """The values, blanks between those of a line, texts that hold values taken apart."""
+    """The values in order: with blanks between those of a line, and the parts of a text in its place."""
     for number, value in enumerate(values):
         if number and not is_tile(values[number - 1]):
             yield " "

@@ -27,7 +27,7 @@ def assumed(stmt: Any) -> Any:
 def assumptions(func: Any) -> tuple[Assumption, ...]:
     """The assumptions of a program that hold for a call or not, in order.
 
-    They stand where every call comes, below no condition and in no loop that may be skipped, and are over what the host knows.
+    Every call reaches them: they are below no condition and in no loop that may be skipped, and are over what the host knows.
     The others (over loaded values, say) are the kernel's.
     """
     found, values, names = [], {}, host_names(func)

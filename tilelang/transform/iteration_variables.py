@@ -141,7 +141,7 @@ def _stored_buffers(loop: Any) -> list[Any]:
 def _meet_in(memory: Memory, loop: Any, within: list[Use], used_elsewhere: bool) -> bool:
     """Whether the iterations of a ``T.Parallel`` need memory of their own in place of what they store to."""
     mine = [use for use in within if use.buffer in memory.buffers]
-    if any(use.indices is None for use in mine) or _are_apart(loop, mine):
+    if any(use.indices is None for use in mine) or _are_disjoint(loop, mine):
         return False
     if FirstUse(memory, _nest(loop)[-1].body).read:
         return True
@@ -160,7 +160,7 @@ def _follows(use: Use, loop: Any) -> bool:
     return any(var in following for index in use.indices or () for var in variables(index))
 
 
-def _are_apart(loop: Any, mine: list[Use]) -> bool:
+def _are_disjoint(loop: Any, mine: list[Use]) -> bool:
     """Whether no two iterations touch one element: some axes of the indices, alone, tell the iteration."""
     if any(not use.buffer.same_as(mine[0].buffer) for use in mine):
         return False

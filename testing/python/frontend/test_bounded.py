@@ -75,7 +75,7 @@ def test_a_size_without_a_bound():
 
 @pytest.mark.parametrize("around", ["skipped loop", "while", "after a return"])
 def test_a_bound_that_some_calls_do_not_reach(around):
-    """The call checks what T.assume says where every call comes; a bound that it did not check would let a tile overflow."""
+    """A call checks only the T.assume that every call reaches; a bound that it did not check would let a tile overflow."""
     n = T.dynamic("n")
 
     with pytest.raises(CompileError, match="has no bound at compile time") as caught:
@@ -95,7 +95,7 @@ def test_a_bound_that_some_calls_do_not_reach(around):
                     T.assume(n <= 64)
                 T.alloc_shared((n,), "float32")
 
-    assert "T.assume(n <= 256), where every call comes before it" in str(caught.value)
+    assert "T.assume(n <= 256) above it, on a path that every call takes" in str(caught.value)
 
 
 def test_a_bound_in_a_loop_that_runs():

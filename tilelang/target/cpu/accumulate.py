@@ -113,9 +113,9 @@ class _Accumulation(StmtRewriter):
         dst, products = copy.dst, _products(statements[user], key)
         used = uses_of(statements[user])[key] + uses_of(statements[last])[key] + 2  # its allocation, and the fill
         alone = products == uses_of(statements[user])[key] and self.uses[key] == used
-        return (last, dst) if alone and self._is_apart(dst, accumulator) else None
+        return (last, dst) if alone and self._is_exclusive(dst, accumulator) else None
 
-    def _is_apart(self, dst: Region, accumulator: Region) -> bool:
+    def _is_exclusive(self, dst: Region, accumulator: Region) -> bool:
         """Whether a region is a matrix of the same type, inside of a tensor that nothing else of the program can touch."""
         tensor = hash(dst.buffer)
         matrix = dst.shape == accumulator.shape == dst.extents[-2:] and dst.dtype == accumulator.dtype

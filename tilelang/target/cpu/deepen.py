@@ -106,7 +106,7 @@ def _loop_of_products(node: Any, scope: Scope) -> _Loop | None:
         return None
     clears = _is_first(record.clear_accum, node.loop_var, low)
     sums = clears or isinstance(record.clear_accum, int) and not record.clear_accum
-    if not sums or not isinstance(record.k, int) or not _is_apart(record) or _way(record, scope).accumulator != record.c.dtype:
+    if not sums or not isinstance(record.k, int) or not _is_disjoint(record) or _way(record, scope).accumulator != record.c.dtype:
         return None
     operands = [*_summed(record), (record.c, None)]
     if not all(_advances(region, axis, record.k, node.loop_var, scope) for region, axis in operands):
@@ -128,7 +128,7 @@ def _is_first(clear: Any, variable: Any, low: int) -> bool:
     return isinstance(clear, ir.EQ) and clear.a.same_as(variable) and as_int(clear.b) == low
 
 
-def _is_apart(record: Gemm) -> bool:
+def _is_disjoint(record: Gemm) -> bool:
     """Whether C shares no memory with A or B."""
     tensors = [is_global(region) for region in (record.a, record.b, record.c)]
     return tensors == [True, True, False]

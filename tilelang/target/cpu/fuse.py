@@ -25,7 +25,7 @@ def own_buffers(body: Any) -> frozenset[int]:
     return frozenset(hash(stmt.buffer) for stmt in walk(body) if isinstance(stmt, ir.AllocBuffer)) - named
 
 
-def _apart(loops: Sequence[Elementwise], record: Reduce, own: frozenset[int]) -> bool:
+def _independent(loops: Sequence[Elementwise], record: Reduce, own: frozenset[int]) -> bool:
     """Whether no piece needs another: what the loops store to is theirs alone, element by element."""
     stored = set[int]().union(*(made.stored for made in loops))
     result = hash(record.dst.buffer)
@@ -76,7 +76,7 @@ def _loops_before(found: Sequence[tuple[Any, Any]], reduction: Any, lowering: An
     extents = tuple(map(as_int, record.src.extents))
     for stmt, taken in reversed(found):
         made = elementwise(stmt, lowering.scope) if taken is None else None
-        if made is None or made.extents != extents or not _apart([made, *loops], record, lowering.own):
+        if made is None or made.extents != extents or not _independent([made, *loops], record, lowering.own):
             break
         loops.insert(0, made)
     return loops if loops and hash(record.src.buffer) in loops[-1].stored else []

@@ -85,7 +85,7 @@ def looked_up(stmt: Any, lowering: Any) -> Any | None:
         return None
     made = elementwise(stmt, lowering.scope, lowering.own)
     # A line that is not much longer than its table does not repay it.
-    if made is None or made.extents[-1] < 2 * _CODES or not _is_apart(made, lowering.own):
+    if made is None or made.extents[-1] < 2 * _CODES or not _is_independent(made, lowering.own):
         return None
     code = ir.Var("code", "int32")
     found = [_of_store(store, made.variables[-1], code) for store in made.stores]
@@ -96,7 +96,7 @@ def looked_up(stmt: Any, lowering: Any) -> Any | None:
     return nest(made.extents[:-1], lambda outer: _line(made, lookups, outer, lowering))
 
 
-def _is_apart(made: Elementwise, own: frozenset[int]) -> bool:
+def _is_independent(made: Elementwise, own: frozenset[int]) -> bool:
     """Whether no iteration reads what one stores."""
     exprs = [expr for store in made.stores for expr in (store.value, *store.indices)]
     read = {hash(node.source) for expr in exprs for node in walk_expr(expr) if isinstance(node, ir.TensorLoad)}

@@ -119,7 +119,7 @@ def test_float8(arch, instruction):
 
 
 def test_sizes_that_no_tile_divides():
-    """Metadata beyond the tensor's edge is zero, which is no metadata: those groups keep their first elements."""
+    """Metadata beyond the tensor's edge is zero, which is no valid code: such groups keep their first elements."""
     _check("sm_80", 50, 20, 96, (64, 32, 64), "float16", "float32", 16, "mma_sp_m16n8k32_f32_f16", stages=3)
 
 

@@ -484,7 +484,7 @@ def test_addresses_from_variables_that_a_loop_computes():
 
 @pytest.mark.parametrize(("block_k", "transposed"), [(32, True), (64, False), (128, False), (128, True)])
 def test_a_request_for_swizzled_tiles_is_accepted_without_effect(block_k: int, transposed: bool) -> None:
-    """``make_swizzled_layout`` asks for no bank conflicts, which the layouts of TMA and wgmma have none of."""
+    """``make_swizzled_layout`` asks for a layout without bank conflicts; those of TMA and wgmma have none."""
 
     def gemm(annotated: bool) -> Any:
         @T.prim_func

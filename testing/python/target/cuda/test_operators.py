@@ -138,7 +138,7 @@ def test_every_operator_has_a_rule_in_the_file_of_its_family():
 
 
 def test_no_other_module_names_an_operator():
-    """What the interface has to tell of an operator, its rule tells; two modules make operators of their own."""
+    """All that other modules need to know of an operator is in its rule; two modules create operators themselves."""
     makers = {"tile/tree.py": {"Copy"}, "specialize/warp_specialize.py": {"MaxRegisters"}}
     shared = {"tilelang.tileop", "tilelang.tileop.base", "tilelang.tileop.thread"}
     files = [path for path in CUDA_FOLDER.rglob("*.py") if path.parent.name != "ops"]
@@ -152,7 +152,7 @@ def test_no_other_module_names_an_operator():
 
 
 def test_no_module_compares_architectures():
-    """What one can do is a feature of its record; its name and number are for messages and the toolchain."""
+    """What an architecture can do is a feature of its record; its name and number are for messages and the toolchain."""
     for path in CUDA_FOLDER.rglob("*.py"):
         if path.name != "arch.py" and path.parent.name not in ("toolchain", "host"):
             compared = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Compare)]

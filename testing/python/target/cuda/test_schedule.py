@@ -209,7 +209,7 @@ def test_registers_have_one_version():
 
 @pytest.mark.parametrize("left_after", [1, 8])
 def test_a_loop_left_with_copies_in_flight(left_after):
-    """What reuses the tiles' memory waits for the copies that nobody used."""
+    """What reuses the tiles' memory waits for the copies that no statement has waited for."""
 
     @T.prim_func
     def main(A: T.Tensor((512, 64), "float16"), B: T.Tensor((64, 64), "float32"), C: T.Tensor((64, 64), "float16")):

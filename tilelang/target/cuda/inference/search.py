@@ -1,17 +1,17 @@
 """Layout inference: choices and copies of fragments until every statement finds its elements, the cheapest that are found.
 
-One solve decides most kernels without any conflict. Where statements disagree about a fragment, the ways out are compared by
+One solve decides most kernels without any conflict. Where statements disagree about a fragment, the resolutions are compared by
 what the whole kernel costs then (:mod:`tilelang.target.cuda.inference.cost`), conflicts that are left included:
 
 * the nest is distributed before others are, so that they follow it;
-* the fragment is whole in every thread;
+* every thread holds the whole fragment;
 * in a section around the statement, as long as the whole loop or as short as the statement, a copy stands for the fragment: in
   the layout that suits the section, or in shared memory.
 
 The search goes on from the cheapest kernel that it knows, until that one has no conflict.
 
-It ends. Let U be the kernel's uses (a statement and a fragment that it touches) and F its fragments. A way out never repeats a
-choice, and every copy makes some number smaller that no other way out makes larger:
+It ends. Let U be the kernel's uses (a statement and a fragment that it touches) and F its fragments. A resolution never repeats a
+choice, and every copy makes some number smaller that no other resolution makes larger:
 
 * a copy in shared memory, of a view, or by a conversion takes at least one use from the fragments, or from their views;
 * a copy in registers takes its section's uses from the fragment. One that is a copy itself keeps another use
@@ -21,7 +21,7 @@ choice, and every copy makes some number smaller that no other way out makes lar
 
 So there are at most 3 U + F copies in a state, and at most U nests and 3 U + 2 F fragments, at each number of threads, to choose;
 no state lies deeper than the sum. Past the first states the search goes straight down, so that states are at most that depth
-times the dead ends allowed (:data:`_DEAD_ENDS`), and each has a few ways out at every level of the nesting around a statement.
+times the dead ends allowed (:data:`_DEAD_ENDS`), and each has a few resolutions at every level of the nesting around a statement.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ _CONFLICT, _ELEMENT = 40, 8
 """Cycles that a fragment with conflicts will cost at the least: a barrier, and those for each of its elements in a thread."""
 
 _STATES = 12
-"""States whose ways out are compared with each other; then the search goes straight on."""
+"""States whose resolutions are compared with each other; then the search goes straight on."""
 
 _DEAD_ENDS = 32
-"""States without any way out, after which the conflict is reported."""
+"""States without any resolution, after which the conflict is reported."""
 
 
 def infer(problem: Problem) -> tuple[TileTree, Layouts]:
@@ -97,11 +97,11 @@ def infer(problem: Problem) -> tuple[TileTree, Layouts]:
 def _cheapest(start: _State) -> _State:
     """The best state without conflicts: the cheapest one is looked at first, and its first conflict resolved in every way.
 
-    After a number of states the best one without conflicts is taken; where there is none yet, the ways out of the last state go
-    before all others until there is one.
+    After a number of states the best one without conflicts is taken; where there is none yet, the resolutions of the last state
+    go before all others until there is one.
 
     Raises:
-        LayoutConflictError: a conflict without any way out.
+        LayoutConflictError: a conflict without any resolution.
     """
     # A nest that few threads run for all is no conflict, but distributing it first may be cheaper.
     starts = [start] if start.conflicts else [start.choosing(first=node) for node in start.lopsided]
@@ -116,7 +116,7 @@ def _cheapest(start: _State) -> _State:
         if not waiting or dead_ends == _DEAD_ENDS or (best is not None and (seen > _STATES or waiting[0][1] >= best.score)):
             break
         state = heapq.heappop(waiting)[-1]
-        ways = [way for way in _ways_out(state, *state.first_conflict) if not math.isinf(way.score)]
+        ways = [way for way in _resolutions(state, *state.first_conflict) if not math.isinf(way.score)]
         dead_ends += not ways
         best = min(
             (way for way in (*ways, best) if way is not None and not way.conflicts), key=lambda way: way.score, default=None
@@ -200,14 +200,14 @@ class _State:
         return _State(self.problem.with_tree(new.tree), Choices(firsts, self.choices.whole), conversions, copies)
 
 
-# Ways out of a conflict ------------------------------------------------------------------------------------------------
+# Resolutions of a conflict ---------------------------------------------------------------------------------------------
 
 
-def _ways_out(state: _State, node: Any, buffer: Any, reason: LayoutConflictError) -> Iterator[_State]:
+def _resolutions(state: _State, node: Any, buffer: Any, reason: LayoutConflictError) -> Iterator[_State]:
     """States in which a statement finds a fragment's elements, or those of a copy of it."""
     family = set(family_of(state.problem.tree, buffer))
     for choice in _choices(state, node, buffer):
-        # A way out resolves this conflict; others, here or elsewhere, may take its place and are next.
+        # A resolution ends this conflict; others, here or elsewhere, may take its place and are next.
         if not family & set(choice.conflicts.get(node, ())):
             yield choice
     for new in _copies(state, node, buffer) if node not in state.layouts.per_thread else ():

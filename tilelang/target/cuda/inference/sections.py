@@ -2,8 +2,8 @@
 
 ``T.gemm`` wants its accumulator in certain threads, ``c[j, i]`` wants each element where the transposed one is: no layout suits
 both. In a section, some statements in a row, a *copy* stands for the fragment. It is converted from the fragment before them and
-back after them, where anybody needs that. Where no statement in the section changes the fragment, only those that need the copy
-use it, and the others keep the fragment:
+back after them, where a later statement reads it. Where no statement in the section changes the fragment, only those that need
+the copy use it, and the others keep the fragment:
 
                                                 y_converted = convert_layout(y)
     for k in range(n):                          for k in range(n):
