@@ -326,7 +326,7 @@ def test_blocks_that_use_each_others_results(together):
 
 @pytest.mark.parametrize("first", [0, 1, 2])
 def test_a_block_spins_until_another_has_released(first):
-    """Block ``first`` publishes; the other waits for it, whichever of the two runs first. Nobody publishes for 2."""
+    """Block ``first`` publishes; the other waits for it, whichever runs first. For ``first`` = 2 none publishes."""
 
     @T.prim_func
     def main(

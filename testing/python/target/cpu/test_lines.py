@@ -1,4 +1,4 @@
-"""Reductions along contiguous lines, in registers of every width, with the values that comparisons treat apart."""
+"""Reductions along contiguous lines, in registers of every width, with the values that comparisons treat differently."""
 
 from __future__ import annotations
 
