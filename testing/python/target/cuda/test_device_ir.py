@@ -11,16 +11,22 @@ from tilelang.ir.access import READ, UPDATE, WRITE
 from tilelang.target.cuda.codegen.verify import names_are_defined
 from tilelang.target.cuda.ir.access import Access, Agent
 from tilelang.target.cuda.ir.code import Block, BranchCode, accesses, counted, leaf
-from tilelang.target.cuda.ir.function import (
+from tilelang.target.cuda.ir.instructions import (
+    Assign,
+    BulkLoad,
+    CopyAsync,
+    DeclareArray,
     DeclareGlobal,
     DeclarePool,
+    Define,
     DefineSharedArray,
+    Evaluate,
+    LoadMatrix,
     PointerParameter,
     Signature,
     TensorMapParameter,
     ValueParameter,
 )
-from tilelang.target.cuda.ir.instructions import Assign, BulkLoad, CopyAsync, DeclareArray, Define, Evaluate, LoadMatrix
 from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.ir.values import Array, Call, Name, Number, Select, Unary, both, total
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of

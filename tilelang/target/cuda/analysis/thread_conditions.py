@@ -11,25 +11,11 @@ from tilelang.ir.visit import conjuncts, walk_expr
 from tilelang.target.cuda.tile.intrinsics import digit_of
 
 _BINARY: Mapping[Any, Callable[[Any, Any], Any]] = {
-    ir.Add: operator.add,
-    ir.Sub: operator.sub,
-    ir.Mul: operator.mul,
-    ir.FloorDiv: operator.floordiv,
-    ir.FloorMod: operator.mod,
-    ir.LShift: operator.lshift,
-    ir.RShift: operator.rshift,
-    ir.BitwiseAnd: operator.and_,
-    ir.Min: min,
-    ir.Max: max,
-    ir.LT: operator.lt,
-    ir.LE: operator.le,
-    ir.GT: operator.gt,
-    ir.GE: operator.ge,
-    ir.EQ: operator.eq,
-    ir.NE: operator.ne,
-    ir.And: lambda a, b: a and b,
-    ir.Or: lambda a, b: a or b,
-}
+    ir.Add: operator.add, ir.Sub: operator.sub, ir.Mul: operator.mul, ir.FloorDiv: operator.floordiv, ir.FloorMod: operator.mod,
+    ir.LShift: operator.lshift, ir.RShift: operator.rshift, ir.BitwiseAnd: operator.and_, ir.Min: min, ir.Max: max,
+    ir.LT: operator.lt, ir.LE: operator.le, ir.GT: operator.gt, ir.GE: operator.ge, ir.EQ: operator.eq, ir.NE: operator.ne,
+    ir.And: lambda a, b: a and b, ir.Or: lambda a, b: a or b,
+}  # fmt: skip
 
 
 class _Unknown(Exception):

@@ -15,8 +15,7 @@ from tilelang.target.cuda.arch import Feature
 from tilelang.target.cuda.codegen import async_calls, tensor_maps
 from tilelang.target.cuda.codegen.conversions import converted
 from tilelang.target.cuda.ir.cpp_types import ptx_operand, ptx_type
-from tilelang.target.cuda.ir.function import DeclareGlobal
-from tilelang.target.cuda.ir.instructions import Define
+from tilelang.target.cuda.ir.instructions import DeclareGlobal, Define
 from tilelang.target.cuda.ir.values import AddressOf, Binary, Call, Convert, Field, Literal, Name, Number, Type, Value, Word
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 

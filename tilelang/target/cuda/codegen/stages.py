@@ -19,8 +19,7 @@ from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.code import Block, Leaf, Slot, owner
-from tilelang.target.cuda.ir.function import Signature
-from tilelang.target.cuda.ir.instructions import Instruction
+from tilelang.target.cuda.ir.instructions import Instruction, Signature
 from tilelang.target.cuda.ir.printer import Printer, Statement
 from tilelang.target.cuda.ir.values import Name, Value
 from tilelang.target.cuda.schedule.shared_plan import SharedPlan

@@ -29,8 +29,15 @@ from tilelang.target.cuda.codegen.stages import (
 from tilelang.target.cuda.codegen.write_text import BUILTINS, defined_names
 from tilelang.target.cuda.inference import verify as layouts
 from tilelang.target.cuda.ir.code import Block, BranchCode, GroupCode, Leaf, LoopCode, children, leaf, leaves, owner
-from tilelang.target.cuda.ir.function import DeclarePool, DefineSharedArray
-from tilelang.target.cuda.ir.instructions import Declare, DeclareArray, Define, DefinePointer, Instruction
+from tilelang.target.cuda.ir.instructions import (
+    Declare,
+    DeclareArray,
+    DeclarePool,
+    Define,
+    DefinePointer,
+    DefineSharedArray,
+    Instruction,
+)
 from tilelang.target.cuda.ir.values import Array, Element, Name, Pointer, Value, parts_of
 from tilelang.target.cuda.operators import is_implemented
 from tilelang.target.cuda.tile.program import dimension_variables

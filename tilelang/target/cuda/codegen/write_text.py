@@ -26,8 +26,12 @@ from tilelang.target.cuda.codegen.origins import origins_of
 from tilelang.target.cuda.codegen.stages import CudaContext, KernelCode, KernelText, PlannedCode
 from tilelang.target.cuda.inference.sections import partly_written
 from tilelang.target.cuda.ir.cpp_types import byte_count, is_packed
-from tilelang.target.cuda.ir.function import (
+from tilelang.target.cuda.ir.instructions import (
+    Declare,
+    DeclareArray,
     DeclarePool,
+    Define,
+    DefinePointer,
     DefineSharedArray,
     Parameter,
     PointerParameter,
@@ -35,7 +39,6 @@ from tilelang.target.cuda.ir.function import (
     TensorMapParameter,
     ValueParameter,
 )
-from tilelang.target.cuda.ir.instructions import Declare, DeclareArray, Define, DefinePointer
 from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.ir.values import Array, Call, Cast, Field, Name, Number, Pointer, Value
 from tilelang.target.cuda.tile.nest import given_to_calls

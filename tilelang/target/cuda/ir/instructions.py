@@ -1,4 +1,5 @@
-"""The statements of one thread that are no structure: definitions, stores, moves, and the instructions of the hardware.
+"""The statements of one thread that are no structure (definitions, stores, moves, the instructions of the hardware), and what stands
+around a kernel: its head, its parameters, the memory that it declares.
 
 A field that is a place or a pointer says what the instruction does there (:func:`reads`, :func:`writes`, :func:`updates`) and by
 which agent; that is all that barriers and liveness need to know of an instruction.
@@ -10,7 +11,7 @@ import dataclasses
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Union
 
 from tilelang.ir.access import READ, UPDATE, WRITE
 from tilelang.target.cuda.ir.access import Access, Agent
@@ -321,3 +322,79 @@ class WarpBarrier(Instruction):
     """The lanes of a mask wait for each other."""
 
     mask: int
+
+
+# What stands around a kernel's code -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ValueParameter:
+    """A number that the kernel gets."""
+
+    name: str
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class PointerParameter:
+    """A tensor, or another address.
+
+    Attributes:
+        dtype: of what it points to.
+        constant: whether the kernel only reads there.
+        restrict: whether nothing else that the kernel gets points there.
+    """
+
+    name: str
+    dtype: str
+    constant: bool = False
+    restrict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapParameter:
+    """A descriptor for the tensor memory accelerator."""
+
+    name: str
+
+
+Parameter = Union[ValueParameter, PointerParameter, TensorMapParameter]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The head of a kernel.
+
+    Attributes:
+        threads: of a block, at most.
+        blocks: that a multiprocessor must have room for; None leaves that to the device compiler.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    threads: int
+    blocks: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeclarePool(Instruction):
+    """The shared memory of a block, as bytes."""
+
+    pool: Array
+    alignment: int
+
+
+@dataclass(frozen=True, slots=True)
+class DefineSharedArray(Instruction):
+    """A name for a part of it, for the whole kernel."""
+
+    array: Array
+    start: Value
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareGlobal(Instruction):
+    """A variable in global memory, outside of all kernels; it is zero when the module is loaded."""
+
+    name: Name
+    dtype: str

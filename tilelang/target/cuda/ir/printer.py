@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Union
 
 from tilelang.dtypes import canonical
-from tilelang.target.cuda.ir import function as fn
 from tilelang.target.cuda.ir import instructions as op
 from tilelang.target.cuda.ir import values as v
 from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, GroupCode, Jump, Leaf, LoopCode, Wait
@@ -310,17 +309,17 @@ class Printer:
 
     # What stands around code --------------------------------------------------------------------------------------------
 
-    def head(self, signature: fn.Signature) -> str:
+    def head(self, signature: op.Signature) -> str:
         """The line that begins a kernel."""
         bounds = signature.threads if signature.blocks is None else f"{signature.threads}, {signature.blocks}"
         parameters = ", ".join(_PARAMETERS[type(parameter)](self, parameter) for parameter in signature.parameters)
         return f'extern "C" __global__ void __launch_bounds__({bounds}) {signature.name}({parameters}) {{'
 
-    def _pointer_parameter(self, parameter: fn.PointerParameter) -> str:
+    def _pointer_parameter(self, parameter: op.PointerParameter) -> str:
         restrict = " __restrict__" * parameter.restrict
         return f"{'const ' * parameter.constant}{self.type(parameter.dtype)}*{restrict} {parameter.name}"
 
-    def _define_shared_array(self, code: fn.DefineSharedArray) -> str:
+    def _define_shared_array(self, code: op.DefineSharedArray) -> str:
         kind = self.type(code.array.dtype)
         return f"{kind}* const {self.value(code.array)} = reinterpret_cast<{kind}*>({self.value(code.start)});"
 
@@ -429,14 +428,14 @@ _INSTRUCTIONS: Mapping[type, Callable[[Printer, Any], str]] = {
     op.PinRegisters: _call("tl::wgmma_fence_operand", "registers", count=""),
     op.SetRegisters: _call("tl::set_max_nreg_{change}", count=""),
     op.NamedBarrier: _call("tl::named_barrier_sync", "number", "threads"),
-    fn.DeclarePool: lambda printer, code: f"extern __shared__ __align__({code.alignment}) uchar {printer.value(code.pool)}[];",
-    fn.DefineSharedArray: Printer._define_shared_array,
-    fn.DeclareGlobal: lambda printer, code: f"__device__ {printer.type(code.dtype)} {printer.value(code.name)};",
+    op.DeclarePool: lambda printer, code: f"extern __shared__ __align__({code.alignment}) uchar {printer.value(code.pool)}[];",
+    op.DefineSharedArray: Printer._define_shared_array,
+    op.DeclareGlobal: lambda printer, code: f"__device__ {printer.type(code.dtype)} {printer.value(code.name)};",
     op.WarpBarrier: lambda printer, code: f"__syncwarp(0x{code.mask:x}u);",
 }
 
 _PARAMETERS: Mapping[type, Callable[[Printer, Any], str]] = {
-    fn.ValueParameter: lambda printer, parameter: f"{printer.type(parameter.dtype)} {parameter.name}",
-    fn.PointerParameter: Printer._pointer_parameter,
-    fn.TensorMapParameter: lambda printer, parameter: f"const __grid_constant__ CUtensorMap {parameter.name}",
+    op.ValueParameter: lambda printer, parameter: f"{printer.type(parameter.dtype)} {parameter.name}",
+    op.PointerParameter: Printer._pointer_parameter,
+    op.TensorMapParameter: lambda printer, parameter: f"const __grid_constant__ CUtensorMap {parameter.name}",
 }
