@@ -64,8 +64,13 @@ def emit_loop(generator: Any, node: Loop) -> list[Code]:
 
 def _vector_loop(generator: Any, node: Loop) -> LoopCode | None:
     """The loop over vectors that a loop over elements is; None where it does more than copy, or its elements are not aligned."""
-    e, stmt, items = generator.emitter, node.stmt, node.body.items
-    if int(stmt.kind) != int(ir.ForKind.VECTORIZED) or as_int(stmt.min) != 0 or not _are_copies(generator, items):
+    e, stmt, items = generator.emitter, node.stmt, [item for item in node.body.items if isinstance(item, Scalar)]
+    if (
+        len(items) < len(node.body.items)
+        or int(stmt.kind) != int(ir.ForKind.VECTORIZED)
+        or as_int(stmt.min) != 0
+        or not _are_copies(generator, items)
+    ):
         return None
     width = min(_width(e, stmt, item.stmt) for item in items)
     if width == 1 or any(byte_count(width, str(item.stmt.buffer.dtype)) not in VECTOR_TYPES for item in items):
@@ -77,10 +82,10 @@ def _vector_loop(generator: Any, node: Loop) -> LoopCode | None:
     return loop
 
 
-def _are_copies(generator: Any, items: list[Any]) -> bool:
+def _are_copies(generator: Any, items: list[Scalar]) -> bool:
     """Whether statements of single threads only copy elements, none of them what another one writes."""
     e = generator.emitter
-    if not all(isinstance(item, Scalar) and is_copy(generator, item) for item in items):
+    if not all(is_copy(generator, item) for item in items):
         return False
     written = {e.root(item.stmt.buffer) for item in items}
     return len(written) == len(items) > 0 and written.isdisjoint(e.root(item.stmt.value.source) for item in items)

@@ -1,5 +1,5 @@
-"""The statements of one thread that are no structure (definitions, stores, moves, the instructions of the hardware), and what stands
-around a kernel: its head, its parameters, the memory that it declares.
+"""The statements of one thread that are no structure (definitions, stores, moves, the instructions of the hardware), and what
+stands around a kernel: its head, its parameters, the memory that it declares.
 
 A field that is a place or a pointer says what the instruction does there (:func:`reads`, :func:`writes`, :func:`updates`) and by
 which agent; that is all that barriers and liveness need to know of an instruction.

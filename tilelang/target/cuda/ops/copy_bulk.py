@@ -263,9 +263,9 @@ def plan_bulk(emitter: Emitter, op: Any, reduction: str | None = None) -> TmaPla
         op: the copy or atomic operator.
         reduction: as for :func:`plan_copy`.
     """
-    inner = op.dst if lies_in_shared(op.dst.buffer) else op.src
+    inner, maps = op.dst if lies_in_shared(op.dst.buffer) else op.src, emitter.output.tensor_maps
     # The offsets of a plan are those of a whole buffer: they do not have the slot of a ring in them.
-    if not lies_in_shared(inner.buffer) or inner.buffer in emitter.slots:
+    if maps is None or not lies_in_shared(inner.buffer) or inner.buffer in emitter.slots:
         return None
     plan = plan_copy(op.src, op.dst, emitter.layouts.memory[inner.buffer], emitter.facts, "", reduction)
     if plan is None:
@@ -274,7 +274,7 @@ def plan_bulk(emitter: Emitter, op: Any, reduction: str | None = None) -> TmaPla
     # The host encodes the descriptor from an argument; a tensor at an address that the kernel computes has none.
     if all(not tensor.same_as(param) for param in emitter.kernel.func.params):
         return None
-    return replace(plan, spec=emitter.output.tensor_maps.take(replace(plan.spec, tensor=str(tensor.name))))
+    return replace(plan, spec=maps.take(replace(plan.spec, tensor=str(tensor.name))))
 
 
 def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
@@ -335,9 +335,7 @@ def bulk_store(generator: Any, node: Any, reduction: str | None = None) -> Leaf 
         reduction: what combines the tile with what is there: ``"add"``, ``"max"`` or ``"min"``.
     """
     emitter, op = generator.emitter, node.op
-    if emitter.output.tensor_maps is None or not emitter.options.tma:
-        return None
-    if not is_global(op.dst) or not lies_in_shared(op.src.buffer):
+    if not emitter.options.tma or not is_global(op.dst) or not lies_in_shared(op.src.buffer):
         return None
     # What the kernel reads must be visible to all threads, not only complete at its end.
     if op.dst.buffer in generator.read_tensors or emitter.root(op.dst.buffer) in emitter.analyses.communicating:
