@@ -76,11 +76,9 @@ def power(left: Any, right: Any) -> Any:
 
 
 def _division(left: Any, right: Any) -> tuple[Any, Any]:
-    """The operands of ``//`` and ``%``; a run-time float and the constant zero as the divisor are refused."""
+    """The operands of ``//`` and ``%``; a run-time float is refused."""
     if any(is_symbolic(value) and "float" in str(value.ty) for value in (left, right)):
         raise CompileError("// and % of floating-point values", hint=FLOAT_DIVISION)
-    if is_symbolic(left) and not is_symbolic(right) and constant(right) == 0:
-        raise CompileError("division by zero", hint="the divisor of // and % is the constant 0 here")
     return left, right
 
 

@@ -21,9 +21,11 @@ from tvm.ir import Expr
 from tvm.ir.prim import _ffi_api
 
 from tilelang.dtypes import canonical
+from tilelang.errors import CompileError
 
 _ARITHMETIC = ("_OpAdd", "_OpSub", "_OpMul")
-_INTEGER = ("_OpFloorDiv", "_OpFloorMod", "_OpTruncDiv", "_OpTruncMod", "right_shift", "bitwise_and", "bitwise_or", "bitwise_xor")
+_DIVISIONS = ("_OpFloorDiv", "_OpFloorMod", "_OpTruncDiv", "_OpTruncMod")
+_INTEGER = ("right_shift", "bitwise_and", "bitwise_or", "bitwise_xor")
 _COMPARISONS = ("_OpEQ", "_OpNE", "_OpLT", "_OpLE", "_OpGT", "_OpGE")
 _HALVES = ("float16", "bfloat16")
 _FOLDED = (tirx.IntImm, tirx.FloatImm)
@@ -139,6 +141,20 @@ def _arithmetic(operation: Operation) -> Operation:
     return apply
 
 
+def _division(operation: Operation) -> Operation:
+    """A quotient or remainder of integers, of which TVM has none by a constant zero."""
+    attempt = _retrying(operation)
+
+    def apply(a: Any, b: Any, span: Any = None) -> Any:
+        divisor = _plain(b)
+        value = divisor.value if isinstance(divisor, tirx.IntImm) else divisor
+        if isinstance(value, int) and value == 0:
+            raise CompileError("division by zero", hint="the divisor is the constant 0 here")
+        return attempt(a, divisor, span)
+
+    return apply
+
+
 def _shift_left(operation: Operation) -> Operation:
     """``a << b``; with a Python int in at least 32 bits."""
     attempt = _retrying(operation)
@@ -176,6 +192,7 @@ def _inversion(operation: Operation) -> Operation:
 
 _WRAPPERS: dict[tuple[str, ...], Callable[[Operation], Operation]] = {
     _ARITHMETIC: _arithmetic,
+    _DIVISIONS: _division,
     _INTEGER: _retrying,
     ("left_shift",): _shift_left,
     _COMPARISONS: _comparison,

@@ -8,6 +8,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from testing.python.target.test_every_target import every_target, run
+from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 
 
@@ -142,6 +143,18 @@ def test_unsigned_integers_wrap_around_at_large_python_ints(target):
     )
     got = run(main, target, x.to(torch.uint32))
     assert torch.equal(got.long(), want)
+
+
+@pytest.mark.parametrize("divide", [operator.floordiv, operator.mod, T.truncdiv, T.truncmod, T.ceildiv, T.floordiv])
+@pytest.mark.parametrize("zero", [lambda x: 0, lambda x: x % 1, lambda x: T.abs(x % 1)], ids=["number", "folded", "absolute"])
+def test_a_constant_zero_is_no_divisor(zero, divide):
+    with pytest.raises(CompileError, match=r"(?s)division by zero.*test_promotion.py:\d+.*the divisor is the constant 0"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "int32")):
+            with T.Kernel(1, threads=8):
+                for i in T.Parallel(8):
+                    A[i] = divide(A[i], zero(A[i]))
 
 
 def test_functions_promote_as_operators():
