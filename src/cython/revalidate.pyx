@@ -116,6 +116,8 @@ cdef int encode(object value, Buffer* out, int depth) except -1:
         return put(out, b"T" if value is True else b"F", 1)
     if kind is float:
         real = PyFloat_AS_DOUBLE(value)
+        if real != real:
+            raise NotPlain("not a number")
         return put_tagged(out, b"f", &real, sizeof(real))
     if depth == DEEPEST:
         raise NotPlain("nested too deeply")

@@ -78,8 +78,10 @@ _numeric_locale = functools.partial(_locale.setlocale, _locale.LC_NUMERIC)
 """Compiled code alone, as it is asked for by every call: 0.25 µs."""
 
 
-def limits_are_caught(describer: Describer) -> None:
-    """Feeds the interpreter's limits, as code handles exceptions: reaching one may then decide what it gives."""
+def exceptions_are_caught(describer: Describer) -> None:
+    """Feeds the interpreter's limits, and the warnings that it raises, as code handles exceptions: one may then decide what it
+    gives."""
+    output.errors_of_warnings(describer)
     if describer.is_first("limits"):
         describer.record_probe(_limits, _limits())
         describer.text(f"limits {_limits()}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, GeneratorType, TracebackType
 
 _SAFE_SPECIAL_NAMES = frozenset(
     name for kind in (int, float, complex, str, tuple, list, dict, set, type(len)) for name in dir(kind)
@@ -18,6 +19,12 @@ _SAFE_NAMES = _SAFE_SPECIAL_NAMES | frozenset(
     " __dataclass_fields__".split()
 )
 """Attributes with two underscores whose values are part of what is described."""
+
+_INTROSPECTION = {
+    # prefix of the attributes that lead to a stack frame, its variables, code and line -> types that have them
+    "f_": FrameType, "tb_": TracebackType, "co_": CodeType, "gi_": GeneratorType, "cr_": CoroutineType, "ag_": AsyncGeneratorType,
+}  # fmt: skip
+_OF_FRAMES = frozenset(name for prefix, kind in _INTROSPECTION.items() for name in dir(kind) if name.startswith(prefix))
 
 READERS = (getattr, hasattr, vars)
 READER_NAMES = frozenset("__getattribute__ __getattr__ __dict__ get_field".split())
@@ -36,8 +43,9 @@ _OPEN_FIELD = re.compile(r"(?<!\{)\{\w*(?:[.\[][^{}]*)?$")
 
 
 def is_hidden(name: str) -> bool:
-    """Whether an attribute shows what is not part of a value: the variables of a function, its text, the classes below one."""
-    return is_special(name) and name not in _SAFE_NAMES
+    """Whether an attribute shows what is not part of a value: the variables of a function, its text and lines, the classes below
+    one."""
+    return name in _OF_FRAMES or is_special(name) and name not in _SAFE_NAMES
 
 
 def is_special(name: str) -> bool:
@@ -53,6 +61,8 @@ def hidden_part(texts: Collection[str], prefixes: bool) -> str | None:
         prefixes: whether two underscores alone are a part; they are also what names are filtered by.
     """
     for text in texts:
+        if text in _OF_FRAMES or prefixes and text in _INTROSPECTION:
+            return text
         if _PART_OF_NAME.fullmatch(text) and text not in _SAFE_NAMES and text != "__main__" and (prefixes or text != "__"):
             return text
     return None

@@ -43,6 +43,7 @@ def _cached_function(describer: Describer, value: Any) -> None:
         alone.value(inner)
         _results(describer, value, alone.digest())
         describer.text(f"cached {value.cache_info().maxsize}")
+        describer.limit("a function with a cache", frozenset(("cache_info",)))
         describer.record(watch.OWN_DICT, value, None, value.__dict__)
         describer.attributes(value.__dict__)
         describer.value(inner)

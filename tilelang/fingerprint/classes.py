@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import typing
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
@@ -106,6 +107,8 @@ def _inner(item: Any) -> Any:
 def layout_is_known(kind: type) -> bool:
     """Whether objects of a class, apart from its bases' parts, consist of slots, a dictionary and weak references alone: none
     of the state is where only compiled code sees it."""
+    if kind is typing.Generic:
+        return True
     if not kind.__flags__ & genuine.HEAP_TYPE or kind in libraries.COMPILED_CLASSES:
         return False
     namespace = _DICT(kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import operator
 import re
 import sys
 from collections import OrderedDict, defaultdict, deque
@@ -136,6 +137,18 @@ def _range(describer: Describer, value: range) -> None:
 def _slice(describer: Describer, value: slice) -> None:
     describer.text("slice")
     describer.contents((value.start, value.stop, value.step))
+
+
+@describes(type(sys.version_info), type(sys.flags))
+def _facts(describer: Describer, value: Any) -> None:
+    describer.text(type(value).__qualname__)
+    describer.contents(tuple(value))
+
+
+@describes(operator.itemgetter)
+def _item_getter(describer: Describer, value: operator.itemgetter) -> None:
+    describer.text("itemgetter")
+    describer.contents(value.__reduce__()[1])
 
 
 @describes(type(...), type(NotImplemented))

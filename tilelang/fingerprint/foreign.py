@@ -19,6 +19,8 @@ MAX_ARRAY_BYTES = 1 << 20
 
 _EXPRESSIONS, _CONSTANTS = "tvm.ir.prim.expr", ("IntImm", "FloatImm")
 
+_VERSIONS = "torch.torch_version"
+
 _FILE_NAMES = frozenset(dir(pathlib.Path)) - frozenset(dir(pathlib.PurePath))
 _ARRAY_NAMES = frozenset("base data ctypes __array_interface__ __array_struct__ tofile dump dumps".split())
 
@@ -26,7 +28,7 @@ _ARRAY_NAMES = frozenset("base data ctypes __array_interface__ __array_struct__ 
 def describer_of(kind: type) -> Callable[[Describer, Any], None] | None:
     """What describes values of the type ``kind``, or None."""
     if kind.__flags__ & genuine.HEAP_TYPE:
-        return _path if kind in _PATHS else _constant if _is_constant(kind) else None
+        return _path if kind in _PATHS else _constant if _is_constant(kind) else _by_text if _is_version(kind) else None
     for package, name, describe in _SPECIAL:
         if kind is vars(sys.modules[package]).get(name) if package in sys.modules else False:
             return describe
@@ -39,6 +41,15 @@ def describer_of(kind: type) -> Callable[[Describer, Any], None] | None:
 def _is_constant(kind: type) -> bool:
     module = sys.modules.get(_EXPRESSIONS)
     return module is not None and any(vars(module).get(name) is kind for name in _CONSTANTS)
+
+
+def _is_version(kind: type) -> bool:
+    """Whether a class is that of ``torch.__version__``, a text that compares as versions do."""
+    module = sys.modules.get(_VERSIONS)
+    if module is None or vars(module).get("TorchVersion") is not kind:
+        return False
+    home = genuine.class_home(kind, ("torch",))
+    return home is not None and genuine.is_genuine_class(kind, home)
 
 
 def _constant(describer: Describer, value: Any) -> None:
@@ -99,6 +110,7 @@ def _pure_path(describer: Describer, value: Any) -> None:
 _PATHS = frozenset((type(pathlib.Path()),))
 _SPECIAL: tuple[tuple[str, str, Callable[[Describer, Any], None]], ...] = (
     ("torch", "dtype", _by_text),
+    ("torch", "device", _by_text),
     ("torch", "Size", _size),
     ("numpy", "ndarray", _numpy_array),
 )

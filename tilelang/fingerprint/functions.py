@@ -32,6 +32,7 @@ from tilelang.fingerprint import (
     modules,
     opcodes,
     output,
+    own,
     source_text,
     watch,
 )
@@ -114,7 +115,7 @@ def _ambient(describer: Describer, label: str, value: Any) -> None:
     elif label.startswith(("library warnings.", "library _warnings.")):
         output.filters_of_warnings(describer)
     elif value is contextlib.suppress:
-        ambient.limits_are_caught(describer)
+        ambient.exceptions_are_caught(describer)
     elif value is format or label.startswith("library string."):
         ambient.numeric_locale(describer)
     elif value is print:
@@ -134,7 +135,7 @@ def code_and_closure(describer: Describer, value: FunctionType) -> None:
         library_globals.globals_of(describer, value)
     for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):
         with describer.at(name):
-            describer.value(modules.cell_content(describer, cell))
+            describer.value(own.cell_content(describer, cell))
 
 
 def _code(describer: Describer, code: CodeType) -> None:
@@ -179,7 +180,7 @@ def _names(describer: Describer, found: CodeReads) -> None:
         describer.computes_names = True
         ambient.numeric_locale(describer)
     if found.catches:
-        ambient.limits_are_caught(describer)
+        ambient.exceptions_are_caught(describer)
     if found.compares_identity and not describer.trusting:
         raise describer.refuse("`is` compares values of which equal ones count as the same")
 
@@ -234,7 +235,7 @@ def _constant_text(constant: Any) -> str:
 
 @describes(CellType)
 def _cell(describer: Describer, value: CellType) -> None:
-    describer.value(modules.cell_content(describer, value))
+    describer.value(own.cell_content(describer, value))
 
 
 # -- functions of other kinds -----------------------------------------------------------------------------------------

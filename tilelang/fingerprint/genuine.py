@@ -15,6 +15,8 @@ from importlib.machinery import SourceFileLoader
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
+from tilelang.fingerprint import opcodes
+from tilelang.fingerprint.canonical import canonical
 from tilelang.fingerprint.reads import code_tree
 
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: the class was made while the program ran
@@ -103,10 +105,37 @@ def _codes_of(file: str) -> frozenset[CodeType]:
     return frozenset(code_tree(whole)) if whole is not None else frozenset()
 
 
+class ClassText(NamedTuple):
+    """What the text of a class has: names, apart from those in its functions, and the functions."""
+
+    names: frozenset[str]
+    functions: frozenset[str]
+
+
 @functools.lru_cache(maxsize=256)
-def names_in_class(file: str, name: str) -> frozenset[str]:
-    """The names in the text of the class ``name`` of a file, apart from those in its functions."""
-    return frozenset(each for code in _codes_of(file) if code.co_name == name for each in code.co_names)
+def class_text(file: str, name: str) -> ClassText:
+    """The text of the class ``name`` of a file; ``<module>`` is the file itself."""
+    codes = [code for code in _codes_of(file) if code.co_name == name]
+    inner = (each.co_name for code in codes for each in code.co_consts if isinstance(each, CodeType))
+    return ClassText(frozenset(each for code in codes for each in code.co_names), frozenset(inner))
+
+
+@functools.lru_cache(maxsize=256)
+def constants(file: str) -> frozenset[str]:
+    """The plain constants of a file, as canonical texts, those in tuples included."""
+    found = [each for code in _codes_of(_real(file)) for each in code.co_consts]
+    for each in found:
+        found += each if isinstance(each, tuple) else ()
+    return frozenset(canonical(each) for each in found if type(each) in (type(None), bool, int, float, str, bytes))
+
+
+@functools.lru_cache(maxsize=256)
+def aliases(file: str) -> frozenset[tuple[str, str]]:
+    """(name, other name) of the assignments of one name to another at the top of a file."""
+    whole = [list(opcodes.steps(code)) for code in _codes_of(file) if code.co_name == "<module>"]
+    pairs = [pair for steps in whole for pair in zip(steps, steps[1:])]
+    wanted = (opcodes.GLOBAL, opcodes.STORE_IN_CLASS)
+    return frozenset((first.argument, second.argument) for first, second in pairs if (first.kind, second.kind) == wanted)
 
 
 def is_genuine_class(kind: type, home: Home) -> bool:

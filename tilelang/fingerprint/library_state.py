@@ -9,13 +9,14 @@ import functools
 import gc
 import re
 import sys
+from enum import Enum
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType
 from typing import Any
 
-from tilelang.fingerprint import attributes, genuine, watch
+from tilelang.fingerprint import attributes, genuine, libraries, watch
 from tilelang.fingerprint.canonical import NotCanonical, canonical
 from tilelang.fingerprint.missing import MISSING
-from tilelang.fingerprint.walk import Describer
+from tilelang.fingerprint.walk import SCALARS, Describer
 
 BOOKKEEPING = frozenset(
     # What Python keeps for itself; code that reads it is refused by name.
@@ -54,8 +55,24 @@ def own_namespace(describer: Describer, kind: type) -> None:
     describer.text(_brief_table(namespace))
     for name, item in list(namespace.items()):
         is_named = name in BOOKKEEPING or attributes.is_special(name)
-        if not is_named and is_made_by_program(item) and _is_put_there(kind, name, item):
+        if is_named or not is_made_by_program(item) or not is_put_there(kind, name, item):
+            continue
+        if not _members(describer, kind, item):
             describer.value(item)
+
+
+def _members(describer: Describer, kind: type, item: Any) -> bool:
+    """Feeds a member, or a table of members, of a library's enumeration, whose class counts by name; False for anything else."""
+    if type(item) is MethodType and item.__self__ is kind and genuine.is_installed_code(item.__func__.__code__):
+        describer.text(brief(item.__func__))
+        return True
+    table: dict[Any, Any] = item if type(item) is dict else {0: item}
+    if not issubclass(kind, Enum) or not all(isinstance(member, kind) for member in table.values()):
+        return False
+    if table is item:
+        describer.record_dict(table)
+    describer.text(canonical(table))
+    return True
 
 
 def callable_state(describer: Describer, value: Any) -> None:
@@ -87,7 +104,7 @@ def attribute_of_ours(describer: Describer, value: Any, name: str) -> None:
         return
     for base in _MRO(value if isinstance(value, type) else type(value)):
         namespace = namespace_of(base) if _is_open(base) else {}
-        _note(describer, namespace, name, name in namespace and _is_put_there(base, name, namespace[name]))
+        _note(describer, namespace, name, name in namespace and is_put_there(base, name, namespace[name]))
         if name in namespace:
             return
 
@@ -101,14 +118,42 @@ def _note(describer: Describer, table: dict[str, Any], name: str, counts: bool) 
             describer.value(table[name])
 
 
-def _is_put_there(kind: type, name: str, item: Any) -> bool:
-    """Whether an attribute of a class of ours is not from the class's own text."""
+def is_put_there(kind: type, name: str, item: Any) -> bool:
+    """Whether an attribute of a class of ours is not from the class's own text, nor what Python makes of it.
+
+    Args:
+        kind: the class.
+        name: of the attribute.
+        item: what the class has there.
+
+    Returns:
+        True also where a plain value stands in the place of a method of the text.
+    """
     file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
     function = genuine.function_in(item)
     if function is not None:
-        return not genuine.is_genuine_code(function.__code__, genuine.Home("", file))
+        return not (genuine.is_genuine_code(function.__code__, genuine.Home("", file)) or _is_generated(kind, name, function))
     is_slot = isinstance(item, (MemberDescriptorType, GetSetDescriptorType))
-    return not is_slot and name not in genuine.names_in_class(file, kind.__name__)
+    if is_slot or attributes.is_special(name):
+        return False
+    written = genuine.class_text(file, kind.__name__)
+    return name not in written.names or name in written.functions and type(item) in SCALARS
+
+
+def _is_generated(kind: type, name: str, function: FunctionType) -> bool:
+    """Whether a method is one that Python makes for data classes, named tuples and enumerations."""
+    return attributes.is_special(name) and (
+        function.__code__.co_filename.startswith("<") or genuine.is_installed_code(function.__code__)
+    )
+
+
+def is_as_written(function: FunctionType) -> bool:
+    """Whether a function's code is of a library's or our own files, and each of its plain defaults a constant there."""
+    if not genuine.is_installed_code(function.__code__) and not libraries.is_own_function(function):
+        return False
+    values = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    constants = genuine.constants(function.__code__.co_filename)
+    return all(canonical(value) in constants for value in values if type(value) in SCALARS)
 
 
 def is_made_by_program(item: Any) -> bool:

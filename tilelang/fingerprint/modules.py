@@ -6,25 +6,19 @@ else (into a variable, to a function) unless it is one of this package to which 
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import sys
 from enum import EnumMeta
-from types import CellType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
-from tilelang import env, moved
-from tilelang.fingerprint import ambient, attributes, genuine, libraries, library_state, watch
+from tilelang import env
+from tilelang.fingerprint import ambient, attributes, genuine, libraries, library_state, own, watch
 from tilelang.fingerprint.containers import members
 from tilelang.fingerprint.missing import MISSING
 from tilelang.fingerprint.reads import ANNOTATION, ATTRIBUTE_READERS, FREE, GLOBAL, IDENTITY, MEMBERSHIP, PRESENCE, Import, Read
 from tilelang.fingerprint.references import reference
 from tilelang.fingerprint.walk import SCALARS, Describer
-
-_DTYPES = "tilelang.dtypes"
-_NODES = "tilelang.ir.nodes"
-_CONTEXT_MANAGER = contextlib.contextmanager(lambda: iter(())).__code__
-"""What runs when a function that ``contextlib.contextmanager`` decorates is called."""
 
 
 class Scope:
@@ -53,7 +47,7 @@ def read(describer: Describer, wanted: Read, scope: Scope) -> None:
         if isinstance(wanted.name, Import):
             found = _imported(describer, wanted.name, scope)
         elif wanted.root == FREE:
-            found = cell_content(describer, scope.cells[wanted.name])
+            found = own.cell_content(describer, scope.cells[wanted.name])
         else:
             found = _global(describer, wanted.name, scope)
         _chain(describer, found, wanted)
@@ -65,16 +59,6 @@ def is_builtin_hash(wanted: Read, scope: Scope) -> bool:
 
 
 # -- variables --------------------------------------------------------------------------------------------------------
-
-
-def cell_content(describer: Describer, cell: CellType) -> Any:
-    """What a closure cell holds, which is watched; MISSING where it is empty."""
-    try:
-        content = cell.cell_contents
-    except ValueError:
-        content = MISSING
-    describer.record(watch.CELL, cell, None, content)
-    return content
 
 
 def _global(describer: Describer, name: str, scope: Scope) -> Any:
@@ -148,7 +132,7 @@ def _chain(describer: Describer, value: Any, wanted: Read) -> None:
     while chain and isinstance(value, ModuleType):
         module, name = value, chain.pop(0)
         value = _attribute(describer, module, name)
-        if libraries.is_own_name(module.__name__) and _is_pristine(describer, module, name, value):
+        if libraries.is_own_name(module.__name__) and own.is_pristine(describer, module, name, value):
             if chain and value is not MISSING:
                 library_state.attribute_of_ours(describer, value, chain[0])
             return
@@ -187,85 +171,15 @@ def _attribute(describer: Describer, module: ModuleType, name: str) -> Any:
     describer.record(watch.TYPE, module, None, type(module))
     if type(module) is not ModuleType and not libraries.is_large_name(module.__name__):
         raise describer.refuse(f"the module {module.__name__} is of a special kind")
-    _load_submodule_of_ours(module, name)
+    own.load_submodule(module, name)
     content = _item(describer, module.__dict__, name)
-    if content is MISSING and _original(module, name) != name:
-        content = _item(describer, module.__dict__, _original(module, name))
+    if content is MISSING and own.original(module, name) != name:
+        content = _item(describer, module.__dict__, own.original(module, name))
     if content is MISSING and not libraries.is_own_name(module.__name__):
         describer.record(watch.ITEM, module.__dict__, "__getattr__", module.__dict__.get("__getattr__", MISSING))
         if "__getattr__" in module.__dict__ or hasattr(module, name):
             raise describer.refuse(f"the module {module.__name__} makes its attribute {name!r} at every access")
     return content
-
-
-def _load_submodule_of_ours(module: ModuleType, name: str) -> None:
-    """Loads ``tilelang.<name>`` where only an access would, so that a read means the same before and after it."""
-    is_missing = libraries.is_own_name(module.__name__) and name not in module.__dict__
-    if is_missing and _home_of_name(module, _original(module, name)) is None:
-        moved.submodule(module.__name__, name)
-
-
-def _is_pristine(describer: Describer, module: ModuleType, name: str, value: Any) -> bool:
-    """Feeds an attribute of one of tilelang's modules by name, unless it was replaced by another value.
-
-    What a module of ours makes on demand must not be made here: that would load the compiler. A name that is not there
-    yet, and one that holds what the module would put there, are the same.
-    """
-    if isinstance(value, ModuleType):
-        return False
-    name = _original(module, name)
-    home = _home_of_name(module, name)
-    if value is MISSING:
-        maker = module.__dict__.get("__getattr__")
-        if home is None or not libraries.is_own_function(maker):
-            raise describer.refuse(f"{module.__name__} has no {name!r}")
-    elif home is None or value is not _made_on_demand(module, name, home):
-        return False
-    if not libraries.is_trusted_own(home):
-        raise describer.refuse(f"{home}.{name} depends on more than its arguments")
-    describer.text(f"own {module.__name__}.{name}")
-    return True
-
-
-def _original(module: ModuleType, name: str) -> str:
-    """The name that an older name of a module of ours stands for; any other name itself."""
-    aliases = module.__dict__.get("_ALIASES") if libraries.is_own_name(module.__name__) else None
-    return aliases.get(name, name) if isinstance(aliases, dict) else name
-
-
-def _home_of_name(module: ModuleType, name: str) -> str | None:
-    """The module that a module of ours takes a name from when it is asked for it."""
-    table = module.__dict__.get("_HOME")
-    if isinstance(table, dict) and name in table:
-        return table[name]
-    if module.__name__ != "tilelang.language":
-        return None
-    nodes = module.__dict__.get("_NODES")
-    if isinstance(nodes, frozenset) and name in nodes:
-        return _NODES
-    return _DTYPES if name in sys.modules[_DTYPES].__dict__["all_names"] else None
-
-
-def _made_on_demand(module: ModuleType, name: str, home: str) -> Any:
-    dtypes = sys.modules[_DTYPES].__dict__["all_names"]
-    if home == _DTYPES and name in dtypes:
-        return dtypes[name]
-    loaded = sys.modules.get(home)
-    value = MISSING if loaded is None or loaded is module else loaded.__dict__.get(name, MISSING)
-    return value if _is_ours(value) else MISSING
-
-
-def _is_ours(value: Any) -> bool:
-    """Whether a function or class is found to be ours by its code, or a value is of a class of ours."""
-    if type(value) is FunctionType and value.__code__ is _CONTEXT_MANAGER and value.__globals__ is vars(contextlib):
-        value = value.__closure__[0].cell_contents  # type: ignore[index]
-    if not isinstance(value, (FunctionType, type)):
-        value = type(value)
-    try:
-        label = libraries.library_label(value)
-    except libraries.Untrusted:
-        return False
-    return label is not None and label.startswith("own ")
 
 
 def _whole_module(describer: Describer, module: ModuleType) -> None:
@@ -274,16 +188,16 @@ def _whole_module(describer: Describer, module: ModuleType) -> None:
         raise describer.refuse(f"the module {module.__name__} is used as a whole, so that any part of it may be read")
     describer.record_dict(module.__dict__)
     describer.text(f"module {module.__name__}")
-    written = genuine.names_in_class(module.__file__ or "", "<module>")
+    written = genuine.class_text(module.__file__ or "", "<module>").names
     for name, value in module.__dict__.items():
-        home = _home_of_name(module, name)
+        home = own.home_of_name(module, name)
         is_submodule = isinstance(value, ModuleType) and sys.modules.get(f"{module.__name__}.{name}") is value
-        if is_submodule or attributes.is_special(name) or home is not None and value is _made_on_demand(module, name, home):
+        if is_submodule or attributes.is_special(name) or home is not None and value is own.made_on_demand(module, name, home):
             continue
         if name not in written:
             with describer.at(f"`{name}`"):
                 describer.value(value)
-        elif _is_ours(value):
+        elif own.is_ours(value):
             describer.text(f"{name} {library_state.identity(value)}")
 
 

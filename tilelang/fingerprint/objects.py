@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import GetSetDescriptorType, MemberDescriptorType
+from types import MemberDescriptorType
 from typing import Any
 
 from tilelang.fingerprint import foreign, libraries, watch
@@ -54,7 +54,7 @@ def describe_object(describer: Describer, value: Any) -> bool:
     for base in _BASES:
         if issubclass(kind, base):
             _extended(describer, value, base)
-    attributes = own_dict(value)
+    attributes = watch.own_dict(value)
     if attributes is not None:
         describer.record(watch.OWN_DICT, value, None, attributes)
         describer.attributes(attributes)
@@ -72,7 +72,7 @@ def _by_protocol(describer: Describer, value: Any, kind: type) -> bool:
         return False
     describer.text("instance")
     describer.value(kind)
-    attributes = own_dict(value) or {}
+    attributes = watch.own_dict(value) or {}
     names = list(attributes)
     describer.record_probe(lambda: list(attributes) == names, True)
     slots = [name for base in kind.__mro__ for name, item in base.__dict__.items() if type(item) is MemberDescriptorType]
@@ -91,7 +91,7 @@ def _watched_attribute(describer: Describer, value: Any, name: str) -> Any:
         content = _slot(slot, value)
         describer.record_probe(functools.partial(_slot_is, slot, value, content), True)
         return content
-    attributes = own_dict(value) or {}
+    attributes = watch.own_dict(value) or {}
     describer.record(watch.OWN_DICT, value, None, attributes)
     describer.record(watch.ITEM, attributes, name, attributes[name])
     return attributes[name]
@@ -102,15 +102,6 @@ def _is_ours(kind: type) -> bool:
         return (libraries.library_label(kind) or "").startswith("own ")
     except libraries.Untrusted:
         return False
-
-
-def own_dict(value: Any) -> dict[str, Any] | None:
-    """The instance dictionary of an object, also where its class overrides ``__dict__``; None where it has none."""
-    for base in type(value).__mro__:
-        found = base.__dict__.get("__dict__")
-        if type(found) is GetSetDescriptorType:
-            return found.__get__(value)
-    return None
 
 
 def _extended(describer: Describer, value: Any, base: type) -> None:

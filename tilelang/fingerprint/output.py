@@ -15,6 +15,7 @@ from types import FunctionType
 from typing import Any
 
 from tilelang.fingerprint import genuine, library_globals, library_state, watch
+from tilelang.fingerprint.missing import MISSING
 from tilelang.fingerprint.walk import Describer, describes, type_name
 
 _TELLING = frozenset(
@@ -157,13 +158,21 @@ def _own_methods(value: Any) -> set[str]:
 def filters_of_warnings(describer: Describer) -> None:
     """Feeds which warnings are raised, and what shows them; what was warned of depends on earlier calls, and is limited."""
     describer.limit("the warnings that were shown", frozenset(("record=",)))
+    errors_of_warnings(describer)
     if describer.is_first("warnings"):
-        describer.record_probe(_filters, _filters())
-        describer.text(f"warnings {_filters()}")
         library_globals.variables_of(describer, warnings, ("showwarning", "formatwarning", "_showwarnmsg"))
         stream(describer, "stderr")
         if getattr(warnings.showwarning, "__globals__", None) is logging.__dict__:  # logging.captureWarnings
             any_logger(describer)
+
+
+def errors_of_warnings(describer: Describer) -> None:
+    """Feeds which warnings are raised as exceptions: those of the interpreter, too."""
+    if describer.is_first("errors of warnings"):
+        for name in ("filters", "defaultaction"):
+            describer.record(watch.ITEM, warnings.__dict__, name, warnings.__dict__.get(name, MISSING))
+        describer.record(watch.LIST, warnings.filters, None, tuple(warnings.filters))
+        describer.text(f"warnings {_filters()}")
 
 
 def _filters() -> list[tuple]:

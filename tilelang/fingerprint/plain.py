@@ -42,7 +42,7 @@ def _encode(value: Any, out: bytearray, depth: int) -> None:
     elif kind is int:
         text = b"%x" % value
         out += b"i%d:%b" % (len(text), text)
-    elif kind is float:
+    elif kind is float and value == value:  # what is not a number is found in a list by its identity
         out += b"f" + _DOUBLE(value)
     elif kind is str:
         raw = value.encode("utf-8", "surrogatepass")

@@ -11,7 +11,7 @@ import typing
 from types import ModuleType
 from typing import Any
 
-from tilelang.fingerprint import libraries, library_state
+from tilelang.fingerprint import libraries, library_state, watch
 from tilelang.fingerprint.containers import pairs
 from tilelang.fingerprint.registrations import registered_classes
 from tilelang.fingerprint.walk import Describer, describes
@@ -92,6 +92,9 @@ def _parts(describer: Describer, value: Any, feed_origin: Any) -> None:
             ``isinstance`` go to the arguments of a union.
     """
     describer.text(f"alias {type(value).__qualname__}")
+    own = watch.own_dict(value)
+    if own is not None:  # those of `typing` are objects of Python code
+        describer.record_dict(own)
     feed_origin(describer, getattr(value, "__origin__", None))
     for argument in typing.get_args(value):
         reference(describer, argument)
@@ -126,6 +129,7 @@ def _type_variable(describer: Describer, value: typing.TypeVar) -> None:
 
 @describes(typing.ForwardRef)
 def _forward(describer: Describer, value: typing.ForwardRef) -> None:
+    describer.record_probe(lambda: value.__forward_arg__, value.__forward_arg__)
     describer.text(f"forward {value.__forward_arg__}")
 
 

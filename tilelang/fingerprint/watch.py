@@ -41,12 +41,17 @@ def _function_code(function: FunctionType, _: None, expected: Sequence) -> bool:
     return all(a is b for a, b in zip(found, expected, strict=True))
 
 
-def _own_dict(value: Any, _: None, expected: dict) -> bool:
+def own_dict(value: Any) -> dict[str, Any] | None:
+    """The instance dictionary of an object, also where its class overrides ``__dict__``; None where it has none."""
     for base in type(value).__mro__:
         found = base.__dict__.get("__dict__")
-        if isinstance(found, (GetSetDescriptorType, MemberDescriptorType)):
-            return found.__get__(value) is expected
-    return False
+        if type(found) is GetSetDescriptorType or type(found) is MemberDescriptorType:
+            return found.__get__(value)
+    return None
+
+
+def _own_dict(value: Any, _: None, expected: dict) -> bool:
+    return own_dict(value) is expected
 
 
 def _list(container: list, _: None, expected: tuple) -> bool:

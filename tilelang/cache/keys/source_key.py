@@ -287,4 +287,4 @@ def _describe_arguments(args: tuple[Any, ...], kwargs: dict[str, Any], function:
 
 def python_tag() -> str:
     """What decides the byte code and how it runs."""
-    return f"{sys.implementation.cache_tag} {sys.version_info[:2]} -O{sys.flags.optimize}"
+    return f"{sys.implementation.cache_tag} {sys.version_info[:2]} -O{sys.flags.optimize} -b{sys.flags.bytes_warning}"

@@ -1,0 +1,102 @@
+"""Names of ``tilelang.language`` in a fingerprint: what a program put into their place, or changed in them."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import tilelang.language as T
+from tilelang.dtypes import DType
+from tilelang.fingerprint import Describer, Unfaithful, Watch
+
+_MATH = T._HOME["ceildiv"]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _home() -> Any:
+    return importlib.import_module(_MATH)
+
+
+def _cell(function: Any) -> Any:
+    return next(cell for cell in function.__closure__ if callable(cell.cell_contents))
+
+
+def ceildiv(n: int) -> Any:
+    return T.ceildiv(n, 2)
+
+
+def bits() -> int:
+    return T.float32.bits
+
+
+def wide(policy: Any = None) -> bool:
+    return (policy or T.GemmWarpPolicy).FullRow.is_full_row()
+
+
+def given() -> bool:
+    return wide(T.GemmWarpPolicy)
+
+
+def symbolic() -> Any:
+    return T.symbolic("n")
+
+
+CHANGES = {
+    "the name": (ceildiv, lambda patch: patch.setattr(T, "ceildiv", len)),
+    "the name in its module": (ceildiv, lambda patch: patch.setattr(_home(), "ceildiv", lambda a, b: 99)),
+    "another function of ours": (ceildiv, lambda patch: patch.setattr(_home(), "ceildiv", T.max)),
+    "the function that a decorator calls": (
+        ceildiv,
+        lambda patch: patch.setattr(_cell(T.ceildiv), "cell_contents", lambda a, b: 99),
+    ),
+    "the module that is asked": (ceildiv, lambda patch: patch.setitem(T._HOME, "ceildiv", "math")),  # pyright: ignore[reportAttributeAccessIssue]
+    "a property of a dtype": (bits, lambda patch: patch.setattr(DType, "bits", 5)),
+    "a method of a class": (wide, lambda patch: patch.setattr(T.GemmWarpPolicy, "is_full_row", lambda self: 5)),
+    "a method of a class that is passed": (given, lambda patch: patch.setattr(T.GemmWarpPolicy, "is_full_row", lambda self: 5)),
+    "a default": (symbolic, lambda patch: patch.setattr(T.symbolic, "__defaults__", ("int64",))),
+}
+
+
+def _described(function: Any) -> tuple[str, Watch]:
+    describer = Describer()
+    try:
+        describer.value(function)
+        describer.finish()
+    except Unfaithful as error:
+        return f"off: {error}", Watch([])
+    return describer.digest(), Watch(describer.records)
+
+
+WHERE_IT_IS_MADE = ("the name in its module", "another function of ours", "the module that is asked")
+"""What has an effect on a name that is asked for later."""
+
+
+CASES = [(change, False) for change in CHANGES] + [(change, True) for change in CHANGES if change not in WHERE_IT_IS_MADE]
+
+
+@pytest.mark.parametrize(("change", "is_loaded"), CASES)
+def test_a_change_of_the_language_is_noticed(change: str, is_loaded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, apply = CHANGES[change]
+    before, watch = _described(function)
+    assert not before.startswith("off") and watch.holds()
+    apply(monkeypatch)
+    if not is_loaded:  # as in a process that asks for the name after the change
+        for name in ("ceildiv", "GemmWarpPolicy", "symbolic"):
+            if change != "the name":
+                monkeypatch.delitem(T.__dict__, name, raising=False)
+    assert not watch.holds()
+    assert _described(function)[0] != before
+
+
+def test_every_name_of_the_language_is_as_its_file_has_it() -> None:
+    """Else a program that uses it would lose the shortcut."""
+    from tilelang.fingerprint import own
+
+    unusual = []
+    for name, home in T._HOME.items():  # pyright: ignore[reportAttributeAccessIssue]
+        value = getattr(importlib.import_module(home), name)  # T itself stays as it is
+        if not isinstance(value, ModuleType) and not own.is_pristine(Describer(), T, name, value):
+            unusual.append(f"{home}.{name}")
+    assert len(unusual) <= 2, unusual  # PrimExpr, and a function that reads sources
