@@ -160,7 +160,7 @@ def _elsewhere(name: str) -> Any:
 
     value = refused(__name__, name)
     if value is None:
-        near = difflib.get_close_matches(name, __all__, n=1)
+        near = difflib.get_close_matches(name, __all__, n=1, cutoff=0.7)
         raise AttributeError(f"tilelang.language has no {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
     return value
 

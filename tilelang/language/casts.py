@@ -7,7 +7,7 @@ from typing import Any
 from tilelang.dtypes import DType, canonical, is_dtype
 from tilelang.errors import CompileError
 from tilelang.frontend.conversion import convert, dtype_of, wrapped
-from tilelang.frontend.values import Tile, as_expr
+from tilelang.frontend.values import Tile, as_expr, is_symbolic
 
 
 def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any = None) -> Any:
@@ -26,6 +26,8 @@ def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any =
         CompileError: unknown dtype, ``value`` is no scalar, or another way to round or to leave the range.
     """
     _check_rounding(round, sat, rbits)
+    if is_symbolic(dtype):
+        raise CompileError("T.cast takes the value first, then its new dtype", hint="T.Cast takes them in the other order")
     if isinstance(value, Tile):
         from tilelang.frontend.tiles import elementwise
 

@@ -736,6 +736,31 @@ def test_a_mistaken_keyword_offers_the_near_one():
                     A[i] = 1
 
 
+def test_names_and_orders_of_other_languages():
+    with error_at_mark(TraceError, r"tilelang.language has no 'arange'(?!; did you mean)"):
+
+        @T.prim_func
+        def indices(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                A[T.arange(0, 8)] = 1  # <- error
+
+    with error_at_mark(CompileError, "T.cast takes the value first"):
+
+        @T.prim_func
+        def swapped(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                A[0] = T.cast("float16", A[1])  # <- error
+
+    with error_at_mark(CompileError, r"policy='FullRow' is none of T.GemmWarpPolicy.Square, T.GemmWarpPolicy.FullRow, "):
+
+        @T.prim_func
+        def policy_by_name(A: T.Tensor((64, 64), "float16")):
+            with T.Kernel(1, threads=128):
+                a = T.alloc_shared((64, 64), "float16")
+                c = T.alloc_fragment((64, 64), "float32")
+                T.gemm(a, a, c, policy="FullRow")  # <- error
+
+
 @T.prim_func
 def plain(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
     with T.Kernel(1, threads=32):

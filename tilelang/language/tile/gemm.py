@@ -22,6 +22,15 @@ def _clear(value: Any) -> Any:
     return as_expr(value) if is_symbolic(value) else bool(value)
 
 
+def _number(policy: Any) -> int:
+    """The number of a policy."""
+    try:
+        return int(GemmWarpPolicy(int(policy)))
+    except (TypeError, ValueError):
+        names = ", ".join(f"T.GemmWarpPolicy.{each.name}" for each in GemmWarpPolicy)
+        raise CompileError(f"policy={policy!r} is none of {names}") from None
+
+
 def _emit_product(
     A: Any, B: Any, C: Any, transpose_A: bool, transpose_B: bool, policy: int, clear: Any, unit: str, wait: int,
     mbar: Any = None, k_pack: int = 1,
@@ -29,7 +38,8 @@ def _emit_product(
     """The product of one of the functions below, by the ``unit`` that it names."""
     barrier = None if mbar is None else as_region(mbar, "T.gemm")
     operands = _operand(A), _operand(B), _operand(C), _clear(clear), barrier
-    require_kernel("T.gemm").perform(Gemm(*operands, bool(transpose_A), bool(transpose_B), int(policy), unit, int(wait), k_pack))
+    product = Gemm(*operands, bool(transpose_A), bool(transpose_B), _number(policy), unit, int(wait), k_pack)
+    require_kernel("T.gemm").perform(product)
 
 
 def gemm(
@@ -151,7 +161,7 @@ def gemm_sp(
     ignored("T.gemm_sp", annotations=annotations)
     require_kernel("T.gemm_sp").perform(
         GemmSparse(_operand(A_sparse), as_region(E, "T.gemm_sp"), _operand(B), _operand(C), _clear(clear_accum),
-                   bool(transpose_A), bool(transpose_B), bool(transpose_E), int(policy), int(wg_wait))
+                   bool(transpose_A), bool(transpose_B), bool(transpose_E), _number(policy), int(wg_wait))
     )  # fmt: skip
 
 
