@@ -348,3 +348,21 @@ def test_nests_that_disagree_with_a_product_share_one_conversion(monkeypatch):
     _limit_solves(monkeypatch, 8)
     text = source(main)
     assert "wide_shared" in text and "wide_shared_1" not in text
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_an_index_of_eight_bits_wraps(arch):
+    """From ``i = 32`` on ``4 * i`` is negative in int8: the elements are those of ``x`` in another order, each once."""
+
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=32):
+            x, y = T.alloc_fragment((64,), "float32"), T.alloc_fragment((64,), "float32")
+            T.copy(X, x)
+            for i in T.Parallel(64):
+                y[i] = x[T.cast(T.cast(i * 4, "int8"), "int32") // 4 + 32]
+            T.copy(y, Y)
+
+    x, y = _numbers(64), torch.zeros(64)
+    simulate(main, x, y, arch=arch)
+    assert torch.equal(y, torch.cat([x[32:], x[:32]]))

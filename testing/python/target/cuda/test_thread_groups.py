@@ -40,6 +40,9 @@ CONDITIONS = {
     "second half": lambda tx: tx >= 128,
     "warps": lambda tx: tx // 32 < 2,
     "warp group": lambda tx: T.get_warp_group_idx() == 1,
+    "unsigned range": lambda tx: T.cast(tx - 128, "uint32") < 128,
+    "unsigned difference": lambda tx: T.cast(tx, "uint32") - T.uint32(128) < 128,
+    "eight bits": lambda tx: T.cast(tx, "int8") >= 0,
     "range": lambda tx: T.And(tx >= 0, tx <= 31) if hasattr(T, "And") else tx <= 31,
 }
 

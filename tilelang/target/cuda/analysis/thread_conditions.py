@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import conjuncts, walk_expr
 from tilelang.target.cuda.tile.intrinsics import digit_of
@@ -50,7 +51,7 @@ class ThreadConditions:
             return None, None
         try:
             return [all(self.value(part, thread) for part in mine) for thread in threads], rest
-        except _Unknown:
+        except (_Unknown, ZeroDivisionError):
             return None, None
 
     def names_thread(self, expr: Any) -> bool:
@@ -70,13 +71,22 @@ class ThreadConditions:
         if isinstance(expr, ir.Var) and expr in self.values:
             return self.value(self.values[expr], thread)
         if type(expr) in _BINARY:
-            return _BINARY[type(expr)](self.value(expr.a, thread), self.value(expr.b, thread))
+            return _in_type(_BINARY[type(expr)](self.value(expr.a, thread), self.value(expr.b, thread)), expr)
         if isinstance(expr, ir.Not):
             return not self.value(expr.a, thread)
-        if isinstance(expr, ir.Cast) and str(expr.ty) in ("int32", "int64", "uint32", "uint64", "bool"):
-            return self.value(expr.value, thread)
+        if isinstance(expr, ir.Cast) and canonical(str(expr.ty)).kind in ("int", "uint", "bool"):
+            return _in_type(self.value(expr.value, thread), expr)
         digit = digit_of(expr)
         if digit is None:
             raise _Unknown
         low, extent = digit
         return thread // low % extent if extent else thread // low
+
+
+def _in_type(value: int, expr: Any) -> int:
+    """The value that an expression of its type has: integers wrap, so that ``T.cast(tx - 32, "uint32") < 32`` is a range."""
+    dtype = canonical(str(expr.ty))
+    if dtype.kind == "bool":
+        return value != 0
+    low = -(1 << dtype.bits - 1) if dtype.kind == "int" else 0
+    return (value - low) % (1 << dtype.bits) + low

@@ -262,7 +262,8 @@ def form_of(expr: Any, forms: Mapping[Any, Form]) -> Form:
         return form_of(value.a, forms) + form_of(value.b, forms)
     if isinstance(value, ir.Sub) and not mentions(value.b, forms):
         return form_of(value.a, forms).shifted(-as_int(value.b))
-    if isinstance(value, ir.Cast) and str(value.ty).startswith("int"):
+    # An index that is cast to fewer bits may wrap.
+    if isinstance(value, ir.Cast) and str(value.ty) in ("int32", "int64"):
         return form_of(value.value, forms)
     right = as_int(value.b) if isinstance(value, (ir.Mul, ir.FloorDiv, ir.FloorMod, ir.LShift, ir.RShift)) else None
     if isinstance(value, ir.Mul):
