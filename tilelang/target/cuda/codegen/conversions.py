@@ -24,6 +24,7 @@ def converted(value: Value, source: str, target: str) -> Value:
         return value
     if "float4_e2m1fn" in (source.base, target.base):
         return _through_codes(value, source, target)
+    # The hardware converts these to half alone, which holds all of their values.
     if source in ("float8_e4m3fn", "float8_e5m2") and target != "bool" and c_type(source) != c_type(target):
         return converted(Call("tl::to_half", (value,)), "float16", target)
     source = canonical({"int4": "int32", "uint4": "int32", "uint1": "bool"}.get(source.base, source))

@@ -126,6 +126,7 @@ class Vectors:
         first = dim.modes[0] if dim.modes else None
         if first is None or first.coord != REGISTER or dim.is_shifted:
             return 1, loop
+        # One guard stands for a vector, so that no vector may straddle the edge.
         if dim.size != dim.extent and dim.extent % first.extent:
             return 1, loop
         width = self._width(nest, place, first.extent)

@@ -127,6 +127,7 @@ class _Lifetimes:
 
     def _walk(self, code: Code, clock: int, spans: dict[Any, tuple[int, int]]) -> int:
         if isinstance(code, Leaf):
+            # A bulk store reads its source until it is waited for, which is after its statement.
             for buffer in {*map(owner, code.storages()), *self._stored}:
                 _extend(spans, buffer, clock, clock)
             waited = any(not wait.pending for wait in bulk_waits(code))

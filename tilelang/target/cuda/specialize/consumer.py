@@ -258,10 +258,12 @@ def _deferred_products(ring: Ring, threads: int) -> list[int]:
     fed, accumulators = set(ring.buffers), set()
     for op in products.values():
         operands, results = operands_of(op)
+        # Only the slots of a ring are kept until a product in flight has read them.
         if not operands <= fed or not rule_of(op).may_stay_in_flight(op, threads):
             return []
         accumulators |= results
     others = (stmt for at, stmt in enumerate(ring.body) if at not in products)
+    # Registers of a product in flight may be touched by nothing but the next product.
     if any(accumulators & buffers_of(stmt) for stmt in others):
         return []
     return list(products)
