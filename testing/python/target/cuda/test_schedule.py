@@ -202,6 +202,21 @@ def test_invalid_schedules_are_refused(order, stage, said, line):
     assert said in text and line in text and len(text.splitlines()) < 15
 
 
+def test_a_tile_that_another_loop_uses_has_one_slot_and_the_message_says_so():
+    @T.prim_func
+    def main(A: T.Tensor((4, 64), "float32"), C: T.Tensor((4, 64), "float32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((64,), "float32")
+            for k in T.Pipelined(4, order=[0, 1], stage=[0, 1]):
+                T.copy(A[k, 0], tile)
+                T.copy(tile, C[k, 0])
+            T.copy(A[0, 0], tile)
+            T.copy(tile, C[3, 0])
+
+    with pytest.raises(PipelineScheduleError, match="or load a tile that only this loop uses"):
+        source(main)
+
+
 def test_registers_have_one_version():
     with pytest.raises(PipelineScheduleError, match="running"):
         source(_chain([0, 1, 2, 3, 4], [0, 0, 0, 0, 1]))

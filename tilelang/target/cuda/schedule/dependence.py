@@ -243,7 +243,8 @@ def slots_needed(placed: Sequence[tuple[Statement, Position]], body: Body, facts
         if not any(touch.writes for *_, touch in uses):
             continue
         _check_iteration(buffer, uses)
-        limit = deepest if _is_private(buffer, uses, body) else 1
+        anew = _is_filled_anew(buffer, uses, body)
+        limit = deepest if anew and not body.is_outside(buffer) else 1
         # One slot is tried first, as slots cost shared memory; with as many as stages in flight no iteration shares
         # one.
         slots, conflict = 1, _carried_conflict(uses, 1, body.loop, facts)
@@ -251,7 +252,9 @@ def slots_needed(placed: Sequence[tuple[Statement, Position]], body: Body, facts
             slots += 1
             conflict = _carried_conflict(uses, slots, body.loop, facts)
         if conflict is not None:
-            raise _broken(buffer, *conflict, "of the iteration before")
+            raise _broken(
+                buffer, *conflict, "of the iteration before", ", or load a tile that only this loop uses" if anew else ""
+            )
         if slots > 1:
             rings[buffer] = slots
     return rings
@@ -283,20 +286,20 @@ def _carried_conflict(uses: list, slots: int, loop: Loop, facts: Facts) -> tuple
     return None
 
 
-def _is_private(buffer: Any, uses: list, body: Body) -> bool:
-    """Whether each iteration has its own value of a shared tile: its first access overwrites all of it."""
+def _is_filled_anew(buffer: Any, uses: list, body: Body) -> bool:
+    """Whether each iteration begins with a shared tile by overwriting all of it."""
     if not ir.is_buffer_var(buffer) or not is_shared(buffer) or body.is_viewed(buffer):
         return False
     first = min(uses, key=lambda use: use[0])[3]
-    return first.site.fills and not first.reads and not body.is_outside(buffer)
+    return first.site.fills and not first.reads
 
 
-def _broken(buffer: Any, first: Statement, second: Statement, when: str) -> PipelineScheduleError:
+def _broken(buffer: Any, first: Statement, second: Statement, when: str, instead: str = "") -> PipelineScheduleError:
     here = location_of(second.stmt.span)
     other = location_of(first.stmt.span)
     where = f"the statement at line {other.line}" if other is not None else "another statement"
     return PipelineScheduleError(
         f"this statement would touch {buffer.name} before {where} {when}".rstrip() + " is done with it",
         here,
-        "give it a later stage or order" if buffer.name else None,
+        f"give it a later stage or order{instead}" if buffer.name else None,
     )

@@ -132,8 +132,10 @@ class ConsumerPart:
             return node if new is None else ir.BufferRegion(new, [one, *node.region])
 
         def operator(node: Any) -> Any:
-            op = decode(node) if is_tile_op(node) else None
-            new = op if op is None else op.with_axis_before(versions)
+            if not is_tile_op(node):
+                return node
+            op = decode(node)
+            new = op.with_axis_before(versions)
             return node if new is op else new.to_call(node.span)
 
         def store(node: Any) -> Any:
