@@ -98,6 +98,7 @@ class Grid:
         self._all = Blocks(self.size, self._order)
         watch_tensors(written, self._order)
         self._clusters: dict[tuple[int, ...], Blocks] = {}
+        self._ended = x.run.strands
 
     def _of(self, kind: str) -> list[int]:
         return [self._extents.get(f"{kind}.{axis}", 1) for axis in "xyz"]
@@ -115,7 +116,7 @@ class Grid:
         block.order = self._order
         cluster.blocks[rank] = block
         block.state = y = Lanes(x.run, block, lanes, list(x.values), list(x.views))
-        y.span = x.span
+        y.span, y.strand.ended = x.span, self._ended
         self._set(y, "blockIdx", place)
         self._set(y, "clusterCtaIdx", own)
         threads = zip(_coordinates(y.lane_ids, self._threads), self._threads)

@@ -32,15 +32,17 @@ class Strand:
         time: how many times it handed its clock on.
         times: what it has seen, and publishes with what it does itself.
         inherited: what the threads that it is a part of did before; it comes after that, and does not publish it.
+        ended: the number of the last strand of an earlier launch; all before this one has happened.
     """
 
-    __slots__ = ("number", "time", "times", "inherited")
+    __slots__ = ("number", "time", "times", "inherited", "ended")
 
-    def __init__(self, number: int, times: Times, time: int = 1, inherited: Times | None = None):
+    def __init__(self, number: int, times: Times, time: int = 1, inherited: Times | None = None, ended: int = 0):
         self.number = number
         self.time = time
         self.times = times
         self.inherited: Times = inherited or {}
+        self.ended = ended
 
     @property
     def is_alone(self) -> bool:
@@ -50,20 +52,21 @@ class Strand:
     def child(self, number: int) -> Strand:
         """A strand of a part of the threads, which begins here."""
         if self.is_alone:
-            return Strand(number, dict(self.times))
+            return Strand(number, dict(self.times), ended=self.ended)
         self.time += 1
         # The child comes after all that the parent's threads did, but must not publish it by an arrival of its own: what the
         # parent's other threads did is published by a barrier that they reach, too (docs/semantics.md).
-        return Strand(number, dict(self.times), inherited={**self.inherited, self.number: self.time - 1})
+        inherited = {**self.inherited, self.number: self.time - 1}
+        return Strand(number, dict(self.times), inherited=inherited, ended=self.ended)
 
     def frozen(self) -> Strand:
         """A snapshot of the clock, for an asynchronous operation that starts now."""
-        return Strand(self.number, dict(self.times), self.time, dict(self.inherited))
+        return Strand(self.number, dict(self.times), self.time, dict(self.inherited), self.ended)
 
     def release(self, into: Times) -> None:
-        """Release: publishes the strand's accesses so far."""
+        """Release: publishes the strand's accesses so far, and what it has seen."""
+        latest(into, self.times)
         if not self.is_alone:
-            latest(into, self.times)
             latest(into, {self.number: self.time})
             self.time += 1
 
@@ -78,7 +81,9 @@ class Strand:
 
     def has_seen(self, number: int, time: int) -> bool:
         """Whether another strand's access at a time happens before this one's present access."""
-        return number in (0, self.number) or max(self.times.get(number, 0), self.inherited.get(number, 0)) >= time
+        return (
+            number <= self.ended or number == self.number or max(self.times.get(number, 0), self.inherited.get(number, 0)) >= time
+        )
 
 
 class StrandAccess:

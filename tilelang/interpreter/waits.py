@@ -212,10 +212,13 @@ class Blocks:
         arrived: how many blocks arrived in this phase, of those that still run.
         turn: how many phases are complete.
         order: happens-before between the blocks of the launch.
+        clock: what their threads published before they arrived.
     """
 
     def __init__(self, count: int, order: Any):
         self.order = order
+        self.clock: Times = {}
+        self._published: Times = {}
         self.blocks: dict[int, Any] = {}
         self.count = count
         self.arrived = 0
@@ -243,11 +246,20 @@ class Blocks:
         turn = self.turn
         self.arrived += 1
         x.run.progress += 1
+        x.strand.release(self.clock)
         if self.arrived >= self.count:
             self.arrived = 0
             self.turn += 1
+            self._published = dict(self.clock)
             self._all_came()
         return turn
+
+    def has_ended(self, x: Lanes, turn: int) -> bool:
+        """Whether a phase is complete; then what follows comes after it."""
+        if self.turn == turn:
+            return False
+        x.strand.acquire(self._published)
+        return True
 
     def _all_came(self) -> None:
         if self.count == self.order.size:
@@ -271,7 +283,7 @@ def _blocks_step(name: str, blocks: Callable[[Lanes], Blocks], what: str) -> Cal
             _order(x)
             x.block.turns[name] = blocks(x).come(x)
 
-        return until(span, lambda x: blocks(x).turn != x.block.turns[name], what, before)
+        return until(span, lambda x: blocks(x).has_ended(x, x.block.turns[name]), what, before)
 
     return make
 
@@ -297,7 +309,7 @@ def _cluster_wait(c: Compiler, call: Any, span: Any) -> Step:
         if "cluster" not in x.block.turns:
             x.find("barrier", "T.cluster_wait without T.cluster_arrive")
             return True
-        return x.block.cluster.turn != x.block.turns["cluster"]
+        return x.block.cluster.has_ended(x, x.block.turns["cluster"])
 
     return until(span, ready, "blocks that do not come to T.cluster_arrive")
 

@@ -269,3 +269,79 @@ def test_blocks_that_change_a_tensor_in_turns():
     a = torch.ones(64)
     assert kinds(main, torch.zeros(1, dtype=torch.int32), a) == []
     assert a.tolist() == [5] * 64
+
+
+def below_branches(meet, blocks=4):
+    """Some threads of each block store to a tensor, and some of the next block load that after ``meet``."""
+
+    @T.prim_func
+    def main(Y: T.Tensor((blocks * 32,), "float32"), W: T.Tensor((blocks * 32,), "float32")):
+        with T.ClusterKernel(blocks, threads=32, cluster_dims=(2, 1, 1)) as b:
+            tx = T.get_thread_binding()
+            if tx < 20:
+                W[b * 32 + tx] = tx
+            meet()
+            if tx < 10:
+                Y[b * 32 + tx] = W[(b + 1) % blocks * 32 + tx + 1]
+
+    return main
+
+
+def cluster_in_two_steps():
+    T.cluster_arrive()
+    T.cluster_wait()
+
+
+@pytest.mark.parametrize(
+    "meet, blocks, found",
+    [
+        (T.sync_grid, 4, []),
+        (T.cluster_sync, 2, []),
+        (cluster_in_two_steps, 2, []),
+        (T.cluster_sync, 4, ["race"]),
+        (T.sync_threads, 2, ["race"]),
+    ],
+)
+def test_barriers_between_blocks_order_branches_of_their_threads(meet, blocks, found):
+    w = torch.zeros(blocks * 32)
+    assert set(kinds(below_branches(meet, blocks), torch.zeros(blocks * 32), w)) == set(found)
+
+
+def test_branches_of_the_next_kernel_come_after_those_of_the_last_one():
+    @T.prim_func
+    def main(Y: T.Tensor((32,), "float32"), W: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=32):
+            tx = T.get_thread_binding()
+            if tx < 20:
+                W[tx] = tx
+        with T.Kernel(1, threads=32):
+            tx = T.get_thread_binding()
+            if tx < 10:
+                Y[tx] = W[tx + 5]
+        with T.Kernel(1, threads=32):
+            tx = T.get_thread_binding()
+            if tx < 30:
+                W[tx + 1] = 3
+
+    assert kinds(main, torch.zeros(32), torch.zeros(32)) == []
+
+
+@pytest.mark.parametrize("order", ["release", "relaxed"])
+def test_an_update_of_the_block_publishes_what_a_branch_did_before(order):
+    @T.prim_func
+    def main(flag: T.Tensor((1,), "int32"), W: T.Tensor((32,), "float32"), Y: T.Tensor((32,), "float32")):
+        with T.Kernel(2, threads=32) as b:
+            tx = T.get_thread_binding()
+            if b == 0:
+                if tx < 20:
+                    W[tx] = tx
+                T.sync_threads()
+                T.atomic_add(flag[0], 1, memory_order=order)
+            else:
+                while T.atomic_load(flag[0], memory_order="acquire") == 0:
+                    pass
+                if tx < 10:
+                    Y[tx] = W[tx + 5]
+
+    found = kinds(main, torch.zeros(1, dtype=torch.int32), torch.zeros(32), torch.zeros(32))
+    assert set(found) == ({"race"} if order == "relaxed" else set())
