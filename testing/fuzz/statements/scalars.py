@@ -8,6 +8,7 @@ from testing.fuzz.indices import index
 from testing.fuzz.registry import statement
 from testing.fuzz.scope import Axis, Scope, Tile, Variable
 from testing.fuzz.statements.nests import store
+from testing.fuzz.statements.regions import a_shape
 from testing.fuzz.tree import Expr, Stmt
 
 DTYPES = {"int": "int32", "float": "float32", "bool": "bool"}
@@ -80,11 +81,7 @@ def local_array(draw: Draw, scope: Scope) -> Stmt | None:
 @statement("vote", 0.7)
 def vote(draw: Draw, scope: Scope) -> Stmt | None:
     """Whether some or all elements are not zero."""
-    shared = [tile for tile in scope.tiles if len(tile.shape) == 1 and tile.memory == "shared"]
-    found = [tile for tile in shared if tile.dtype in ("int32", "bool", "float32")]
-    if not found:
-        return None
-    tile, name = draw.pick(found), draw.name("v")
+    tile, name = draw.tile(scope, a_shape(draw, 1), ("int32", "bool", "float32"), ("shared",)), draw.name("v")
     scope.variables.append(Variable(name, "int"))
     test = f"T.{draw.pick(['any_of', 'all_of'])}({tile.name})"
     return Stmt("vote", (f'{name} = T.alloc_var("int32", init=0)', f"{name} = T.if_then_else({test}, 1, 2)"))
