@@ -50,7 +50,8 @@ def leader(draw: Draw, scope: Scope) -> Stmt | None:
     target = own_variable(draw, scope)
     if target is None or scope.apart:
         return None
-    size, steps = draw.pick(["2", "4", "5"]), draw.random.randint(1, 3)
+    # The phases of a barrier go on where the statement is repeated: after an even number of steps they are where they began.
+    size, steps = draw.pick(["2", "4", "5"]), draw.random.randint(1, 3) if scope.trips == 1 else 2
     full, empty, tile = draw.name("full"), draw.name("empty"), draw.name("s")
     step, axis = Axis(draw.name("k"), str(steps)), Axis(draw.name("q"), size)
     value = small(draw, scope.inside("leader", step, axis), "float")

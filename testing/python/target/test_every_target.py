@@ -392,6 +392,31 @@ def test_a_while_loop_spelled_as_a_call_computes_its_condition_in_each_pass(targ
 
 
 @every_target
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64", "int8"])
+def test_an_index_of_any_integer_type(dtype, target):
+    """The largest indices of the type that the table holds: an unsigned one has the sign bit of its type set."""
+
+    @T.prim_func
+    def main(Codes: T.Tensor((8,), dtype), Table: T.Tensor((256, 256), "int32"), Out: T.Tensor((3, 8), "int32")):
+        with T.Kernel(1, threads=32):
+            table = T.alloc_shared((256,), "int32")
+            for i in T.Parallel(256):
+                table[i] = Table[1, i]
+            for i in T.serial(8):
+                Out[0, i] = table[Codes[i] % 256]
+            for i in T.Parallel(8):
+                Out[1, i] = Table[Codes[i], Codes[i]]
+            for i in T.Parallel(8):
+                Out[2, Codes[i] % 8] = i
+
+    last = min(torch.iinfo(getattr(torch, dtype)).max, 255)
+    codes = torch.arange(last - 7, last + 1)
+    table = torch.arange(256 * 256, dtype=torch.int32).reshape(256, 256)
+    out = run(main, target, codes.to(getattr(torch, dtype)), table)
+    assert torch.equal(out[:2], torch.stack([table[1, codes], table[codes, codes]])) and out[2].tolist() == list(range(8))
+
+
+@every_target
 def test_the_condition_of_a_while_loop_reads_named_floats(target):
     @T.prim_func
     def main(x: T.float32, A: T.Tensor((8,), "float32"), B: T.Tensor((1,), "int32")):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tilelang.dtypes import canonical
+from tilelang.dtypes import canonical, vector
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.floats import is_float
@@ -141,7 +141,7 @@ class _Machine(StmtRewriter):
 
     def offset(self, buffer: Any, indices: Any) -> Any:
         """The index into the buffer of one axis; consecutive elements stay a ramp."""
-        *outer, last = [self.count(index) for index in indices] or [ir.IntImm("int32", 0)]
+        *outer, last = [_signed(self.count(index)) for index in indices] or [ir.IntImm("int32", 0)]
         ramp = last if isinstance(last, ir.Ramp) else None
         parts = [*outer, last if ramp is None else ramp.base]
         sizes, strides = [self.count(size) for size in buffer.shape], [self.count(stride) for stride in buffer.strides]
@@ -279,6 +279,16 @@ def _address(flat: Any, offset: Any) -> Any:
     """The address of an element, or of the first of consecutive ones."""
     first = offset.base if isinstance(offset, ir.Ramp) else offset
     return ir.Call(ir.Op.get("tirx.address_of"), [ir.BufferLoad(flat, [first])], ret_ty="handle")
+
+
+def _signed(index: Any) -> Any:
+    """An index in a signed type of 32 bits or more that holds it: LLVM extends the sign of what an address is computed with."""
+    if isinstance(index, ir.Ramp):
+        return ir.Ramp(_signed(index.base), _signed(index.stride), index.lanes)
+    dtype = canonical(str(index.ty))
+    if dtype.kind == "int" and dtype.bits >= 32:
+        return index
+    return ir.Cast(str(vector("int32" if dtype.bits < 32 else "int64", dtype.lanes)), index)
 
 
 def _widens(node: Any) -> bool:
