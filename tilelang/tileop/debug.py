@@ -21,7 +21,7 @@ class PrintLine(TileOp):
     """Prints a line: texts, with a value between each two of them."""
 
     by_iteration = True
-    texts: tuple[str, ...] = ("",)
+    texts: tuple[str, ...]
     values: tuple[Any, ...] = operands()
 
 

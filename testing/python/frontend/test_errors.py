@@ -259,6 +259,25 @@ def test_tensor_used_like_an_array(use: str, said: str):
         exec(program, {"T": T})
 
 
+@pytest.mark.parametrize("dim, rows", [(1, 8), (2, 8), (-1, 8), (1, 16)])
+def test_axes_of_a_slice_do_not_depend_on_its_sizes(dim: int, rows: int):
+    """``dim=1`` of a square ``x[k, :, :]`` is its rows' axis where the destination has the axis of ``k``, and of others."""
+
+    def reduced(rows: int, dim: int):
+        @T.prim_func
+        def main(X: T.Tensor((2, rows, 8), "float32")):
+            with T.Kernel(1, threads=32) as bx:
+                x, sums = T.alloc_shared((2, rows, 8), "float32"), T.alloc_shared((2, rows), "float32")
+                T.reduce_sum(x[bx, :, :], sums[bx, :], dim=dim)
+
+    if (dim, rows) != (1, 16):
+        reduced(rows, dim)
+        return
+    with pytest.raises(CompileError, match="dim=1 counts all axes of x") as caught:
+        reduced(rows, dim)
+    assert "write dim=2" in str(caught.value)
+
+
 def test_integer_true_division():
     with error_at_mark(CompileError, "/ between two run-time integers"):
 

@@ -30,13 +30,20 @@ def _readings(what: str, dim: int, region: Region) -> list[tuple[int, tuple[int,
 
 
 def _reduced_axis(what: str, dim: int, source: Region, target: Region) -> int:
-    """The axis of a region that ``dim`` means: what the destination's axes fit, else an axis of the slice as a value."""
+    """The axis of a region that ``dim`` means: what the destination's axes fit, else an axis of the slice as a value.
+
+    Raises:
+        CompileError: it would be another axis if two sizes were equal.
+    """
     found = _readings(what, dim, source)
     shapes = (target.extents, tuple(target.extents[axis] for axis in _own_axes(target)))
     for axis, axes in found:
         kept = [source.extents[each] for each in axes if each != axis]
         with_one = [1 if each == axis else source.extents[each] for each in axes]
         if any(fits(want, shape) for want in (kept or [1], with_one) for shape in shapes):
+            if axis != found[0][0] and len(target.extents) == len(source.extents) - 1 != len(shapes[1]):
+                both = f"{source.buffer.name}, as {target.buffer.name} has the axis that an index names"
+                raise CompileError(f"{what}: dim={dim} counts all axes of {both}", hint=f"write dim={axis}")
             return axis
     return found[-1][0]
 
