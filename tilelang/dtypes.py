@@ -90,8 +90,13 @@ class DType(str):
 
     @property
     def bits(self) -> int:
-        """Bits of one element as stored in memory (bool takes a byte)."""
+        """Bits of a value of the scalar type (8 for bool)."""
         return _BASES[self.base][1]
+
+    @property
+    def stored_bits(self) -> int:
+        """Bits of one element in memory: types of half a byte are packed, uint1 takes a byte."""
+        return self.bits if self.bits == 4 else self.bytes * 8
 
     @property
     def bytes(self) -> int:

@@ -124,7 +124,7 @@ def bounded_view(what: str, src: Any, shape: Sequence[Any] | None, dtype: Any) -
         CompileError: another size is not known, the first has no bound, or the memory is too small for it.
     """
     memory = bounded_memory(what, src)
-    old, new = (canonical(str(kind)).bits for kind in (memory.dtype, memory.dtype if dtype is None else dtype))
+    old, new = (canonical(str(kind)).stored_bits for kind in (memory.dtype, memory.dtype if dtype is None else dtype))
     lengths = list(src.lengths) if isinstance(src, Slice) else list(memory.shape)
     sizes = [as_int(as_expr(size)) for size in (shape or [*lengths[:-1], as_expr(lengths[-1]) * old // new])]
     if not all(isinstance(size, int) for size in sizes[1:]):

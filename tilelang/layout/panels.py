@@ -122,7 +122,7 @@ def _bank_swizzled(name: str, panel_bytes: int, what: tuple[Any, ...]) -> TileLa
     else:
         from tilelang.dtypes import canonical
 
-        shape, bits = [int(size) for size in what[0].shape], canonical(str(what[0].dtype)).bits
+        shape, bits = [int(size) for size in what[0].shape], canonical(str(what[0].dtype)).stored_bits
     try:
         return panel_layout(shape, bits, panel_bytes)
     except ValueError as error:

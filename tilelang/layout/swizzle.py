@@ -102,7 +102,7 @@ def make_swizzled_layout(buffer: Any, k_major: bool = True, allow_pad: bool = Tr
     from tilelang.dtypes import canonical
 
     shape = [int(extent) for extent in buffer.shape]
-    return swizzled(shape, canonical(str(buffer.dtype)).bits)
+    return swizzled(shape, canonical(str(buffer.dtype)).stored_bits)
 
 
 def conflicts(addresses: Iterable[int], bytes_each: int) -> int:

@@ -151,7 +151,7 @@ def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False, annot
 
 
 def cummax(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False, annotations: Any = None) -> None:
-    """Inclusive running maxima along an axis: ``dst[i] = max(src[0], …, src[i])``.
+    """Inclusive running maxima along an axis: ``dst[i] = max(src[0], …, src[i])``, which is NaN up to the first number.
 
     Args:
         src, dst, dim, reverse, annotations: as for :func:`cumsum`.

@@ -24,7 +24,7 @@ def drawings(origins: Mapping[str, Any]) -> list[dict[str, Any]]:
             layout: Any = from_text(tile["layout"]) if tile["layout"] else None
             if layout is None or len(layout.shape) != 2:
                 continue
-            cell = layout.locate if kind == "fragments" else _bank_of(layout, canonical(tile["dtype"]).bits / 8)
+            cell = layout.locate if kind == "fragments" else _bank_of(layout, canonical(tile["dtype"]).stored_bits / 8)
             rows, columns = (min(most, extent) for most, extent in zip((_ROWS, _COLUMNS), layout.shape))
             cells = [[cell((row, column)) for column in range(columns)] for row in range(rows)]
             drawn.append({"name": tile["name"], "dtype": tile["dtype"], "shape": layout.shape, "kind": kind, "cells": cells})

@@ -31,6 +31,10 @@ _REGISTERS = 4
 """Partial registers of a reduction along the innermost axis."""
 
 
+def _sum(a: Any, x: Any) -> Any:
+    return cast(a + x, str(a.ty))  # bools are added as numbers
+
+
 def _larger(a: Any, x: Any) -> Any:
     return ir.Select(x > a, x, a)
 
@@ -48,8 +52,8 @@ def _or_nan(better: Combine) -> Combine:
 
 COMBINE: dict[str, Combine] = {
     # (accumulator, element) -> accumulator; a comparison with NaN is false, so max and min skip it
-    "sum": lambda a, x: a + x,
-    "abssum": lambda a, x: a + x,
+    "sum": _sum,
+    "abssum": _sum,
     "max": _larger,
     "absmax": _larger,
     "min": _smaller,
@@ -233,12 +237,19 @@ def lower_finalize_reducer(record: FinalizeReducer, scope: Scope) -> Any:
     return no_op()
 
 
+def _running(kind: str, dtype: str) -> tuple[Any, Combine]:
+    """What a scan begins with, and how it goes on: a maximum of floats is NaN up to the first number."""
+    if kind != "max" or not dtype.startswith("float"):
+        return identity(kind, dtype), COMBINE[kind]
+    return ir.FloatImm(dtype, math.nan), lambda a, x: ir.Select(ir.Or(is_nan(a), x > a), x, a)
+
+
 @rule(Scan)
 def lower_scan(record: Scan, scope: Scope) -> Any:
     """A running value for each line along the axis; lines beside each other advance together."""
     src, dst, dim = record.src, record.dst, record.dim
     dtype = accumulator_type(dst.dtype)
-    combine = COMBINE[record.kind]
+    start, combine = _running(record.kind, dtype)
     extents = [as_int(extent) for extent in src.extents]
     outer, inner, length = extents[:dim], extents[dim + 1 :], extents[dim]
     shape = [_static(extent, src, dim + 1 + axis) for axis, extent in enumerate(inner)] or [1]
@@ -255,7 +266,7 @@ def lower_scan(record: Scan, scope: Scope) -> Any:
 
     def lines(before: list[Any]) -> Any:
         return seq(
-            nest(inner or [1], lambda after: ir.BufferStore(running, identity(record.kind, dtype), after), "xyzw"),
+            nest(inner or [1], lambda after: ir.BufferStore(running, start, after), "xyzw"),
             loop("r", length, lambda position: nest(inner, lambda after: step(before, position, after), "xyzw")),
         )
 

@@ -96,7 +96,7 @@ def register_tile(unit: VectorUnit, dtype: str, m: Any, n: Any) -> Tile:
         dtype: the accumulator type.
         m, n: extents of C; expressions where they are not known.
     """
-    lanes = unit.lanes(canonical(dtype).bits)
+    lanes = unit.lanes(canonical(dtype).stored_bits)
     if isinstance(n, int):
         while lanes > 4 and lanes // 2 >= n:
             lanes //= 2

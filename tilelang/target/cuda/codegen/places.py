@@ -122,7 +122,7 @@ class Places:
 
     def slot_elements(self, buffer: Any) -> int:
         """Elements of one slot of a shared buffer, rounded up to 128 bytes."""
-        period = 1024 // canonical(str(buffer.dtype)).bits
+        period = 1024 // canonical(str(buffer.dtype)).stored_bits
         return -(-self.e.layouts.memory[buffer].size // period) * period
 
     def _register_offset(self, buffer: Any, indices: list[Any], layout: Any) -> Value:

@@ -52,7 +52,7 @@ def _words(e: Emitter) -> Mapping[str, int]:
 
 
 def _size(dtype: str, count: int) -> int:
-    return count * canonical(dtype).bits // 32
+    return count * canonical(dtype).stored_bits // 32
 
 
 def _found(code: Any, kind: type) -> Iterator[Any]:

@@ -63,7 +63,7 @@ def cost(problem: Problem, tree: TileTree, layouts: Layouts, conversions: Iterab
 
 def _spilled(buffer: Any, layout: FragmentLayout) -> float:
     """Cycles to store and load again the words of a fragment that a thread has no registers for."""
-    words = layout.registers * canonical(str(buffer.dtype)).bits / 32
+    words = layout.registers * canonical(str(buffer.dtype)).stored_bits / 32
     return 2 * _LOCAL * max(0, words - _REGISTERS)
 
 
@@ -124,7 +124,7 @@ def _is_addressed(known: Memo, access: Access, layout: FragmentLayout, loop: Loo
 
 def _transfer(access: Access, loop: LoopLayout, width: int, layout: Any) -> float:
     """Cycles that a request of the first warp takes in memory."""
-    size = width * canonical(str(access.buffer.dtype)).bits / 8
+    size = width * canonical(str(access.buffer.dtype)).stored_bits / 8
     try:
         indices = [_lane_values(form_of(index, loop.forms)) for index in access.site.indices]
     except NotMixedRadix:
@@ -153,7 +153,7 @@ def bank_passes(access: Access, loop: LoopLayout, layout: Any, width: int) -> in
         return WARP
     if not isinstance(layout, TileLayout):
         return 1
-    size = canonical(str(access.buffer.dtype)).bits / 8
+    size = canonical(str(access.buffer.dtype)).stored_bits / 8
     addresses = [int(layout.offset(index) * size) for index in zip(*indices)]
     return 1 + conflicts(addresses, int(max(size * width, 4)))
 

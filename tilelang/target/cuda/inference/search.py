@@ -257,7 +257,7 @@ def _only_renames(state: _State, uses: list[Any], family: set[Any]) -> bool:
 
 
 def _bits(buffer: Any) -> int:
-    return math.prod(map(as_int, buffer.shape)) * canonical(str(buffer.dtype)).bits
+    return math.prod(map(as_int, buffer.shape)) * canonical(str(buffer.dtype)).stored_bits
 
 
 def _is_whole_copy(node: Any) -> bool:

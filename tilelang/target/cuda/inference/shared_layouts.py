@@ -27,7 +27,7 @@ from tilelang.target.cuda.tile.tree import Operator
 
 def is_panels(layout: Any, buffer: Any) -> bool:
     """Whether a layout is one that warp group products and the tensor memory accelerator address."""
-    return layout is not None and panel_bytes_of(layout, canonical(str(buffer.dtype)).bits) is not None
+    return layout is not None and panel_bytes_of(layout, canonical(str(buffer.dtype)).stored_bits) is not None
 
 
 def choose_shared(
@@ -64,7 +64,7 @@ def choices_of_layout(buffer: Any, problem: Problem) -> list[Any]:
     shape = [as_int(extent) for extent in buffer.shape]
     if len(shape) < 2 or buffer in problem.exposed or not problem.swizzle:
         return [row_major(shape)]
-    return [row_major(shape), make_swizzled_layout(buffer), word_swizzled(shape, canonical(str(buffer.dtype)).bits)]
+    return [row_major(shape), make_swizzled_layout(buffer), word_swizzled(shape, canonical(str(buffer.dtype)).stored_bits)]
 
 
 def _demanded(plans: Mapping[Operator, Any]) -> dict[Any, Any]:
@@ -88,7 +88,7 @@ def _read_across(problem: Problem) -> dict[Any, Any]:
         if any(access.kind in (UPDATE, ADDRESS) for access in node.nest.accesses):
             buffers -= {access.buffer for access in node.nest.accesses}
     return {
-        buffer: word_swizzled([as_int(extent) for extent in buffer.shape], canonical(str(buffer.dtype)).bits)
+        buffer: word_swizzled([as_int(extent) for extent in buffer.shape], canonical(str(buffer.dtype)).stored_bits)
         for buffer in buffers
     }
 

@@ -255,7 +255,7 @@ class _Solver:
         for node in self.problem.single_accesses:
             for access in self._spread_accesses(node):
                 layout = _whole(access.buffer, len(self.threads_of[node]))
-                if layout.registers * canonical(str(access.buffer.dtype)).bits <= WHOLE_BITS:
+                if layout.registers * canonical(str(access.buffer.dtype)).stored_bits <= WHOLE_BITS:
                     self._fix(access.buffer, layout, node)
 
     def _spread_accesses(self, node: Any) -> list[Any]:
@@ -377,7 +377,7 @@ def _uses_all_axes(axes: Iterable[Axis], indices: Iterable[Any]) -> bool:
 
 def _is_too_much(layout: FragmentLayout, buffer: Any) -> bool:
     """Whether a thread would hold more copies of other threads' elements than it has registers for."""
-    return layout.replicate_size > 1 and layout.registers * canonical(str(buffer.dtype)).bits > _COPIED_BITS
+    return layout.replicate_size > 1 and layout.registers * canonical(str(buffer.dtype)).stored_bits > _COPIED_BITS
 
 
 def _reaches(known: Memo, access: Access, layout: FragmentLayout, loop: LoopLayout) -> bool:

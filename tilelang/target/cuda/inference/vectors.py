@@ -18,6 +18,7 @@ from tilelang.layout.digits import Digit, Form, NotMixedRadix
 from tilelang.layout.fragment import REGISTER, Mode
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.ir.access import Access
+from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.tile.nest import Nest, form_of, is_movable
 
 _VECTOR_BITS = 128
@@ -89,7 +90,7 @@ class Vectors:
         """The same, of which ``limit`` elements are a multiple."""
         var, forms = nest.axes[place].var, axis_forms(nest)
         accesses = [access for access in nest.accesses if is_memory(access.buffer) and _is_moved(access, var)]
-        width = min((_VECTOR_BITS // canonical(str(a.buffer.dtype)).bits for a in accesses or nest.accesses), default=1)
+        width = min((_VECTOR_BITS // canonical(str(a.buffer.dtype)).stored_bits for a in accesses or nest.accesses), default=1)
         if nest.vector is not None:
             width = min(width, nest.vector)
         if nest.axes[place].limit is not None and not self.facts.divisible(nest.axes[place].limit, width):
@@ -211,7 +212,7 @@ def _least_width(nest: Nest) -> int:
     """How many elements one thread should store together at the least: elements of four bits share a byte, which two threads can
     only store by atomic operations."""
     stored = (access.buffer for access in nest.accesses if is_memory(access.buffer) and access.kind != READ)
-    return max((8 // canonical(str(buffer.dtype)).bits for buffer in stored if canonical(str(buffer.dtype)).bits < 8), default=1)
+    return 2 if any(is_packed(str(buffer.dtype)) for buffer in stored) else 1
 
 
 def shrink_to_threads(width: int, nest: Nest, threads: int) -> int:

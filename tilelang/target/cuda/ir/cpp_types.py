@@ -71,7 +71,7 @@ def value_type(dtype: str) -> str:
 
 def byte_count(elements: int, dtype: str) -> int:
     """Bytes of some elements in memory."""
-    return (elements * canonical(dtype).bits + 7) // 8
+    return (elements * canonical(dtype).stored_bits + 7) // 8
 
 
 def integer_literal(value: int, dtype: DType) -> str:

@@ -99,7 +99,7 @@ def _fit(outer: Region, inner: Region, layout: Any, facts: Facts) -> tuple[list[
     axes = _tile_axes(outer, inner) if outer.dtype == inner.dtype and _tensor_fits(outer, facts) else None
     if axes is None:
         return None
-    bits = canonical(outer.dtype).bits
+    bits = canonical(outer.dtype).stored_bits
     width = panel_bytes_of(layout, bits)
     rows = row_major([int(extent) for extent in inner.buffer.shape])
     panel = None if width is None else width * 8 // bits
@@ -117,7 +117,7 @@ def _fit(outer: Region, inner: Region, layout: Any, facts: Facts) -> tuple[list[
 def natural_layout(region: Region) -> TileLayout:
     """The layout of a shared tile that nothing else constrains: the widest swizzled panels that fit, else row-major."""
     shape = [int(extent) for extent in region.buffer.shape]
-    bits = canonical(region.dtype).bits
+    bits = canonical(region.dtype).stored_bits
     widths = panel_widths(shape, bits)
     return panel_layout(shape, bits, widths[0]) if widths else row_major(shape)
 
@@ -150,7 +150,7 @@ def plan_copy(
         strides=tuple(to_dim(stride) for stride in _byte_strides(outer)[-2::-1]),
         box=tuple(reversed(box)),
         element_strides=(1,) * len(box),
-        swizzle=panel_bytes_of(layout, dtype.bits) or 0,
+        swizzle=panel_bytes_of(layout, dtype.stored_bits) or 0,
     )
     boxes = tuple(_boxes(outer, axes, inner, box, layout))
     return TmaPlan(load, outer, inner, layout, spec, boxes, dtype.bytes * prod(map(int, inner.shape)), reduction)

@@ -143,7 +143,7 @@ def operands_of(op: Any) -> tuple[set[Any], set[Any]]:
 def _registers(buffers: Iterable[Any], threads: int) -> int:
     """Registers of a thread that the fragments among some buffers take."""
     fragments = (buffer for buffer in buffers if is_fragment(buffer))
-    bits = sum(canonical(str(buffer.dtype)).bits * math.prod(map(int, buffer.shape)) for buffer in fragments)
+    bits = sum(canonical(str(buffer.dtype)).stored_bits * math.prod(map(int, buffer.shape)) for buffer in fragments)
     return bits // (32 * threads)
 
 

@@ -1,0 +1,92 @@
+"""Tile operators on the element types that are easily forgotten: uint1, bool, and floats that are NaN."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import tilelang.language as T
+from testing.python.target.definition import check_meaning
+from testing.python.target.test_every_target import every_target, run
+
+
+def test_tiles_of_one_bit_take_a_byte_an_element():
+    """Wide copies between all memories: an element has one bit as a number, and eight in memory."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, 64), "uint1"),
+        F: T.Tensor((64, 64), "float32"),
+        Copied: T.Tensor((64, 64), "uint1"),
+        Flipped: T.Tensor((64, 64), "uint1"),
+        Odd: T.Tensor((64, 64), "uint1"),
+    ):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((64, 64), "uint1")
+            held = T.alloc_fragment((64, 64), "uint1")
+            T.copy(A, tile)
+            T.copy(tile, Copied)
+            T.copy(A, held)
+            for i, j in T.Parallel(64, 64):
+                held[i, j] = held[i, j] ^ T.cast(1, "uint1")
+            T.copy(held, Flipped)
+            numbers = T.alloc_fragment((64, 64), "float32")
+            T.copy(F, numbers)
+            T.copy(numbers, held)
+            T.copy(held, Odd)
+
+    a = (torch.arange(64 * 64) % 3 == 0).to(torch.uint8).reshape(64, 64)
+    numbers = (torch.arange(64 * 64) % 7 - 3).float().reshape(64, 64)
+    copied, flipped, odd = check_meaning(main, a, numbers, *(torch.zeros_like(a) for _ in range(3)))[-3:]
+    assert torch.equal(copied, a) and torch.equal(flipped, a ^ 1)
+    assert torch.equal(odd, (numbers.int() & 1).to(torch.uint8))
+
+
+def test_sums_of_bools_are_bools():
+    """Whether any is true, along both axes; a scan likewise."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((8, 32), "bool"),
+        Rows: T.Tensor((8,), "bool"),
+        Columns: T.Tensor((32,), "bool"),
+        Running: T.Tensor((8, 32), "bool"),
+    ):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((8, 32), "bool")
+            rows = T.alloc_fragment((8,), "bool")
+            columns = T.alloc_fragment((32,), "bool")
+            T.copy(A, tile)
+            T.reduce_sum(tile, rows, dim=1)
+            T.reduce_abssum(tile, columns, dim=0)
+            T.cumsum(tile, dim=1)
+            T.copy(rows, Rows)
+            T.copy(columns, Columns)
+            T.copy(tile, Running)
+
+    a = torch.zeros(8, 32, dtype=torch.bool)
+    a[2, 5] = a[2, 9] = a[4, 31] = a[7, 0] = True
+    outputs = [torch.zeros(shape, dtype=torch.bool) for shape in ((8,), (32,), (8, 32))]
+    rows, columns, running = check_meaning(main, a, *outputs)[-3:]
+    assert torch.equal(rows, a.any(1)) and torch.equal(columns, a.any(0))
+    assert torch.equal(running, a.long().cumsum(1) > 0)
+
+
+@every_target
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_running_maxima_are_nan_up_to_the_first_number(dtype, target):
+    @T.prim_func
+    def main(A: T.Tensor((3, 4), dtype), Y: T.Tensor((3, 4), dtype)):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((3, 4), dtype)
+            T.copy(A, tile)
+            T.cummax(tile, dim=1)
+            T.copy(tile, Y)
+
+    nan, inf = math.nan, math.inf
+    a = torch.tensor([[nan, -inf, nan, 1], [nan, nan, nan, nan], [2, nan, 1, inf]], dtype=getattr(torch, dtype))
+    expected = torch.tensor([[nan, -inf, -inf, 1], [nan, nan, nan, nan], [2, 2, 2, inf]], dtype=getattr(torch, dtype))
+    got = run(main, target, a)
+    assert torch.equal(got.nan_to_num(-7), expected.nan_to_num(-7))
