@@ -80,6 +80,11 @@ class Slice(Region, Part):
         return tuple(self.extents[axis] for axis in self.axes)
 
 
+def own_axes(region: Region) -> tuple[int, ...]:
+    """The axes of a slice as a value: without those that an index names."""
+    return region.axes if isinstance(region, Slice) else tuple(range(len(region.extents)))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StridedSlice(Part):
     """``A[::2]``."""

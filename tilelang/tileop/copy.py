@@ -49,27 +49,25 @@ class Copy(TileOp):
 
 @tile_operator("tl.transpose")
 class Transpose(TileOp):
-    """``dst[..., j, i] = src[..., i, j]``: the last two axes exchanged."""
+    """``dst[..., j, i] = src[..., i, j]``: the last two axes exchanged, axes of length one left out.
+
+    Attributes:
+        exchanged: whether both axes are left; without one of them the elements keep their order.
+    """
 
     src: Region = reads()
     dst: Region = writes()
+    exchanged: bool = True
 
     def check(self) -> None:
-        """The extents must agree with the last two exchanged, leading axes of length one aside."""
-        source, target = list(self.src.extents), list(self.dst.extents)
-        for extents in (source, target):
-            while len(extents) > 2 and extents[0] == 1:
-                del extents[0]
-        if len(source) != len(target) or len(source) < 2 or not all(map(same, source, self._exchanged(target))):
+        """The extents must agree with the last two exchanged, axes of length one aside."""
+        source, target = self.src.shape, self.source_offsets(self.dst.shape)
+        if len(source) != len(target) or not all(map(same, source, target)):
             raise CopyShapeError(shape_text(self.src.extents), shape_text(self.dst.extents), "T.transpose")
-
-    @staticmethod
-    def _exchanged(items: Sequence[Any]) -> list[Any]:
-        return [*items[:-2], items[-1], items[-2]]
 
     def source_offsets(self, offsets: Sequence[Any]) -> list[Any]:
         """The offsets in the source for those in the destination, axes of length one left out of both."""
-        return list(offsets) if 1 in self.dst.extents[-2:] else self._exchanged(offsets)
+        return [*offsets[:-2], *reversed(offsets[-2:])] if self.exchanged else list(offsets)
 
 
 @tile_operator("tl.c2d_im2col")

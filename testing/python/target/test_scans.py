@@ -31,6 +31,26 @@ def test_scans_from_memory_to_memory(dim, reverse, result, source, target):
 
 
 @every_target
+def test_scans_of_slices_count_their_own_axes(target):
+    @T.prim_func
+    def main(A: T.Tensor((3, 4, 8), "int32"), B: T.Tensor((2, 4, 8), "int32"), C: T.Tensor((3, 4, 8), "int32")):
+        with T.Kernel(1, threads=64):
+            a, b = T.alloc_shared((3, 4, 8), "int32"), T.alloc_shared((4, 8), "int32")
+            T.copy(A, a)
+            for dim in (0, 1):
+                T.cumsum(a[1, :, :], b, dim=dim)
+                T.copy(b, B[dim, :, :])
+            T.cumsum(a[1, :, :], a[2, :, :], dim=1)
+            T.copy(a, C)
+
+    a = torch.randint(-4, 4, (3, 4, 8), dtype=torch.int32)
+    b, c = torch.zeros(2, 4, 8, dtype=torch.int32), torch.zeros(3, 4, 8, dtype=torch.int32)
+    check(main, target, a, b, c)
+    assert torch.equal(b, torch.stack([a[1].cumsum(0), a[1].cumsum(1)]).int())
+    assert torch.equal(c[2], a[1].cumsum(0).int())  # both slices have the axis that an index names
+
+
+@every_target
 @pytest.mark.parametrize("dtype", ["int4", "uint4", "float4_e2m1fn"])
 def test_scans_of_elements_that_share_a_byte(dtype, target):
     @T.prim_func

@@ -72,11 +72,15 @@ def _copy(c: Compiler, record: Copy) -> Effect:
 @rule(Transpose)
 def _transpose(c: Compiler, record: Transpose) -> Effect:
     source, target = box_of(c, record.src), box_of(c, record.dst)
+    rank = len(record.src.extents)
+    kept = [axis for axis, extent in enumerate(record.src.extents) if extent != 1]
+    order = [axis - rank for axis in range(rank) if axis not in kept] + [axis - rank for axis in record.source_offsets(kept)]
 
     def effect(x: Lanes) -> None:
         src, dst = source(x), target(x)
         value = convert(read(x, src), src.view.kind, dst.view.kind)
-        write(x, dst, reshaped(np.swapaxes(value, -1, -2), src, dst))
+        threads = range(value.ndim - rank)
+        write(x, dst, reshaped(value.transpose(*threads, *(value.ndim + axis for axis in order)), src, dst))
 
     return effect
 

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
+from itertools import dropwhile
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import CompileError, CopyShapeError
 from tilelang.frontend.access import anchored_region, as_region, assign_subscript, is_anchor
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.conversion import convert
-from tilelang.frontend.tiles import Part, Slice, StridedSlice, as_tile, assign
+from tilelang.frontend.tiles import Part, Slice, StridedSlice, as_tile, assign, own_axes
 from tilelang.frontend.values import as_expr
 from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, same
 from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
+from tilelang.ir.text import shape_text
 from tilelang.language.math import And, if_then_else
 from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose
+from tilelang.tileop.reduce import fits
 
 
 def _pair(src: Any, dst: Any, what: str) -> tuple[Region, Region]:
@@ -213,7 +216,18 @@ def transpose(src: Any, dst: Any, annotations: Any = None) -> None:
         CopyShapeError: the shapes do not fit.
     """
     ignored("T.transpose", annotations=annotations)
-    require_kernel("T.transpose").perform(Transpose(as_region(src, "T.transpose"), as_region(dst, "T.transpose")))
+    source, target = as_region(src, "T.transpose"), as_region(dst, "T.transpose")
+    lengths, wanted = _matrices(source), _matrices(target)
+    if len(lengths) < 2 or not fits(lengths, [*wanted[:-2], *reversed(wanted[-2:])]):
+        raise CopyShapeError(shape_text(source.extents), shape_text(target.extents), "T.transpose")
+    require_kernel("T.transpose").perform(Transpose(source, target, 1 not in lengths[-2:]))
+
+
+def _matrices(region: Region) -> list[Any]:
+    """The lengths of a region as a value, of two axes at least; more in front only where they are not one."""
+    axes = own_axes(region)
+    lengths = [region.extents[axis] for axis in (axes if len(axes) > 1 else range(len(region.extents)))]
+    return [*dropwhile(lambda length: length == 1, lengths[:-2]), *lengths[-2:]]
 
 
 def c2d_im2col(

@@ -7,7 +7,7 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.frontend.access import as_region
 from tilelang.frontend.builder import require_kernel
-from tilelang.frontend.tiles import Slice
+from tilelang.frontend.tiles import own_axes
 from tilelang.ignored import ignored, unless
 from tilelang.ir.region import Region
 from tilelang.language.signatures import parameters, taking
@@ -15,15 +15,10 @@ from tilelang.tileop.reduce import REDUCE_KINDS, Reduce, fits
 from tilelang.tileop.scan import Scan
 
 
-def _own_axes(region: Region) -> tuple[int, ...]:
-    """The axes of a slice as a value: without those that an index names."""
-    return region.axes if isinstance(region, Slice) else tuple(range(len(region.extents)))
-
-
 def _readings(what: str, dim: int, region: Region) -> list[tuple[int, tuple[int, ...]]]:
     """The axis that ``dim`` may mean, with the axes among which it counts: all of a region, or those of the slice as a value."""
     rank = len(region.extents)
-    axes = [each for each in (tuple(range(rank)), _own_axes(region)) if -len(each) <= dim < len(each)]
+    axes = [each for each in (tuple(range(rank)), own_axes(region)) if -len(each) <= dim < len(each)]
     if not axes:
         raise CompileError(f"{what}: dim={dim} is out of range for {rank} axes")
     return [(each[dim], each) for each in axes]
@@ -36,7 +31,7 @@ def _reduced_axis(what: str, dim: int, source: Region, target: Region) -> int:
         CompileError: it would be another axis if two sizes were equal.
     """
     found = _readings(what, dim, source)
-    shapes = (target.extents, tuple(target.extents[axis] for axis in _own_axes(target)))
+    shapes = (target.extents, tuple(target.extents[axis] for axis in own_axes(target)))
     for axis, axes in found:
         kept = [source.extents[each] for each in axes if each != axis]
         with_one = [1 if each == axis else source.extents[each] for each in axes]
@@ -48,9 +43,21 @@ def _reduced_axis(what: str, dim: int, source: Region, target: Region) -> int:
     return found[-1][0]
 
 
-def _scanned_axis(what: str, dim: int, source: Region) -> int:
-    """The axis of a region that ``dim`` means: never one that an index names, along which there is nothing to scan."""
-    return next((axis for axis, _ in _readings(what, dim, source) if axis in _own_axes(source)), 0)
+def _scanned_axis(what: str, dim: int, source: Region, target: Region) -> int:
+    """The axis of a region that ``dim`` means: never one that an index names, along which there is nothing to scan.
+
+    Args:
+        what: the operator's name.
+        dim: counts all axes of ``source`` where ``target`` has as many, else those of the slice as a value.
+        source, target: what is scanned, and where the result goes.
+
+    Raises:
+        CompileError: ``dim`` is out of range.
+    """
+    found = _readings(what, dim, source)
+    if len(target.extents) != len(source.extents):
+        found.reverse()
+    return next((axis for axis, _ in found if axis in own_axes(source)), 0)
 
 
 def reduce(
@@ -129,7 +136,7 @@ def _scan(kind: str, src: Any, dst: Any, dim: int, reverse: bool) -> None:
     what = f"T.cum{kind}"
     source = as_region(src, what)
     target = source if dst is None else as_region(dst, what)
-    require_kernel(what).perform(Scan(source, target, kind, _scanned_axis(what, int(dim), source), bool(reverse)))
+    require_kernel(what).perform(Scan(source, target, kind, _scanned_axis(what, int(dim), source, target), bool(reverse)))
 
 
 def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False, annotations: Any = None) -> None:
