@@ -442,3 +442,20 @@ def test_a_serial_loop_over_rows_of_a_fragment_that_never_runs(target):
             T.copy(tile, B)
 
     check(main, target, torch.ones(4, 8), torch.zeros(4, 8))
+
+
+@every_target
+@pytest.mark.parametrize("rows", [2, 4])
+def test_a_slice_and_its_sums_whose_indices_name_different_axes(rows, target):
+    @T.prim_func
+    def main(A: T.Tensor((3, 2, rows, 4), "float32"), B: T.Tensor((3, 2, 4), "float32")):
+        with T.Kernel(1, threads=32):
+            a, b = T.alloc_shared((3, 2, rows, 4), "float32"), T.alloc_shared((2, 3, 4), "float32")
+            T.copy(A, a)
+            for k in T.serial(2):
+                T.reduce_sum(a[:, k, :, :], b[k, :, :], dim=1)
+                T.copy(b[k, :, :], B[:, k, :])
+
+    a, b = torch.randint(-4, 5, (3, 2, rows, 4)).float(), torch.zeros(3, 2, 4)
+    check(main, target, a, b)
+    assert torch.equal(b, a.sum(2))

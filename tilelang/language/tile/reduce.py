@@ -24,6 +24,12 @@ def _readings(what: str, dim: int, region: Region) -> list[tuple[int, tuple[int,
     return [(each[dim], each) for each in axes]
 
 
+def _is_rest(target: Region, source: Region, reduced: int) -> bool:
+    """Whether the axes of ``target`` are those of ``source`` but ``reduced``: the same ones are named by an index."""
+    rest = [axis in own_axes(source) for axis in range(len(source.extents)) if axis != reduced]
+    return rest == [axis in own_axes(target) for axis in range(len(target.extents))]
+
+
 def _reduced_axis(what: str, dim: int, source: Region, target: Region) -> int:
     """The axis of a region that ``dim`` means: what the destination's axes fit, else an axis of the slice as a value.
 
@@ -36,7 +42,7 @@ def _reduced_axis(what: str, dim: int, source: Region, target: Region) -> int:
         kept = [source.extents[each] for each in axes if each != axis]
         with_one = [1 if each == axis else source.extents[each] for each in axes]
         if any(fits(want, shape) for want in (kept or [1], with_one) for shape in shapes):
-            if axis != found[0][0] and len(target.extents) == len(source.extents) - 1 != len(shapes[1]):
+            if axis != found[0][0] and len(shapes[1]) < len(target.extents) and _is_rest(target, source, found[0][0]):
                 both = f"{source.buffer.name}, as {target.buffer.name} has the axis that an index names"
                 raise CompileError(f"{what}: dim={dim} counts all axes of {both}", hint=f"write dim={axis}")
             return axis
