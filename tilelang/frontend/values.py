@@ -11,7 +11,7 @@ from typing import Any
 
 from tilelang.dtypes import DType, canonical
 
-_BINARY = "add sub mul truediv floordiv mod lshift rshift and_ or_ xor".split()
+_BINARY = "add sub mul truediv floordiv mod pow lshift rshift and_ or_ xor".split()
 _COMPARISONS = "lt le gt ge eq ne".split()
 _UNARY = "neg invert".split()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.frontend.access import anchored_region, as_region, is_anchor
 from tilelang.frontend.builder import require_kernel
@@ -34,6 +35,14 @@ def _order(what: str, order: str | None, allowed: tuple[str, ...]) -> str:
     return order
 
 
+def _check_type(what: str, buffer: Any, updates: bool = True) -> None:
+    """Memory has no atomic access of less than a byte; floats of 8 bits can be exchanged, but not updated."""
+    dtype = canonical(str(buffer.dtype)).base
+    kind = canonical(dtype)
+    if kind.bits < 8 or updates and kind.is_float and kind.bits < 16:
+        raise CompileError(f"{what} cannot access elements of {dtype}, as {buffer.name} has", hint="use a wider type")
+
+
 def _converted(load: Any, value: Any) -> Any:
     kind = str(load.source.dtype)
     return convert(as_expr(value, kind), kind)
@@ -44,11 +53,13 @@ def _tile(op: str, dst: Any, value: Any, order: str, use_tma: bool) -> None:
     what = f"T.atomic_{op}"
     source = as_region(value, what)
     target = anchored_region(dst, source.extents, what) if is_anchor(dst) else as_region(dst, what)
+    _check_type(what, target.buffer)
     require_kernel(what).perform(AtomicTile(source, target, op, order, bool(use_tma)))
 
 
 def _everywhere(op: str, target: Any, value: Any, order: str) -> None:
     """Every element of a tile is updated by one scalar."""
+    _check_type(f"T.atomic_{op}", target.buffer)
     with each_element(require_kernel(f"T.atomic_{op}"), target.extents) as indices:
         load = ir.BufferLoad(target.buffer, [as_expr(low) + index for low, index in zip(target.mins, indices)])
         calls.effect(f"atomic_{op}", load, _converted(load, value), attrs={"memory_order": order})
@@ -64,6 +75,7 @@ def _update(op: str, dst: Any, value: Any, memory_order: str | None, return_prev
     if not return_prev and calls.is_tile(dst) and any(extent != 1 for extent in as_region(dst, what).extents):
         return _everywhere(op, as_region(dst, what), value, order)
     load = calls.element(dst, what)
+    _check_type(what, load.source)
     emit = calls.value if return_prev else calls.effect
     return emit(f"atomic_{op}", load, _converted(load, value), attrs={"memory_order": order})
 
@@ -91,7 +103,7 @@ def atomic_add(
 
     Raises:
         CopyShapeError: the tiles differ in shape.
-        CompileError: an unknown memory order; ``return_prev`` with a tile.
+        CompileError: an unknown memory order; ``return_prev`` with a tile; a type of less than a byte, or a float of 8 bits.
     """
     ignored("T.atomic_add", annotations=annotations)
     return _update("add", dst, value, memory_order, return_prev, use_tma)
@@ -154,6 +166,7 @@ def atomic_or(dst: Any, value: Any, memory_order: str | None = None, return_prev
 def _consecutive(lanes: int, dst: Any, value: Any, return_prev: bool) -> Any:
     name = f"atomic_addx{lanes}"
     target, source = (calls.address(_first(each, lanes), f"T.{name}") for each in (dst, value))
+    _check_type(f"T.{name}", target.source)
     if str(target.source.dtype) != str(source.source.dtype):
         raise CompileError(
             f"T.{name}: the destination is {target.source.dtype}, the value is {source.source.dtype}",
@@ -227,6 +240,7 @@ def atomic_load(src: Any, memory_order: str = "seq_cst") -> Any:
         memory_order: ``"relaxed"``, ``"acquire"`` (also ``"consume"``) or ``"seq_cst"``.
     """
     load = calls.element(src, "T.atomic_load")
+    _check_type("T.atomic_load", load.source, updates=False)
     attrs = {"memory_order": _order("T.atomic_load", memory_order, _LOAD_ORDERS)}
     return calls.value("atomic_load", load, attrs=attrs)
 
@@ -245,5 +259,6 @@ def atomic_store(dst: Any, src: Any, memory_order: str = "seq_cst") -> None:
     if isinstance(src, ir.TensorRegion) or calls.is_tile(src):
         raise CompileError("T.atomic_store takes one value, not a tile")
     load = calls.element(dst, "T.atomic_store")
+    _check_type("T.atomic_store", load.source, updates=False)
     attrs = {"memory_order": _order("T.atomic_store", memory_order, _STORE_ORDERS)}
     calls.effect("atomic_store", load, _converted(load, src), attrs=attrs)

@@ -10,6 +10,7 @@ import torch
 import tilelang.language as T
 from testing.python.target.definition import check_meaning
 from testing.python.target.test_every_target import every_target, run
+from tilelang.errors import CompileError
 
 
 def test_tiles_of_one_bit_take_a_byte_an_element():
@@ -90,3 +91,51 @@ def test_running_maxima_are_nan_up_to_the_first_number(dtype, target):
     expected = torch.tensor([[nan, -inf, -inf, 1], [nan, nan, nan, nan], [2, 2, 2, inf]], dtype=getattr(torch, dtype))
     got = run(main, target, a)
     assert torch.equal(got.nan_to_num(-7), expected.nan_to_num(-7))
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "uint1", "float4_e2m1fn", "float8_e4m3fn"])
+@pytest.mark.parametrize("form", ["element", "tile", "everywhere"])
+def test_atomic_updates_of_types_without_them_are_refused(form, dtype):
+    with pytest.raises(CompileError, match=f"T.atomic_add cannot access elements of {dtype}, as A has"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), dtype)):
+            with T.Kernel(1, threads=32):
+                tile = T.alloc_shared((8,), dtype)
+                if form == "element":
+                    T.atomic_add(A[0], T.cast(1, dtype))
+                elif form == "tile":
+                    T.atomic_add(A, tile)
+                else:
+                    T.atomic_add(A, T.cast(1, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint1", "float4_e2m1fn"])
+def test_atomic_loads_and_stores_of_less_than_a_byte_are_refused(dtype):
+    with pytest.raises(CompileError, match=f"T.atomic_store cannot access elements of {dtype}, as A has"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), dtype)):
+            with T.Kernel(1, threads=32):
+                T.atomic_store(A[0], T.cast(1, dtype))
+
+    with pytest.raises(CompileError, match=f"T.atomic_load cannot access elements of {dtype}, as A has"):
+
+        @T.prim_func
+        def load(A: T.Tensor((8,), dtype), B: T.Tensor((8,), "float32")):
+            with T.Kernel(1, threads=32):
+                B[0] = T.atomic_load(A[0])
+
+
+def test_a_power_of_a_variable_in_a_plain_helper():
+    def helper(base, exponent):
+        return base**exponent
+
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=32):
+            x = T.alloc_var("int32", init=A[0])
+            A[1] = helper(x, 2)
+            A[2] = helper(x, 3)
+
+    assert check_meaning(main, torch.full((8,), -3, dtype=torch.int32))[0].tolist()[1:3] == [9, -27]
