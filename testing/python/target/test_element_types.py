@@ -139,3 +139,22 @@ def test_a_power_of_a_variable_in_a_plain_helper():
             A[2] = helper(x, 3)
 
     assert check_meaning(main, torch.full((8,), -3, dtype=torch.int32))[0].tolist()[1:3] == [9, -27]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"])
+def test_fills_and_variables_with_the_ends_of_a_type(dtype):
+    limits = [False, True] if dtype == "bool" else [T.min_value(dtype), T.max_value(dtype)]
+
+    @T.prim_func
+    def main(Y: T.Tensor((3, 2), dtype)):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((2,), dtype)
+            for k, limit in enumerate(limits):
+                T.fill(tile, limit)
+                Y[0, k] = tile[1]
+                x = T.alloc_var(dtype, init=limit)
+                Y[1, k] = x
+                Y[2, k] = limit
+
+    numbers = [int(limit.value) if hasattr(limit, "value") else int(limit) for limit in limits]
+    assert check_meaning(main, torch.zeros((3, 2), dtype=getattr(torch, dtype)))[0].tolist() == [numbers] * 3

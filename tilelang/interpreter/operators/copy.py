@@ -87,7 +87,7 @@ def _transpose(c: Compiler, record: Transpose) -> Effect:
 
 @rule(Fill)
 def _fill(c: Compiler, record: Fill) -> Effect:
-    target, given = box_of(c, record.dst), constant(record.value)
+    target, given = box_of(c, record.dst), constant(record.value, str(record.dst.dtype))
     value = compiled(c, given)
     source = element(str(given.ty)) if isinstance(given, ir.PrimExpr) else element("float32")
 
