@@ -53,9 +53,9 @@ inline int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0) &&
 
 inline bool apply(int operation, int64_t a, int64_t b, int64_t* out) {
   switch (operation) {
-    case kAdd: *out = a + b; return true;
-    case kSub: *out = a - b; return true;
-    case kMul: *out = a * b; return true;
+    case kAdd: return !__builtin_add_overflow(a, b, out);
+    case kSub: return !__builtin_sub_overflow(a, b, out);
+    case kMul: return !__builtin_mul_overflow(a, b, out);
     case kMin: *out = a < b ? a : b; return true;
     case kMax: *out = a > b ? a : b; return true;
     default: break;
@@ -124,6 +124,12 @@ inline bool is_compact(const DLTensor& t) {
   return compact || empty;
 }
 
+inline int64_t elements(const DLTensor& t) {
+  int64_t count = 1;
+  for (int axis = 0; axis < t.ndim; ++axis) count *= t.shape[axis];
+  return count;
+}
+
 inline uint64_t address(const DLTensor& t) { return reinterpret_cast<uint64_t>(t.data) + t.byte_offset; }
 
 struct CallPlan {
@@ -158,6 +164,7 @@ struct CallPlan {
       const TensorPlan& plan = tensors[i];
       const DLTensor& t = given[i];
       if (t.device.device_id != given[0].device.device_id) return false;
+      if (address(t) == 0 && elements(t) != 0) return false;  // its storage has been freed
       if (!all_equal(plan.shape, t.shape, variables)) return false;
       if (plan.compact ? !is_compact(t) : !all_equal(plan.strides, t.strides, variables)) return false;
     }

@@ -67,6 +67,7 @@ cdef extern from "call_plan.h" namespace "tilelang::cython" nogil:
     cbool evaluate(const Size&, const int64_t*, int64_t*)
     int32_t call_entry(void*, const double*, const int64_t*, size_t)
     uint64_t address(const DLTensor&)
+    int64_t elements(const DLTensor&)
 
 
 cdef extern from "Python.h":
@@ -253,7 +254,8 @@ cdef class EntryAdapter:
                     raise Refused
                 if not self.plan.accepts(tensor_count, tensors[tensor_count]):
                     raise Refused
-                if not self.plan.tensors[tensor_count].compact and args[i].is_neg():
+                # A view that torch negates lazily has strides, but for that of one element.
+                if (not self.plan.tensors[tensor_count].compact or elements(tensors[tensor_count]) == 1) and args[i].is_neg():
                     raise Refused
                 integers[row.target] = <int64_t> address(tensors[tensor_count])
                 tensor_count += 1

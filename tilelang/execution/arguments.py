@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from tilelang.artifact import Dim, KernelParam, dim_names, evaluate_dim
 from tilelang.dtypes import canonical
@@ -89,18 +89,12 @@ def _tensor(place: _Place, value: Any) -> Any:
         return None
     if not isinstance(value, torch.Tensor):
         value = _imported(place, value)
-    if type(value) is not torch.Tensor and not isinstance(value, torch.nn.Parameter):
-        _refuse_traced(place, value)
-    if value.layout is not torch.strided:
-        raise place.error("layout", "a dense tensor", str(value.layout))
-    _check_device(place, value)
+    _check_memory(place, value)
     dtypes = torch_dtypes(place.param)
     if value.dtype not in dtypes:
         raise place.error("dtype", " or ".join(_short(dtype) for dtype in dtypes), _short(value.dtype))
     _check_shape(place, value)
     _check_strides(place, value)
-    if value.is_conj() or value.is_neg():
-        raise place.error("layout", "a tensor with its values in memory", "a lazily negated view", "call .resolve_neg() first")
     _check_alignment(place, value)
     if not value.numel() and place.param.strides is None:
         # It may have any strides (torch's own are 1 before an axis of no elements); the generated hosts want compact ones.
@@ -144,16 +138,48 @@ def _imported(place: _Place, value: Any) -> Any:
         raise place.error("type", "a torch tensor", _type_name(value), hint)
     if _is_read_only(value) and place.param.name not in place.signature.only_read:
         raise place.error("layout", "memory that the kernel can write", f"a read-only {_type_name(value)}", "pass a copy of it")
+    if goes_backwards(value):
+        raise place.error("strides", "strides that are not negative", f"{tuple(value.strides)} bytes", "pass a copy of it")
     try:
         return torch.from_dlpack(value)
     except Exception as error:  # raised by the exporting library, whatever its classes are
         raise place.error("type", "a torch tensor", f"{_type_name(value)} ({_first_line(error)})") from None
 
 
+def has_memory(tensor: Any) -> bool:
+    """Whether a dense torch tensor has its elements somewhere: not where its storage is freed, nor in views of ``torch.func``."""
+    try:
+        return not tensor.numel() or bool(tensor.data_ptr())
+    except RuntimeError:
+        return False
+
+
+def goes_backwards(value: Any) -> bool:
+    """Whether a foreign array has a negative stride, where ``torch.from_dlpack`` ends the process."""
+    strides = getattr(value, "strides", None)
+    steps = cast("tuple[Any, ...]", strides) if isinstance(strides, tuple) else ()
+    return any(isinstance(step, int) and step < 0 for step in steps)
+
+
 def _is_read_only(value: Any) -> bool:
     """Whether a foreign array says that its memory must not be written; JAX's never may be."""
     flags = getattr(value, "flags", None)
     return getattr(flags, "writeable", True) is False or type(value).__module__.partition(".")[0] in ("jax", "jaxlib")
+
+
+def _check_memory(place: _Place, value: Any) -> None:
+    """The values of a torch tensor lie in memory of the kernel's device."""
+    import torch
+
+    if type(value) is not torch.Tensor and not isinstance(value, torch.nn.Parameter):
+        _refuse_traced(place, value)
+    if value.layout is not torch.strided or value.is_nested:
+        raise place.error("layout", "a dense tensor", "a nested tensor" if value.is_nested else str(value.layout))
+    _check_device(place, value)
+    if not has_memory(value):
+        raise place.error("type", "a tensor with data", f"a {_type_name(value)} without memory")
+    if value.is_neg():
+        raise place.error("layout", "a tensor with its values in memory", "a lazily negated view", "call .resolve_neg() first")
 
 
 def _refuse_traced(place: _Place, value: Any) -> None:
@@ -246,6 +272,8 @@ def _scalar(place: _Place, value: Any) -> int | float:
     convert: Callable[[Any], Any] = as_float if canonical(dtype).is_float else as_integer
     try:
         number = convert(value)
+    except OverflowError:
+        raise place.error("value", f"a number for {dtype}", "an integer beyond every float") from None
     except (TypeError, ValueError, RuntimeError):
         raise place.error("type", f"a number for {dtype}", _type_name(value)) from None
     if convert is as_integer:
@@ -259,7 +287,7 @@ def _pointer(place: _Place, value: Any) -> int:
     import torch
 
     if isinstance(value, torch.Tensor):
-        _check_device(place, value)
+        _check_memory(place, value)
         return value.data_ptr()
     try:
         address = as_integer(value)

@@ -99,6 +99,11 @@ def _only_read(artifact: KernelArtifact) -> tuple[str, ...]:
     return () if written is None else tuple(p.name for p in artifact.params if p.kind == "tensor" and p.name not in written)
 
 
+def may_be_negated(param: KernelParam) -> bool:
+    """Whether a tensor of the declared layout may be a view that torch negates lazily: it has strides, or a single element."""
+    return param.kind == "tensor" and (param.strides is not None or all(dim == 1 for dim in param.shape))
+
+
 def torch_dtypes(param: KernelParam) -> tuple[Any, ...]:
     """The torch dtypes that a tensor parameter accepts, the one for outputs first.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from tilelang.errors import ExecutionError
 from tilelang.execution import runtime
+from tilelang.execution.arguments import goes_backwards, has_memory
 from tilelang.simulator.virtual import active
 
 
@@ -125,8 +126,9 @@ def _as_tensor(value: Any) -> Any:
     import torch
 
     if isinstance(value, torch.Tensor):
-        return value if value.device.type == "cpu" and value.layout is torch.strided else None
-    if hasattr(value, "__dlpack__"):
+        dense = value.device.type == "cpu" and value.layout is torch.strided and not value.is_nested
+        return value if dense and has_memory(value) else None
+    if hasattr(value, "__dlpack__") and not goes_backwards(value):
         try:
             return torch.from_dlpack(value)
         except Exception:

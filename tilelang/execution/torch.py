@@ -19,7 +19,7 @@ from tilelang.errors import ArgumentError, ExecutionError
 from tilelang.execution.arguments import prepare
 from tilelang.execution.entry import FILE, entry_call, open_library
 from tilelang.execution.native import is_device_artifact
-from tilelang.execution.signature import CallSignature, torch_dtypes
+from tilelang.execution.signature import CallSignature, may_be_negated, torch_dtypes
 from tilelang.execution.wrapper import PLAIN, Surroundings, holding
 from tilelang.sizes import AXIS
 from tilelang.storage import storage_shape
@@ -250,7 +250,7 @@ def _caller(signature: CallSignature, operator: Callable[..., Any], surroundings
 
     numbers = {int, float, bool, SymInt, SymFloat}
     scalars = [place for place, index in enumerate(signature.inputs) if signature.params[index].kind != "tensor"]
-    strided = [place for place, index in enumerate(signature.inputs) if signature.params[index].strides is not None]
+    negatable = [place for place, index in enumerate(signature.inputs) if may_be_negated(signature.params[index])]
     names = {signature.params[index].name: place for place, index in enumerate(signature.inputs)}
     wide = [place for place, index in enumerate(signature.inputs) if _is_wide(signature.params[index])]
     count = len(names)
@@ -265,7 +265,7 @@ def _caller(signature: CallSignature, operator: Callable[..., Any], surroundings
             # Converted here: the dispatcher would convert silently, and crashes on a tensor in an integer's place.
             return operator(*_signed(prepare(signature, args, kwargs), wide))
         try:
-            if any(args[place].is_neg() for place in strided):
+            if any(args[place].is_neg() for place in negatable):
                 prepare(signature, args, {})  # refuses it; the dispatcher would pass a copy
             return operator(*args)
         except Exception as error:  # torch's dispatcher and the kernel raise classes of many kinds

@@ -20,7 +20,7 @@ from tilelang.artifact import Dim, KernelParam, dim_source
 from tilelang.dtypes import canonical
 from tilelang.errors import ExecutionError, KernelFailedError
 from tilelang.execution.arguments import as_float, as_integer, integer_range, prepare
-from tilelang.execution.signature import CallSignature, torch_dtypes
+from tilelang.execution.signature import CallSignature, may_be_negated, torch_dtypes
 from tilelang.sizes import AXIS, Binding
 from tilelang.storage import storage_shape, storage_strides
 
@@ -179,7 +179,7 @@ class _Text:
     def packed(self) -> str:
         """Text that leaves tensor checks to the native entry."""
         simple = all(
-            param.kind == "tensor" and param.strides is None and self._alignment(i) == 1 and not self._in_bytes(i)
+            param.kind == "tensor" and not may_be_negated(param) and self._alignment(i) == 1 and not self._in_bytes(i)
             for i, param in enumerate(self.signature.params)
         )
         if simple and not self.signature.allocated:
@@ -194,7 +194,7 @@ class _Text:
         for index in self._inputs("tensor"):
             if self._alignment(index) > 1:
                 self._refuse_unless(f"not v{index}.data_ptr() % {self._alignment(index)}")
-            if self.signature.params[index].strides is not None:
+            if may_be_negated(self.signature.params[index]):
                 self._refuse_unless(f"not v{index}.is_neg()")
             if self._in_bytes(index):
                 self._refuse_unless(f"v{index}.dtype in dtypes{index}")
@@ -212,10 +212,13 @@ class _Text:
         for index in self._inputs("tensor"):
             self._check_tensor(index)
         self._bind_sizes(check=True)
+        for index in self._inputs("tensor"):
+            self._refuse_one_negated_element(index)
         self._allocate()
         for index in (*self._inputs("pointer"), *self._inputs("tensor"), *self.signature.allocated):
             self._address(index)
         for index in self._inputs("tensor"):
+            self._refuse_unless(f"p{index} or not v{index}.numel()")  # a tensor whose storage has been freed
             if self._alignment(index) > 1:
                 self._refuse_unless(f"not p{index} % {self._alignment(index)}")
         values = [f"v{i}" if p.kind == "scalar" else f"p{i}" for i, p in enumerate(self.signature.params)]
@@ -251,6 +254,14 @@ class _Text:
         want = self.signature.alignment.get(param.name, 1)
         return want if want > canonical(param.dtype).bytes else 1
 
+    def _refuse_one_negated_element(self, index: int) -> None:
+        """Of a tensor that has a single element only in some calls."""
+        param = self.signature.params[index]
+        dims = storage_shape(param)
+        if not may_be_negated(param) and not any(isinstance(dim, int) and dim != 1 for dim in dims):
+            single = " and ".join(f"s{index}_{axis} == 1" for axis, dim in enumerate(dims) if dim != 1)
+            self._refuse_unless(f"not ({single} and v{index}.is_neg())")
+
     def _unpack(self) -> None:
         targets = "".join(f"v{i}, " for i in self.signature.inputs)
         self._emit("if kwargs: raise Refused")
@@ -268,8 +279,10 @@ class _Text:
     def _check_tensor(self, index: int) -> None:
         param = self.signature.params[index]
         dtype = f"v{index}.dtype is dtype{index}" if len(torch_dtypes(param)) == 1 else f"v{index}.dtype in dtypes{index}"
-        layout = f"v{index}.is_contiguous()" if param.strides is None else f"not v{index}.is_neg()"
-        self._refuse_unless(f"v{index}.__class__ is Tensor and {dtype} and v{index}.is_{self.signature.device} and {layout}")
+        layout = [f"v{index}.is_contiguous()"] if param.strides is None else []
+        layout += [f"not v{index}.is_neg()"] if may_be_negated(param) else []
+        kind = f"v{index}.__class__ is Tensor and {dtype} and v{index}.is_{self.signature.device}"
+        self._refuse_unless(" and ".join([kind, *layout]))
         first = self._inputs("tensor")[0]
         if self.signature.device == "cuda" and index != first:
             self._refuse_unless(f"v{index}.get_device() == v{first}.get_device()")

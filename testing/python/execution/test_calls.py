@@ -121,6 +121,8 @@ def wrong_calls():
         ("address for tensor", (a, b.data_ptr(), c, 1), "type", "B", "got int"),
         ("list for tensor", ([1.0], b, c, 1), "type", "A", "got list"),
         ("sparse", (a.to_sparse(), b, c, 1), "layout", "A", "got torch.sparse_coo"),
+        ("backwards", (a.numpy()[::-1], b, c, 1), "strides", "A", "strides that are not negative, got (-256, 4) bytes"),
+        ("nested", (torch.nested.nested_tensor([a]), b, c, 1), "layout", "A", "got a nested tensor"),
         ("tensor for int", (a, b, c, torch.randn(2)), "type", "scale", "got torch.Tensor"),
     ]
 
@@ -136,6 +138,28 @@ def test_names_what_is_wrong(axpy, call):
     assert len(str(caught.value).splitlines()) < 4
     if isinstance(before[2], torch.Tensor):
         torch.testing.assert_close(arguments[2], before[2])
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_refuses_a_tensor_whose_memory_is_freed(axpy, place):
+    given = [*tensors(), 1]
+    given[place].untyped_storage().resize_(0)
+    with pytest.raises((ArgumentValueError, SimulatorError)) as caught:
+        axpy(*given)
+    # tvm_ffi's generated CUDA host passes the address on, and the simulator reports what the kernel does with it.
+    refused = f"{'ABC'[place]} (position {place}): expected a tensor with data, got a torch.Tensor without memory"
+    assert refused in str(caught.value) or "at 0x0 in global memory: no argument points there" in str(caught.value)
+
+
+def test_refuses_what_torch_func_hands_to_functions_or_computes_it(axpy_out):
+    a, b, _ = tensors()
+    many = torch.stack([a, b])
+    try:
+        made = torch.vmap(lambda x: axpy_out(x, b, 2))(many)
+    except ArgumentValueError as error:
+        assert "A (position 0): expected a tensor with data" in str(error)
+    else:  # the torch backend's operators
+        torch.testing.assert_close(made, many * 2 + b)
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,75 @@ def test_all_backends_raise_the_same_errors(mistake):
     assert len(set(messages.values())) == 1, messages
 
 
+def one_element(size):
+    """``B = A + 1`` of tensors of ``size`` elements, which calls give one."""
+
+    @T.prim_func
+    def program(A: T.Tensor((size,), "float32"), B: T.Tensor((size,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(size):
+                B[i] = A[i] + 1.0
+
+    return program
+
+
+@everywhere
+def test_one_element_that_torch_negates_lazily_is_refused(place):
+    given, negated = torch.zeros(1), torch.tensor([1 + 2j]).conj().imag
+    assert negated.is_neg() and negated.is_contiguous()
+    with kernel(place, one_element(1)) as call:
+        for arguments in ((negated, given), (given, negated)):
+            with pytest.raises(ArgumentError, match="lazily negated view"):
+                call(*arguments)
+
+
+@everywhere
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda memory: torch._subclasses.fake_tensor.FakeTensorMode().from_tensor(memory),
+        lambda memory: memory.to_sparse(),
+        lambda memory: torch.complex(memory, memory).conj().imag,
+    ],
+    ids=["fake", "sparse", "negated"],
+)
+def test_a_tensor_for_an_address_has_its_values_in_memory(place, given):
+    @T.prim_func
+    def program(address: T.ptr, B: T.Tensor((4,), "float32")):
+        A = T.make_tensor(address, (4,), "float32")
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(4):
+                B[i] = A[i]
+
+    memory, made = torch.arange(4.0), torch.zeros(4)
+    with kernel(place, program) as call:
+        call(memory, made)
+        assert torch.equal(made, memory)
+        with pytest.raises(ArgumentError, match=r"argument address \(position 0\)"):
+            call(given(memory), made)
+
+
+@everywhere
+def test_a_number_beyond_every_float_is_refused(place):
+    with kernel(place, scaled("float32", "float32"), out_idx=[2]) as call:
+        with pytest.raises(ArgumentError, match="expected a number for float32, got an integer beyond every float"):
+            call(torch.zeros(1, 8), 10**400)
+
+
+@pytest.mark.parametrize("place", [place for place in PLACES if place[1] != "tvm_ffi"], ids="-".join)
+def test_sizes_beyond_64_bits_do_not_wrap_around(place):
+    n = T.dynamic("n", "int64")
+
+    @T.prim_func
+    def program(A: T.StridedTensor((n,), (0,), "float32"), B: T.Tensor((n * n,), "float32"), C: T.Tensor((1,), "float32")):
+        with T.Kernel(1, threads=32):
+            C[0] = 1.0
+
+    many, none = torch.zeros(1).expand(2**32), torch.zeros(0)
+    with kernel(place, program) as call, pytest.raises(ArgumentError, match=r"B .*axis 0 is 0, not 18446744073709551616"):
+        call(many, none, torch.zeros(1))
+
+
 def partly_used(uses_size: bool):
     """Fills C; A and B of ``m`` elements are never touched, ``m`` itself only where asked for."""
     m = T.dynamic("m")
