@@ -218,7 +218,10 @@ class EagerFunction:
         options, tracker = self.lookup.resolved()
         arguments = {**fixed, "T.const": tuple(sorted(sizes.items()))}
         source = tracker.source_key((), arguments)
-        key_now = lambda: self.lookup.resolved()[1].source_key((), arguments)  # noqa: E731
+
+        def key_now() -> SourceKey:
+            return self.lookup.resolved()[1].source_key((), arguments)
+
         kernel = from_source(source, options, key_now, functools.partial(self._traced, fixed, sizes))
         if kernel is not None:
             return kernel, source
