@@ -164,6 +164,18 @@ def test_transpose():
     assert torch.equal(run(main, a, out_idx=-1), a.T)
 
 
+@pytest.mark.parametrize("given", ["part of A", "the tile image"])
+def test_im2col_takes_a_whole_tensor(given):
+    with pytest.raises(CompileError, match=f"T.c2d_im2col reads a whole tensor, got {given}"):
+
+        @T.prim_func
+        def main(A: T.Tensor((2, 5, 6, 4), "float32")):
+            with T.Kernel(2, threads=32) as by:
+                image, tile = T.alloc_shared((1, 5, 6, 4), "float32"), T.alloc_shared((16, 36), "float32")
+                T.copy(A[by, :, :, :], image)
+                T.c2d_im2col(image if "tile" in given else A[1:2, :, :, :], tile, by, 0, 3, 1, 1, 1)
+
+
 def test_async_copy_is_a_copy():
     @T.prim_func
     def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):

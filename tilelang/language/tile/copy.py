@@ -256,12 +256,15 @@ def c2d_im2col(
         eviction_policy, annotations: have no effect; a value warns.
 
     Raises:
-        CompileError: ``img`` has not four axes, or ``col`` not two.
+        CompileError: ``img`` has not four axes, or ``col`` not two; ``img`` is a tile, or part of a tensor.
     """
     ignored("T.c2d_im2col", eviction_policy=eviction_policy, annotations=annotations)
     image, tile = as_region(img, "T.c2d_im2col"), as_region(col, "T.c2d_im2col")
     if len(image.extents) != 4 or len(tile.extents) < 2 or any(extent != 1 for extent in tile.extents[:-2]):
         raise CompileError("T.c2d_im2col takes a 4-D image (N, H, W, C) and a 2-D tile")
+    if not is_global(image) or not image.is_whole:
+        given = f"part of {image.buffer.name}" if is_global(image) else f"the tile {image.buffer.name}"
+        raise CompileError(f"T.c2d_im2col reads a whole tensor, got {given}", hint="nhw_step counts over its images")
     require_kernel("T.c2d_im2col").perform(
         Im2Col(image, tile, as_expr(nhw_step), as_expr(c_step), kernel=int(kernel), stride=int(stride),
                dilation=int(dilation), pad=int(pad))
