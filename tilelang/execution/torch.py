@@ -251,6 +251,7 @@ def _caller(signature: CallSignature, operator: Callable[..., Any], surroundings
     numbers = {int, float, bool, SymInt, SymFloat}
     scalars = [place for place, index in enumerate(signature.inputs) if signature.params[index].kind != "tensor"]
     negatable = [place for place, index in enumerate(signature.inputs) if may_be_negated(signature.params[index])]
+    bools = [place for place in scalars if signature.params[signature.inputs[place]].dtype == "bool"]
     names = {signature.params[index].name: place for place, index in enumerate(signature.inputs)}
     wide = [place for place, index in enumerate(signature.inputs) if _is_wide(signature.params[index])]
     count = len(names)
@@ -261,7 +262,8 @@ def _caller(signature: CallSignature, operator: Callable[..., Any], surroundings
             kwargs = {}
         if is_compiling():
             return operator(*args, **kwargs)
-        if wide or kwargs or len(args) != count or any(args[place].__class__ not in numbers for place in scalars):
+        plain = not kwargs and len(args) == count and all(args[place].__class__ in numbers for place in scalars)
+        if wide or not plain or any(args[place].__class__ is not bool for place in bools):
             # Converted here: the dispatcher would convert silently, and crashes on a tensor in an integer's place.
             return operator(*_signed(prepare(signature, args, kwargs), wide))
         try:

@@ -93,6 +93,23 @@ def test_scalars_of_each_type(place, scalar, value):
 
 
 @everywhere
+def test_bools_are_zero_or_one(place):
+    @T.prim_func
+    def program(flag: T.bool, B: T.Tensor((1,), "int32")):
+        with T.Kernel(1, threads=32):
+            B[0] = T.if_then_else(flag, 7, 5)
+
+    made = torch.zeros(1, dtype=torch.int32)
+    with kernel(place, program) as run:
+        for flag, value in ((True, 7), (False, 5), (1, 7), (0, 5), (torch.tensor(True), 7)):
+            run(flag, made)
+            assert made.item() == value
+        for flag, text in ((2, "from 0 to 1, got 2"), (-1, "got -1"), (0.5, "expected a number for bool, got float")):
+            with pytest.raises(ArgumentError, match=text):
+                run(flag, made)
+
+
+@everywhere
 def test_outputs_with_sizes_of_their_own(place):
     with kernel(place, transposed_and_summed(), out_idx=[1, 2]) as run:
         for n, m in ((3, 5), (1, 1), (7, 2)):
