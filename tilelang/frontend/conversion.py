@@ -90,8 +90,12 @@ def _narrowed(expr: Any, target: DType) -> Any:
 def _converted_constant(expr: Any, source: DType, target: DType) -> Any:
     from tilelang.ir import nodes as ir
     from tilelang.ir.expr import float_constant
+    from tilelang.ir.rounding import round_constant
 
     value = expr.value
+    if source.is_float and target.bits > source.bits:
+        # The constant has the digits that the program writes; what its type does not hold of them is no part of its value.
+        value = round_constant(float(value), str(source))
     if target.is_float:
         return float_constant(float(value), str(target))
     if target.kind == "bool":

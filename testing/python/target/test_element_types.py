@@ -158,3 +158,17 @@ def test_fills_and_variables_with_the_ends_of_a_type(dtype):
 
     numbers = [int(limit.value) if hasattr(limit, "value") else int(limit) for limit in limits]
     assert check_meaning(main, torch.zeros((3, 2), dtype=getattr(torch, dtype)))[0].tolist() == [numbers] * 3
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float32"])
+def test_a_constant_has_the_digits_of_its_type(dtype):
+    @T.prim_func
+    def main(Y: T.Tensor((3,), "float64")):
+        with T.Kernel(1, threads=32):
+            Y[0] = T.cast(0.1, dtype)
+            x = T.alloc_var(dtype, init=0.1)
+            Y[1] = x
+            Y[2] = T.cast(T.cast(T.cast(0.1, dtype), "float32"), "float64")
+
+    rounded = torch.tensor(0.1, dtype=getattr(torch, dtype)).double().item()
+    assert check_meaning(main, torch.zeros(3, dtype=torch.float64))[0].tolist() == [rounded] * 3

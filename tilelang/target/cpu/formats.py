@@ -14,6 +14,7 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
+from tilelang.ir.rounding import FNUZ, LAYOUTS, e8m0_code
 from tilelang.target.cpu.functions import bits, f32, is_nan, let, scalar_function, select, u32
 
 STORAGE = {
@@ -53,47 +54,7 @@ NARROW = {
 }
 """Names of the conversion functions in :data:`~tilelang.target.cpu.functions.FUNCTIONS`."""
 
-_LAYOUTS = {
-    # mantissa bits, exponent bias, largest finite value, result of an overflow
-    "float16": (10, 15, 65504.0, math.inf),
-    "bfloat16": (7, 127, 3.3895313892515355e38, math.inf),
-    "float8_e4m3fn": (3, 7, 448.0, 448.0),
-    "float8_e5m2": (2, 15, 57344.0, math.inf),
-    "float8_e4m3fnuz": (3, 8, 240.0, math.nan),
-    "float8_e5m2fnuz": (2, 16, 57344.0, math.nan),
-    "float4_e2m1fn": (1, 1, 6.0, 6.0),
-    "float32": (23, 127, 3.4028234663852886e38, math.inf),
-}
-
-
-def round_constant(value: float, dtype: str) -> float:
-    """A Python float rounded to a format."""
-    if dtype == "float8_e8m0fnu":
-        code = _e8m0_code(value)
-        return math.nan if code == 255 else math.ldexp(1.0, code - 127)
-    if dtype in _FNUZ and (value == 0 or math.isinf(value)):
-        return 0.0 if value == 0 else math.nan
-    if dtype not in _LAYOUTS or value == 0 or not math.isfinite(value):
-        saturates = math.isinf(value) and math.isfinite(_LAYOUTS.get(dtype, (0, 0, 0.0, math.inf))[3])
-        return math.copysign(_LAYOUTS[dtype][3], value) if saturates else value
-    mantissa, bias, largest, overflow = _LAYOUTS[dtype]
-    exponent = max(math.frexp(value)[1] - 1, 1 - bias)
-    quantum = math.ldexp(1.0, exponent - mantissa)
-    rounded = round(value / quantum) * quantum  # Python rounds halves to even
-    return math.copysign(overflow, value) if abs(rounded) > largest else rounded
-
-
-_FNUZ = ("float8_e4m3fnuz", "float8_e5m2fnuz")
-"""Formats with one zero, no infinity, and one NaN, which stands where a negative zero would be."""
-
 _FNUZ_NAN = 0x80
-
-
-def _e8m0_code(value: float) -> int:
-    """The exponent of the power of two nearest to a number's magnitude; 255 is NaN."""
-    magnitude = struct.unpack("<I", struct.pack("<f", value))[0] & 0x7FFFFFFF
-    exponent, rest = magnitude >> 23, magnitude & 0x7FFFFF
-    return exponent if exponent == 255 else exponent + (rest > 0x400000 or (rest == 0x400000 and exponent > 0))
 
 
 def bit_pattern(value: float, dtype: str) -> int:
@@ -103,10 +64,10 @@ def bit_pattern(value: float, dtype: str) -> int:
 
 def _encode(value: float, dtype: str) -> int:
     if dtype == "float8_e8m0fnu":
-        return _e8m0_code(value)
-    if dtype in _FNUZ and (value == 0 or not math.isfinite(value)):
+        return e8m0_code(value)
+    if dtype in FNUZ and (value == 0 or not math.isfinite(value)):
         return 0 if value == 0 else _FNUZ_NAN
-    mantissa, bias, _, _ = _LAYOUTS[dtype]
+    mantissa, bias, _, _ = LAYOUTS[dtype]
     width = canonical(dtype).bits
     sign = (1 << (width - 1)) if math.copysign(1.0, value) < 0 else 0
     if math.isnan(value):
@@ -254,7 +215,7 @@ def _f32_to_small(x: Any, dtype: str, mantissa: int, bias: int, overflow_bits: i
     half = (1 << (shift - 1)) - 1
     # A float whose last mantissa bit weighs as much as the format's smallest subnormal.
     align = 2.0 ** (1 - bias - mantissa + 23)
-    largest = bit_pattern(_LAYOUTS[dtype][2], "float32")
+    largest = bit_pattern(LAYOUTS[dtype][2], "float32")
     too_large = largest + (1 << (shift - 1)) + (1 if dtype == "float8_e4m3fn" else 0)
 
     def value(m: Any) -> Any:
@@ -264,7 +225,7 @@ def _f32_to_small(x: Any, dtype: str, mantissa: int, bias: int, overflow_bits: i
         magnitude = select(m >= u32(too_large), u32(overflow_bits), magnitude)
         magnitude = select(m > u32(0x7F800000), u32(nan_bits), magnitude)
         sign = (bits(x, "uint32") >> u32(31)) << u32(width - 1)
-        if dtype in _FNUZ:
+        if dtype in FNUZ:
             sign = select(magnitude == u32(0), u32(0), sign)
         return ir.Cast(storage, magnitude | sign)
 

@@ -19,6 +19,7 @@ from tilelang.errors import TileLangError, UnsupportedOnCpuError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_global
+from tilelang.ir.rounding import round_constant
 from tilelang.ir.span import location_of
 from tilelang.target.cpu import formats, packed
 from tilelang.target.cpu.elementary import scale_by_instruction
@@ -172,7 +173,7 @@ class Legalizer(StmtRewriter):
 
     def constant_bits(self, value: float, dtype: str) -> Any:
         """A constant of a narrow format as the integer that is stored."""
-        pattern = formats.bit_pattern(formats.round_constant(value, dtype), dtype)
+        pattern = formats.bit_pattern(round_constant(value, dtype), dtype)
         return ir.IntImm(formats.STORAGE[dtype], pattern)
 
     def visit_Bind(self, node: Any) -> Any:
@@ -268,7 +269,7 @@ class Legalizer(StmtRewriter):
         if dtype in packed.HELD:
             return ir.IntImm(packed.HELD[dtype], int(node.value))
         if dtype in formats.STORAGE:
-            return ir.FloatImm("float32", formats.round_constant(float(node.value), dtype))
+            return ir.FloatImm("float32", round_constant(float(node.value), dtype))
         return node
 
     def _binary(self, node: Any, kind: type) -> Any:

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import tilelang.language as T
+from tilelang.ir.rounding import round_constant
 from tilelang.target.cpu import formats
 
 from .support import build, on_both
@@ -70,7 +71,7 @@ def test_narrowing_rounds_as_torch(name, target):
 def test_constants_are_rounded_like_run_time_values(name):
     values = [0.0, 1.0, -1.5, 0.1, 1e-3, 3.14159, 447.9, 1e-8, 60000.0, -(2.0**-9), float("inf"), -float("inf")]
     for value in values:
-        rounded = formats.round_constant(value, name)
+        rounded = round_constant(value, name)
         expected = torch.tensor(value).to(NARROW[name])
         assert_same(torch.tensor(rounded), expected.float())
         pattern = formats.bit_pattern(rounded, name)
