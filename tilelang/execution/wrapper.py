@@ -217,6 +217,8 @@ class _Text:
         self._allocate()
         for index in (*self._inputs("pointer"), *self._inputs("tensor"), *self.signature.allocated):
             self._address(index)
+        for index in self.signature.allocated:  # torch.empty gives a tensor without data where it is called in a FakeTensorMode
+            self._emit(f"if not p{index} and v{index}.numel(): raise Failed(kernel, 'torch allocated an output without memory')")
         for index in self._inputs("tensor"):
             self._refuse_unless(f"p{index} or not v{index}.numel()")  # a tensor whose storage has been freed
             if self._alignment(index) > 1:

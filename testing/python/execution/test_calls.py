@@ -151,6 +151,14 @@ def test_refuses_a_tensor_whose_memory_is_freed(axpy, place):
     assert refused in str(caught.value) or "at 0x0 in global memory: no argument points there" in str(caught.value)
 
 
+def test_an_output_without_memory_is_an_error(tmp_path):
+    call = load(MAKERS["cpu"]("ctypes", tmp_path, (2,)), tmp_path).call
+    a, b, _ = tensors()
+    with torch._subclasses.fake_tensor.FakeTensorMode(allow_non_fake_inputs=True):
+        with pytest.raises(KernelFailedError, match="an output without memory"):
+            call(a, b, 1)
+
+
 def test_refuses_what_torch_func_hands_to_functions_or_computes_it(axpy_out):
     a, b, _ = tensors()
     many = torch.stack([a, b])
