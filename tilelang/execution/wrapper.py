@@ -261,8 +261,8 @@ class _Text:
         param = self.signature.params[index]
         dims = storage_shape(param)
         if not may_be_negated(param) and not any(isinstance(dim, int) and dim != 1 for dim in dims):
-            single = " and ".join(f"s{index}_{axis} == 1" for axis, dim in enumerate(dims) if dim != 1)
-            self._refuse_unless(f"not ({single} and v{index}.is_neg())")
+            single = [f"s{index}_{axis} == 1" for axis, dim in enumerate(dims) if dim != 1]
+            self._refuse_unless(f"not ({' and '.join([*single, f'v{index}.is_neg()'])})")
 
     def _unpack(self) -> None:
         targets = "".join(f"v{i}, " for i in self.signature.inputs)

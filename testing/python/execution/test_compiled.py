@@ -320,3 +320,20 @@ def test_the_hint_for_a_tensor_with_strides_keeps_what_the_kernel_writes():
         kernel(wide, torch.zeros(4, 8))
     with pytest.raises(ArgumentError, match="pass a contiguous tensor, from which B is copied after the call"):
         kernel(torch.zeros(4, 8), wide)
+
+
+@pytest.mark.parametrize("backend", ["tvm_ffi", "ctypes", "cython", "torch"])
+@pytest.mark.parametrize("dtype", ["int4", "float4_e2m1fn", "uint8"])
+def test_a_tensor_of_one_byte(dtype, backend):
+    """Of a packed type it has two elements, and no axis of torch's tensor has more than one."""
+
+    @T.prim_func
+    def main(A: T.Tensor((1, 1 if dtype == "uint8" else 2), dtype)):
+        with T.Kernel(1, threads=1):
+            tile = T.alloc_shared(A.shape, dtype)
+            T.clear(tile)
+            T.copy(tile, A)
+
+    a = torch.ones((1, 1), dtype=torch.int8 if dtype == "int4" else torch.uint8)
+    tilelang.compile(main, target="cpu", execution_backend=backend)(a)
+    assert a.item() == 0
