@@ -96,11 +96,11 @@ class JitFunction(Generic[_P, _R]):
             kernel = repeat(args, kwargs)
             if kernel is not None:
                 return kernel
-        self._is_traced = check_in_force()
         try:
             result: Any = self._kernel(args, kwargs) if self._eager is None else self._eager.run(args, kwargs)
         except TileLangError as error:
             raise concise(error) from None
+        self._is_traced = check_in_force()  # after the kernel was made or found, which may be what loads torch
         return result
 
     def compile(self, *args: Any, **kwargs: Any) -> JITKernel:

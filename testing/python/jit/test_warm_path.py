@@ -29,3 +29,18 @@ def run() -> list[str]:
 def test_the_second_process_loads_no_compiler():
     assert "tvm" in run()
     assert run() == ["disk"]
+
+
+BEFORE_TORCH = """
+import sys
+from testing.python.jit import programs
+assert "torch" not in sys.modules
+programs.scaled_add(40)
+import torch
+assert programs.scaled_add._is_traced is torch.compiler.is_dynamo_compiling
+"""
+
+
+def test_a_factory_from_before_torch_asks_for_tracing_without_an_import():
+    """The check that imports torch at each call costs half as much as the call."""
+    subprocess.run([sys.executable, "-c", BEFORE_TORCH], cwd=ROOT, check=True)
