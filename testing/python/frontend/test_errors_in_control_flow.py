@@ -1,0 +1,195 @@
+"""Mistakes in loops, conditions and assertions, and values that are used outside of them."""
+
+import pytest
+
+import tilelang
+import tilelang.language as T
+from tilelang.errors import (
+    CarriedValueError,
+    CompileError,
+    OutOfScopeError,
+    StaleValueError,
+    TraceError,
+    UnsupportedSyntaxError,
+)
+
+from .support import error_at_mark
+
+
+def test_unsupported_construct():
+    with error_at_mark(UnsupportedSyntaxError, "try is not supported inside a kernel"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                try:  # <- error
+                    A[0] = 1.0
+                finally:
+                    pass
+
+
+def test_yield_is_unsupported():
+    with error_at_mark(UnsupportedSyntaxError, "yield"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                yield A  # <- error
+
+
+def test_carried_value():
+    with error_at_mark(CarriedValueError, "'total' is read and reassigned in a run-time loop"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                total = 0.0
+                for i in range(8):  # <- error
+                    total = total + A[i]
+                A[0] = total
+
+
+def test_carried_value_of_a_branch_at_run_time():
+    with error_at_mark(CarriedValueError, "'total' is read and reassigned in a run-time loop"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                total = 0.0
+                for i in range(8):  # <- error
+                    if A[i] > 0:
+                        total = total + A[i]
+
+
+def test_carried_values_that_are_swapped():
+    with error_at_mark(CarriedValueError, "'first' is read and reassigned in a run-time loop"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                first, second = 0.0, 1.0
+                for i in range(8):  # <- error
+                    A[i] = first
+                    first, second = second, first
+
+
+def test_stale_value_after_a_branch():
+    with error_at_mark(StaleValueError, "'value' was assigned inside a run-time condition"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1) as bx:
+                value = 1
+                if bx > 0:
+                    value = 2
+                A[0] = value + 1  # <- error
+
+
+def test_stale_value_after_a_loop():
+    with error_at_mark(StaleValueError, "'last' was assigned inside a run-time loop"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                for i in range(8):
+                    last = A[i] * 2
+                A[0] = last + 1  # <- error
+
+
+def test_loop_variable_outside_of_its_loop():
+    with error_at_mark(OutOfScopeError, "'i'"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                for i in range(8):
+                    A[i] = 0.0
+                A[0] = i  # <- error
+
+
+def test_assertion_outside_of_a_kernel():
+    n = T.dynamic("n")
+    with error_at_mark(CompileError, "an assert over run-time values is possible inside of a kernel only"):
+
+        @T.prim_func
+        def main(A: T.Tensor((n,), "float32")):
+            assert n % 4 == 0, "rows of four"  # <- error
+
+
+def test_break_of_a_compile_time_loop():
+    with error_at_mark(CompileError, "break of a compile-time loop depends on a run-time condition"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                for index in [0, 1, 2]:
+                    if A[index] > 0:
+                        break  # <- error
+
+
+def test_compile_time_assertion():
+    with error_at_mark(TraceError, "AssertionError: too narrow"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            assert len(A.shape) == 2, "too narrow"  # <- error
+
+
+def test_return_from_an_iteration_of_parallel_on_the_cpu():
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(8):
+                if A[i] < 0:
+                    return  # <- error
+
+    with error_at_mark(match="return inside of T.Parallel"):
+        tilelang.lower(main, target="cpu")
+
+
+def test_a_loop_outside_of_a_for_statement():
+    with error_at_mark(CompileError, "a loop that no `for` statement goes through"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                T.serial(5)  # <- error
+
+
+def test_indices_of_a_kernel_that_do_not_fit_its_axes():
+    with error_at_mark(CompileError, "1 value is unpacked into 2 names: bx, by"):
+
+        @T.prim_func
+        def one(A: T.Tensor((8,), "float32")):
+            with T.Kernel(2) as (bx, by):  # <- error
+                A[bx] = 0
+
+    with error_at_mark(CompileError, "3 values are unpacked into 2 names: bx, by"):
+
+        @T.prim_func
+        def three(A: T.Tensor((8,), "float32")):
+            with T.Kernel(2, 2, 2) as (bx, by):  # <- error
+                A[bx] = 0
+
+
+@pytest.mark.parametrize(("loop", "said"), [(lambda: T.Parallel(8), "1 value is"), (lambda: T.grid(2, 2, 2), "3 values are")])
+def test_variables_of_a_loop_that_do_not_fit_its_axes(loop, said):
+    with error_at_mark(CompileError, f"{said} unpacked into 2 names: i, j"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8, 8), "float32")):
+            with T.Kernel(1):
+                for i, j in loop():  # <- error
+                    A[i, j] = 0
+
+
+def test_a_value_that_a_loop_put_into_a_python_list():
+    with error_at_mark(OutOfScopeError, "a value that a run-time loop or condition put into a Python list"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                values = []
+                for i in T.serial(4):
+                    values.append(A[i])
+                A[0] = values[0]  # <- error

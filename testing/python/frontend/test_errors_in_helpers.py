@@ -1,0 +1,112 @@
+"""Mistakes in the functions that a kernel calls: plain Python functions and macros."""
+
+import pytest
+
+import tilelang.language as T
+from tilelang.errors import (
+    CompileError,
+    CopyShapeError,
+    TraceError,
+)
+
+from .support import error_at_mark
+
+
+def test_run_time_loop_in_a_plain_helper():
+    def helper(A):
+        for i in T.serial(8):
+            A[i] = 0.0
+
+    with pytest.raises(CompileError, match="a run-time loop in a plain Python function") as caught:
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                helper(A)
+
+    assert "@T.macro" in str(caught.value)
+
+
+def test_error_inside_a_macro_names_its_line():
+    @T.macro
+    def bad(A):
+        T.copy(A[0:4], A[0:8])  # <- error
+
+    with error_at_mark(CopyShapeError):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                bad(A)
+
+
+def test_error_of_a_user_helper_names_its_line():
+    def helper(value):
+        return {}["missing"] + value  # <- error
+
+    with error_at_mark(TraceError, "KeyError: 'missing'"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                A[0] = helper(1)
+
+
+def test_run_time_equality_in_a_plain_helper():
+    def helper(value):
+        return 5 if value == 1 else 6  # <- error
+
+    with error_at_mark(CompileError, "a run-time comparison is used where Python needs True or False"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "int32")):
+            with T.Kernel(1):
+                A[0] = helper(A[1])
+
+
+def test_run_time_order_in_a_plain_helper():
+    def helper(value):
+        return 5 if value < 1 else 6  # <- error
+
+    with error_at_mark(CompileError, "a run-time value is used where Python needs True or False") as caught:
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "int32")):
+            with T.Kernel(1):
+                A[0] = helper(A[1])
+
+    assert "tvm" not in str(caught.value)
+
+
+def test_dynamic_size_compared_in_a_factory():
+    def factory(n):
+        if n == 1:
+            return None
+        return n
+
+    with pytest.raises(CompileError, match="a run-time comparison is used where Python needs True or False"):
+        factory(T.dynamic("n"))
+
+
+def test_store_in_a_plain_helper():
+    def helper(A):
+        A[0] = 1  # <- error
+
+    with error_at_mark(CompileError, "a plain Python function cannot store to a buffer"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "int32")):
+            with T.Kernel(1):
+                helper(A)
+
+
+def test_a_division_of_floats_in_a_plain_helper():
+    def half(x):
+        return x // 2.0  # <- error
+
+    with error_at_mark(TraceError, "// and % of floating-point values"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                A[0] = half(A[1])
