@@ -295,3 +295,24 @@ def test_copies_before_a_pipelined_loop_that_may_be_skipped(arch, trips):
     a, c = torch.randn(16, 8).half(), torch.zeros(16, 8).half()
     simulate(main, a, torch.randn(4, 64).half(), c, trips, arch=arch)
     assert torch.equal(a, c)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_tile_that_is_used_before_it_is_filled_anew(arch):
+    """Iterations read what the one before has copied: the copy cannot run ahead of them."""
+
+    @T.prim_func
+    def main(A: T.Tensor((6, 64), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tile, total = T.alloc_shared((64,), "float32"), T.alloc_fragment((64,), "float32")
+            T.clear(total)
+            for k in T.Pipelined(6, num_stages=3):
+                if k > 0:
+                    for i in T.Parallel(64):
+                        total[i] += tile[i]
+                T.copy(A[k, 0], tile)
+            T.copy(total, B)
+
+    a, b = torch.arange(6 * 64.0).view(6, 64), torch.zeros(64)
+    simulate(main, a, b, arch=arch)
+    assert torch.equal(b, a[:-1].sum(0))

@@ -203,7 +203,10 @@ def _writes(node: Any) -> set[Any]:
 
 
 def tile_filled_ahead(statement: Statement, body: Body) -> Any:
-    """The shared tile that a statement fills with data which the loop does not change; None where others use the tile, too."""
+    """The shared tile that a statement fills, before any other of its iteration uses it, with data that the loop leaves as it is.
+
+    None where statements outside of the loop use the tile, too.
+    """
     node = statement.nodes[0]
     op = node.op if len(statement.nodes) == 1 and isinstance(node, Parallel) else None
     copied = rule_of(op).copied(op) if op is not None and rule_of(op).may_run_ahead(op) else None
@@ -214,6 +217,10 @@ def tile_filled_ahead(statement: Statement, body: Body) -> Any:
         return None
     tile = target.buffer
     if body.written.get(tile, 0) != 1 or source.buffer in body.written or body.is_viewed(tile) or body.is_outside(tile):
+        return None
+    # A use before it is one of the previous iteration's data, which a slot of this iteration does not hold.
+    first = next(other for other in body.statements if any(touch.buffer == tile for touch in other.touches))
+    if first is not statement:
         return None
     return tile if all(map(body.is_usable, (*source.mins, *source.extents))) else None
 
