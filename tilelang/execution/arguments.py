@@ -239,12 +239,15 @@ def _check_alignment(place: _Place, value: Any) -> None:
 
 
 def as_integer(value: Any) -> int:
-    """``value`` as an int if it is a whole number by type: an int, a bool, a numpy integer, an integer tensor of one element.
+    """``value`` as an int if it is a whole number by type: an int, a bool, numpy's, an integer tensor of one element.
 
     Raises:
         TypeError: it is something else; floats and text are not converted.
     """
-    return value if value.__class__ is int else operator.index(value)
+    if value.__class__ is int:
+        return value
+    # numpy's bools refuse to be an index, torch's do not.
+    return operator.index(value.item() if getattr(getattr(value, "dtype", None), "kind", None) == "b" else value)
 
 
 def as_float(value: Any) -> float:

@@ -71,7 +71,7 @@ def encoded(value: Any, dtype: str) -> bytes:
     if dtype == "bfloat16":
         # Rounded to the nearest, ties to even, by adding to the bits that are cut off. NaN first: the carry could make it
         # infinite.
-        bits = struct.unpack("<I", struct.pack("<f", value))[0]
+        bits = int.from_bytes(encoded(value, "float32"), "little")
         return struct.pack("<H", 0x7FC0 if value != value else (bits + 0x7FFF + (bits >> 16 & 1)) >> 16)
     if canonical(dtype).is_integer:
         return (int(value) & ((1 << 8 * canonical(dtype).bytes) - 1)).to_bytes(canonical(dtype).bytes, "little")

@@ -244,6 +244,8 @@ class _Text:
     def _packed_value(self, index: int) -> str:
         if self.signature.params[index].kind == "pointer":
             return f"c_void_p(p{index})"
+        if self.signature.params[index].dtype == "uint64" and self.signature.params[index].kind == "scalar":
+            return f"v{index} if v{index} < {2**63} else v{index} - {2**64}"  # tvm-ffi's integers have a sign
         return f"v{index}.view(byte)" if self._in_bytes(index) else f"v{index}"
 
     def _in_bytes(self, index: int) -> bool:

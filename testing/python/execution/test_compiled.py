@@ -109,6 +109,44 @@ def test_bools_are_zero_or_one(place):
                 run(flag, made)
 
 
+ENDS_OF_TYPES = {
+    "bool": (False, True), "uint1": (0, 1), "int4": (-8, 7), "uint4": (0, 15), "int8": (-128, 127), "uint16": (0, 65535),
+    "uint32": (0, 2**32 - 1), "int64": (-(2**63), 2**63 - 1), "uint64": (0, 2**64 - 1),
+}  # fmt: skip
+
+
+@everywhere
+@pytest.mark.parametrize("dtype", ENDS_OF_TYPES)
+def test_scalars_take_every_number_of_their_type(place, dtype):
+    wide = "uint64" if dtype == "uint64" else "int64"
+
+    @T.prim_func
+    def program(x: getattr(T, dtype), B: T.Tensor((1,), wide)):
+        with T.Kernel(1, threads=32):
+            B[0] = T.cast(x, wide)
+
+    least, largest = ENDS_OF_TYPES[dtype]
+    with kernel(place, program, out_idx=[1]) as run:
+        for value in (least, largest, np.bool_(True), np.array(True), np.uint8(1), torch.tensor(1)):
+            assert run(value).item() == int(value)
+        for value in (least - 1, largest + 1, np.float32(1), np.array([True, False])):
+            with pytest.raises(ArgumentError, match="of argument x"):
+                run(value)
+
+
+@everywhere
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_scalars_take_every_float(place, dtype):
+    @T.prim_func
+    def program(x: getattr(T, dtype), B: T.Tensor((1,), dtype)):
+        with T.Kernel(1, threads=32):
+            B[0] = x
+
+    with kernel(place, program, out_idx=[1]) as run:
+        for value in (1e300, -1e300, float("inf"), 65519.0, 2.0**-24, -0.0, np.bool_(True), np.float16(0.5), np.int8(-3)):
+            torch.testing.assert_close(run(value)[0], torch.tensor(float(value), dtype=getattr(torch, dtype)), rtol=0, atol=0)
+
+
 @everywhere
 def test_outputs_with_sizes_of_their_own(place):
     with kernel(place, transposed_and_summed(), out_idx=[1, 2]) as run:

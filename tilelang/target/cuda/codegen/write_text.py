@@ -51,6 +51,9 @@ from tilelang.transform.in_place import alias_sensitive
 _POOL_ALIGNMENT = 1024
 """Bytes; the period of the widest swizzle."""
 
+_PASSED_AS = {"int4": "int32", "uint4": "int32", "uint1": "bool"}
+"""Scalar arguments of less than a byte, and the types of their values in registers, as which a launch passes them."""
+
 _Row = tuple[Parameter, tuple[str, str], str]
 """A parameter, the launch argument that it is, and the type of that."""
 
@@ -250,6 +253,7 @@ def _scalar(param: Any, name: str) -> _Row:
     if isinstance(param.ty, ir.ir.PointerType):
         return PointerParameter(name, str(canonical(str(param.ty.element_type)))), argument, "handle"
     dtype = str(canonical(str(param.ty)))
+    dtype = _PASSED_AS.get(dtype, dtype)
     return ValueParameter(name, dtype), argument, dtype
 
 
