@@ -22,9 +22,10 @@ def is_buffer(value: Any) -> bool:
     return isinstance(value, ir.Var) and ir.is_buffer_var(value)
 
 
-def _keys(view: Slice, key: Any) -> list[Any]:
-    """One index or slice for each axis of a view."""
+def _key_for_each_axis(view: Slice, key: Any) -> list[Any]:
+    """One index or slice for each axis of a view; ``...`` and missing axes become whole slices."""
     items = list(key) if isinstance(key, tuple) else [key]
+    # `Ellipsis in items` would compare it with expressions, which makes expressions.
     rank = len(view.axes)
     if any(item is Ellipsis for item in items):
         position = next(i for i, item in enumerate(items) if item is Ellipsis)
@@ -47,13 +48,17 @@ def index_expr(value: Any) -> Any:
     return ir.Cast("int32", expr) if kind == "bool" else expr
 
 
-def _checked(view: Slice, axis: int, index: Any) -> Any:
-    """The index along an axis of a view; one that is certainly negative counts from the end, as in Python."""
+def _element_index(view: Slice, axis: int, index: Any) -> Any:
+    """The index along an axis of a view; one that is provably negative counts from the end, as in Python.
+
+    An index that may be negative or not is taken as it is: a selection would cost every access of the kernel.
+    """
     expr = index_expr(index)
     known, size = as_int(expr), as_int(view.lengths[axis])
     if isinstance(known, int):
         if isinstance(size, int) and not -size <= known < size:
-            if not current().in_branch():  # the branch may never run for this index
+            # Below a run-time condition the access may never run: `if n > 8: tile[8] = 0` in a macro for tiles of any size.
+            if not current().in_branch():
                 raise IndexRangeError(view.buffer.name, view.axes[axis], known, size)
             return expr
         return expr if known >= 0 else as_expr(known + size)
@@ -61,19 +66,19 @@ def _checked(view: Slice, axis: int, index: Any) -> Any:
     return expr + view.lengths[axis] if high is not None and high < 0 else expr
 
 
-def _range(view: Slice, axis: int, item: slice) -> tuple[Any, Any, int]:
+def _slice_range(view: Slice, axis: int, item: slice) -> tuple[Any, Any, int]:
     """(first, length, step) of a slice along an axis of a view."""
     size = as_int(view.lengths[axis])
     step = 1 if item.step is None else as_int(as_expr(item.step))
     if not isinstance(step, int) or step < 1:
         raise CompileError(f"a slice of {view.buffer.name} needs a positive compile-time step, got {item.step}")
-    low = 0 if item.start is None else _bound(view, axis, item.start)
-    high = size if item.stop is None else _bound(view, axis, item.stop)
+    low = 0 if item.start is None else _slice_end(view, axis, item.start)
+    high = size if item.stop is None else _slice_end(view, axis, item.stop)
     length = as_expr(high) - as_expr(low)
     return low, as_int(length if step == 1 else (length + (step - 1)) // step), step
 
 
-def _bound(view: Slice, axis: int, bound: Any) -> Any:
+def _slice_end(view: Slice, axis: int, bound: Any) -> Any:
     """The start or the end of a slice; a negative number counts from the end of the axis."""
     known, size = as_int(index_expr(bound)), as_int(view.lengths[axis])
     if not isinstance(known, int) or known >= 0:
@@ -93,15 +98,15 @@ def subscript(target: Any, key: Any) -> Any:
         BufferIndexError: too many indices, or one that is provably out of range.
     """
     view = target if isinstance(target, Slice) else whole(target)
-    items = _keys(view, key)
+    items = _key_for_each_axis(view, key)
     mins, extents, kept, steps = list(view.mins), [1] * len(view.mins), [], []
     for axis, (place, item) in enumerate(zip(view.axes, items)):
         if isinstance(item, slice):
-            low, extents[place], step = _range(view, axis, item)
+            low, extents[place], step = _slice_range(view, axis, item)
             kept.append(place)
             steps.append(step)
         else:
-            low = _checked(view, axis, item)
+            low = _element_index(view, axis, item)
         mins[place] = low if isinstance(mins[place], int) and mins[place] == 0 else mins[place] + low
     if not kept:
         return ir.BufferLoad(view.buffer, [as_expr(low) for low in mins], current().span())
@@ -229,7 +234,7 @@ def anchored_region(value: Any, extents: tuple[Any, ...], what: str) -> Region:
     return Region(start.buffer, start.mins, (1,) * (rank - len(wanted)) + tuple(wanted))
 
 
-def plain_index(value: Any) -> Any:
+def compile_time_index(value: Any) -> Any:
     """``value`` where Python itself indexes with it: a symbolic index into a Python sequence is a user's mistake."""
     if isinstance(value, ExprLike) or isinstance(value, ir.PrimExpr):
         known = as_int(as_expr(value))

@@ -1,4 +1,4 @@
-"""Barriers between the statements of a ``T.Parallel``: the iterations before one end there, and others begin."""
+"""Barriers between the statements of a ``T.Parallel``: the loop is split there into one loop before and one after the barrier."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ _BARRIERS = ("sync_threads", "sync_grid")
 
 
 def split_at_barriers(body: Any) -> list[tuple[Any, bool]]:
-    """The parts of a loop's body between barriers, and the barriers (with True), in order.
+    """The parts of a loop's body between barriers (with False) and the barriers (with True), in order.
 
     Raises:
-        CompileError: what an iteration reads before a barrier is used after it; or a barrier stands deeper.
+        CompileError: a value that an iteration reads from memory before a barrier is used after it, or a barrier is inside of
+            another statement of the body.
     """
     stmts = flattened(body)
     for inner in (inner for stmt in stmts for inner in walk(stmt) if inner is not stmt):
@@ -49,10 +50,13 @@ def split_at_barriers(body: Any) -> list[tuple[Any, bool]]:
 class _Split:
     """Takes the parts of a body in order.
 
+    An iteration ends at a barrier, so a later part has no access to the variables of an earlier one. Those that are computed
+    from indices alone are computed again; any other would have to be stored, for which the program has no memory.
+
     Attributes:
         barrier: the one before the next part.
-        positions: what earlier parts compute from indices alone, which later ones compute again.
-        owned: the other values and the views of earlier parts.
+        positions: variables of earlier parts that are computed from indices and arguments alone, with their values.
+        owned: the other variables, and the views, of earlier parts.
     """
 
     def __init__(self) -> None:
@@ -83,6 +87,7 @@ class _Split:
 
 
 def _replaced(node: Any, values: Mapping[Any, Any]) -> Any:
+    """``node`` with the values of variables in their place."""
     return tvm_ffi.structural_map(node, [(ir.Var, lambda var: values.get(var, var))]) if values else node
 
 

@@ -1,7 +1,8 @@
 """Assignment: the value that a Python name is bound to when a traced program assigns to it.
 
-An expression that reads memory is computed where it is assigned, by a ``Bind`` statement: names hold values, not formulas that
-would read something else later. Short index arithmetic over immutable values is repeated instead.
+A name holds a value, as in Python: an expression that reads memory is computed where it is assigned, by a ``Bind`` statement.
+Otherwise ``x = A[0]; A[0] = 1; B[0] = x`` would store 1. Short index arithmetic over immutable values is repeated instead, which
+keeps it visible to the analyses of indices.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tilelang.ir.region import Region
 from tilelang.ir.visit import reads_memory, walk_expr
 
 _INLINE_LIMIT = 24
-"""Nodes of an index expression that is repeated where it is used instead of being bound to a variable."""
+"""Largest number of nodes of an index expression that is repeated where it is used instead of being bound to a variable."""
 
 
 def bind(builder: Builder, name: str, before: Any, value: Any) -> Any:
@@ -27,8 +28,8 @@ def bind(builder: Builder, name: str, before: Any, value: Any) -> Any:
 
     Args:
         builder: of the program.
-        name: also the name of the variable, where one is made.
-        before: the previous value of the name; a ``T.alloc_var`` is stored to instead of being replaced.
+        name: of the target, which a new variable gets too.
+        before: the previous value of the name; if that is a ``T.alloc_var``, the value is stored to it.
         value: the right-hand side.
 
     Raises:
@@ -45,16 +46,20 @@ def bind(builder: Builder, name: str, before: Any, value: Any) -> Any:
         raise CompileError(f"{name} is arithmetic on slices, which has no memory", hint="assign it to a slice of a tile")
     value = as_operand(value)
     if isinstance(before, VectorVar) and isinstance(value, Region):
-        value = lanes.of_region(value)
+        value = lanes.vector_of_region(value)
     scalar = isinstance(value, (int, float)) or (isinstance(value, ir.PrimExpr) and not is_buffer(value))
     if isinstance(before, LocalVar) and scalar:
         assign_subscript(before.buffer, before.indices, value)
         return before
-    return kept(builder, name, value) if type(value) in (list, tuple, dict) else settled(builder, name, value)
+    return snapshot_items(builder, name, value) if type(value) in (list, tuple, dict) else snapshot(builder, name, value)
 
 
-def distributed(names: tuple[str, ...], items: list[Any]) -> list[Any]:
-    """One item for each name; the starred name gets the list of the remaining items."""
+def match_targets(names: tuple[str, ...], items: list[Any]) -> list[Any]:
+    """The values of several targets: one item for each name, and a list of the remaining items for a starred one.
+
+    Raises:
+        CompileError: too few or too many items.
+    """
     star = next((position for position, name in enumerate(names) if name.startswith("*")), None)
     if star is None:
         if len(items) != len(names):
@@ -68,13 +73,13 @@ def distributed(names: tuple[str, ...], items: list[Any]) -> list[Any]:
     return [*items[:star], items[star:end], *items[end:]]
 
 
-def settled(builder: Builder, name: str, value: Any) -> Any:
+def snapshot(builder: Builder, name: str, value: Any) -> Any:
     """``value``, bound to a variable where it reads memory that a later assignment may change.
 
     Args:
         builder: of the program.
         name: of that variable.
-        value: any Python value; those that read no memory are given back.
+        value: any Python value; one that reads no memory is returned unchanged.
 
     Raises:
         CompileError: an address whose index is read from memory.
@@ -88,28 +93,28 @@ def settled(builder: Builder, name: str, value: Any) -> Any:
     if not isinstance(value, ir.PrimExpr) or isinstance(value, fixed) or _is_address(name, value) or _is_small_index(value):
         return value
     if lanes.lanes_of(value) > 1:
-        return lanes.held(builder, name, value) if reads_memory(value) else value
+        return lanes.bind_lanes(builder, name, value) if reads_memory(value) else value
     return builder.bind(name, value)
 
 
-def kept(builder: Builder, name: str, value: Any) -> Any:
-    """:func:`settled`, also for the items of a list, tuple or dict that read memory.
+def snapshot_items(builder: Builder, name: str, value: Any) -> Any:
+    """:func:`snapshot` of a value, or of the items of a list, tuple or dict; lists and dicts are changed in place.
 
     Args:
-        builder, name, value: as for :func:`settled`.
+        builder, name, value: as for :func:`snapshot`.
     """
     kind = type(value)
     if kind in (list, tuple):
-        items = [kept(builder, name, item) if _may_read(item) else item for item in value]
+        items = [snapshot_items(builder, name, item) if _may_read(item) else item for item in value]
         if all(new is old for new, old in zip(items, value)):
             return value
         if kind is tuple:
             return tuple(items)
         value[:] = items
     elif kind is dict:
-        value.update({key: kept(builder, name, item) for key, item in value.items() if _may_read(item)})
+        value.update({key: snapshot_items(builder, name, item) for key, item in value.items() if _may_read(item)})
     elif _may_read(value):
-        return settled(builder, name, value)
+        return snapshot(builder, name, value)
     return value
 
 

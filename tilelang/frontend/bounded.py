@@ -1,4 +1,4 @@
-"""Tiles whose sizes follow from run-time sizes: memory for the largest that ``T.assume`` allows, of which the tile is a slice."""
+"""Tiles of run-time sizes: a slice of memory for the largest size that ``T.assume`` allows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tilelang.ir.visit import variables
 
 
 def note_bounds(builder: Builder, test: Any) -> None:
-    """Notes what a condition, which holds from here on, says of the range of single variables."""
+    """Narrows the known ranges of variables by a condition that holds from here on."""
     for var, low, high in _ranges(test):
         known_low, known_high = builder.ranges.get(var, (None if _is_argument(builder, var) else 0, None))
         lows, highs = ([end for end in ends if end is not None] for ends in ((low, known_low), (high, known_high)))
@@ -38,22 +38,23 @@ def _ranges(test: Any) -> Iterator[tuple[Any, int | None, int | None]]:
     if isinstance(test, ir.And):
         yield from _ranges(test.a)
         yield from _ranges(test.b)
-    if type(test) not in _AS_WRITTEN:
+    if type(test) not in _BOUNDS_OF_LEFT:
         return
-    for a, b, kinds in ((test.a, test.b, _AS_WRITTEN), (test.b, test.a, _TURNED)):
+    for a, b, kinds in ((test.a, test.b, _BOUNDS_OF_LEFT), (test.b, test.a, _BOUNDS_OF_RIGHT)):
         if isinstance(a, ir.Var) and isinstance(b, ir.IntImm):
             low, high = kinds[type(test)]
             number = int(b.value)
             yield a, None if low is None else number + low, None if high is None else number + high
 
 
-_AS_WRITTEN = {ir.LT: (None, -1), ir.LE: (None, 0), ir.GT: (1, None), ir.GE: (0, None), ir.EQ: (0, 0)}
-"""Comparison of a variable with a number -> what to add for its least and its largest value."""
+_BOUNDS_OF_LEFT = {ir.LT: (None, -1), ir.LE: (None, 0), ir.GT: (1, None), ir.GE: (0, None), ir.EQ: (0, 0)}
+"""Comparison ``variable <op> number`` -> what to add to the number for the variable's least and its largest value."""
 
-_TURNED = {ir.GT: (None, -1), ir.GE: (None, 0), ir.LT: (1, None), ir.LE: (0, None), ir.EQ: (0, 0)}
+_BOUNDS_OF_RIGHT = {ir.GT: (None, -1), ir.GE: (None, 0), ir.LT: (1, None), ir.LE: (0, None), ir.EQ: (0, 0)}
+"""The same for ``number <op> variable``."""
 
 
-def largest(what: str, sizes: Sequence[Any], builder: Builder) -> list[int]:
+def largest_sizes(what: str, sizes: Sequence[Any], builder: Builder) -> list[int]:
     """The largest value of each size.
 
     Args:
@@ -64,10 +65,10 @@ def largest(what: str, sizes: Sequence[Any], builder: Builder) -> list[int]:
     Raises:
         CompileError: a run-time size without a bound.
     """
-    return [_largest(what, as_int(as_expr(size)), builder) for size in sizes]
+    return [_largest_size(what, as_int(as_expr(size)), builder) for size in sizes]
 
 
-def _largest(what: str, size: Any, builder: Builder) -> int:
+def _largest_size(what: str, size: Any, builder: Builder) -> int:
     bound = size if isinstance(size, int) else interval_of(size, builder.ranges)[1]
     if bound is None:
         bounds = " and ".join(f"{name} <= 256" for name in sorted({str(var.name) for var in variables(size)}))
@@ -80,8 +81,8 @@ def _largest(what: str, size: Any, builder: Builder) -> int:
     return bound
 
 
-def part(buffer: Any, sizes: Sequence[Any]) -> Any:
-    """The part of a buffer that has ``sizes``, from its beginning."""
+def leading_part(buffer: Any, sizes: Sequence[Any]) -> Any:
+    """The slice of a buffer that begins at its first element and has ``sizes``."""
     return subscript(buffer, tuple(slice(None, size) for size in sizes))
 
 
@@ -89,7 +90,7 @@ def part(buffer: Any, sizes: Sequence[Any]) -> Any:
 
 
 def is_bounded(src: Any, shape: Sequence[Any]) -> bool:
-    """Whether a view of ``src`` (of ``shape``, if that is not empty) is one of a tile of run-time sizes, or is to be one."""
+    """Whether a view of ``src`` has a run-time size: ``src`` is a slice of a larger tile, or ``shape`` has an expression."""
     if isinstance(src, Slice):
         return lies_in_shared(src.buffer)
     in_shared = is_buffer(src) and lies_in_shared(src)
@@ -130,7 +131,7 @@ def bounded_view(what: str, src: Any, shape: Sequence[Any] | None, dtype: Any) -
     if not all(isinstance(size, int) for size in sizes[1:]):
         raise CompileError(f"{what}: only the first size of a view of shared memory may be a run-time one")
     rest, room = prod(sizes[1:]) * new, prod(map(as_int, memory.shape)) * old
-    most = largest(what, sizes[:1], current())[0]
+    most = largest_sizes(what, sizes[:1], current())[0]
     if room % rest or most > room // rest:
         raise CompileError(f"{what}: {memory.name} has room for {room / rest:g} rows of the view, and it may have {most}")
     return sizes, [room // rest, *sizes[1:]]

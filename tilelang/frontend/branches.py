@@ -16,7 +16,7 @@ UNBOUND = object()
 
 
 class Branch:
-    """A compile-time ``if``: one arm runs."""
+    """A compile-time ``if``: one arm is traced."""
 
     def __init__(self, taken: bool):
         self.taken = taken
@@ -75,6 +75,9 @@ class DynamicBranch(Branch):
 
 def is_stale(frame: Frame, before: Any, value: Any) -> bool:
     """Whether a block made the value of a name depend on run-time control flow.
+
+    After ``if n > 0: x = A[0]`` the name holds a value that exists on one path only. Memory (a buffer, a ``T.alloc_var``) is
+    never stale; neither is a Python value that the block leaves as it was, or a constant that only a loop assigns.
 
     Args:
         frame: the block, which has just been closed.

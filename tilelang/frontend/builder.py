@@ -1,7 +1,7 @@
 """The builder: where language calls append their statements while a program is being traced.
 
-A stack of open frames, each a list of statements and what to make of them when the frame closes. One builder is active a
-thread; :func:`current` is how the language finds it.
+It has a stack of open frames. A frame is a list of statements, and a function that makes one statement of them when the frame
+closes. Each thread has at most one active builder; the language finds it by :func:`current`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilelang.errors import CompileError, Location
-from tilelang.frontend.operands import settled
+from tilelang.frontend.operands import with_bound_operands
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import span_of, user_location
 from tilelang.ir.visit import any_statement
@@ -54,16 +54,49 @@ class KernelInfo:
     cluster_blocks: tuple[Any, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class OpenLoop:
+    """A loop of the author's whose body is being traced.
+
+    Attributes:
+        kind: of a run-time loop, the name of its ``ForKind`` or ``"WHILE"``; None of a compile-time loop.
+        depth: how many frames were open when it began.
+    """
+
+    kind: str | None
+    depth: int
+
+
 class Builder:
     """Collects one program.
 
-    Args:
-        consts: values of ``T.const`` names (eager programs); None while the signature is being probed.
+    Attributes:
+        frames: the open scopes, innermost last.
+        kernel: the open kernel, if any.
+        launched: the kernel that ``T.launch_thread`` or ``T.env_thread`` has opened, if any.
+        attrs: attributes of the finished function.
+        outputs: the tensors that the program returns.
+        allocated_params: the tensors that a call allocates; they follow the arguments in the parameters.
+        eager: the :class:`~tilelang.frontend.declare.EagerState` of the program's arguments.
+        pending_name: the Python name that the running assignment is about to bind, for the variable that is made.
+        closed: the run-time scope that has just been closed, which may have made names stale; None after a compile-time one.
+        names: how many variables have asked for a name, by name.
+        dynamic_sizes: the variable of each dynamic size, by name.
+        reducers: the operation of each reducer, by its buffer.
+        reducer_seeds: the value that a reducer starts from, which ``T.finalize_reducer`` adds once.
+        thread_reducers: reducers of ``T.attr(..., "reduce_scope", ...)`` around the present statement, innermost last.
+        aliases: view -> the buffer that it is a view of.
+        branches: open ``T.If`` statements, innermost last.
+        tables: the arrays of large constant tables, by element type and entries.
+        described: descriptor of ``T.alloc_wgmma_desc`` -> the shared tile that it is of.
+        ranges: least and largest value of variables, as far as they are known; None for an open end.
+        loops: the author's loops around the present statement, innermost last; those outside of a macro are not among them.
+        parallel: how many ``T.Parallel`` are around the present statement, also outside of a macro.
+        macro_depths: for each macro that is being traced, how many frames were open when it was called.
     """
 
-    def __init__(self, consts: Mapping[str, int] | None = None):
+    def __init__(self):
         self.frames: list[Frame] = [Frame("function", lambda body: body, always=True)]
-        self.consts = consts
         self.kernel: KernelInfo | None = None
         self.launched: Any = None
         self.attrs: dict[str, Any] = {}
@@ -82,7 +115,7 @@ class Builder:
         self.tables: dict[Any, Any] = {}
         self.described: dict[Any, Any] = {}
         self.ranges: dict[Any, tuple[int | None, int | None]] = {}
-        self.loop_ends: list[int | str] = []
+        self.loops: list[OpenLoop] = []
         self.parallel = 0
         self.macro_depths: list[int] = []
 
@@ -105,7 +138,7 @@ class Builder:
         """Appends a tile operator (:class:`~tilelang.tileop.base.TileOp`).
 
         Raises:
-            CompileError: its operands do not fit each other, or it stands in a ``T.Parallel`` and is no single thread's.
+            CompileError: its operands do not fit each other, or it is inside of a ``T.Parallel`` and needs all threads.
         """
         if self.parallel and not operator.by_iteration:
             name = operator.op_name.removeprefix("tl.")
@@ -114,7 +147,7 @@ class Builder:
                 hint="use T.serial, or move it out of the loop",
             )
         operator.check()
-        operator = settled(operator, self.root_of, lambda value: self.bind("place", value))
+        operator = with_bound_operands(operator, self.root_of, lambda value: self.bind("place", value))
         self.emit(operator.to_stmt(self.span()))
 
     def open(self, kind: str, wrap: Callable[[Any], Any], always: bool = False) -> Frame:
@@ -154,7 +187,7 @@ class Builder:
         return any(frame.kind == "branch" for frame in self.frames)
 
     def in_every_call(self) -> bool:
-        """Whether each call comes to what is traced now: below no condition, in no loop that may be skipped, after no jump."""
+        """Whether every call reaches the present statement: no condition, no loop that may be empty, no jump before it."""
         before = (stmt for frame in self.frames for stmt in frame.stmts)
         return all(frame.always for frame in self.frames) and not any(any_statement(stmt, is_jump) for stmt in before)
 
@@ -192,21 +225,37 @@ class Builder:
     def inlining(self) -> Iterator[None]:
         """While a macro's body is traced: ``return``, ``break`` and ``continue`` are the macro's own."""
         self.pending_name = None
-        loops, self.loop_ends = self.loop_ends, []
+        loops, self.loops = self.loops, []
         self.macro_depths.append(len(self.frames))
         try:
             yield
         finally:
-            self.loop_ends = loops
+            self.loops = loops
             self.macro_depths.pop()
+
+    @contextmanager
+    def in_loop(self, kind: str | None) -> Iterator[None]:
+        """While the body of a loop is traced: ``break`` and ``continue`` are of this loop.
+
+        Args:
+            kind: as in :class:`OpenLoop`.
+        """
+        self.loops.append(OpenLoop(kind, len(self.frames)))
+        self.parallel += kind == "PARALLEL"
+        try:
+            yield
+        finally:
+            self.parallel -= kind == "PARALLEL"
+            self.loops.pop()
 
     def leave_loop(self) -> None:
         """Emits a ``break`` of the innermost run-time loop.
 
         Raises:
-            CompileError: it is a ``T.Parallel``.
+            CompileError: that loop is a ``T.Parallel``.
         """
-        if [end for end in self.loop_ends if isinstance(end, str)][-1:] == ["PARALLEL"]:
+        run_time = [loop.kind for loop in self.loops if loop.kind is not None]
+        if run_time[-1:] == ["PARALLEL"]:
             raise CompileError("break in T.Parallel, whose iterations have no order", hint="use T.serial, or a condition")
         self.emit(ir.Break(self.span()))
 
@@ -256,7 +305,7 @@ class Builder:
         return var
 
     def finish(self, definition: Location) -> Any:
-        """The body of the whole program; one without statements is placed at its definition."""
+        """The body of the whole program; an empty one is located at the program's definition."""
         if self.launched is not None:
             self.launched.close()
         (root,) = self.frames
@@ -265,6 +314,7 @@ class Builder:
 
 
 def described(value: Any) -> str:
+    """What a value is, for the message of an error."""
     return f"a value of type {value.ty}" if isinstance(value, ir.PrimExpr) else f"{type(value).__name__} {value!r}"[:80]
 
 
@@ -281,16 +331,25 @@ def current(what: str = "this operation") -> Builder:
     Raises:
         CompileError: no program is being traced.
     """
-    builder = getattr(_active, "builder", None)
+    builder = active_builder()
     if builder is None:
         raise _outside(what)
     return builder
 
 
+# An uncaught error prints some lines for each frame, and people read the last ones. So the functions below raise it themselves
+# instead of calling each other.
+
+
 def _outside(what: str) -> CompileError:
-    """The error of an operation that no program performs."""
+    """The error of a call outside of programs."""
     hint = "call it from a function decorated with @T.prim_func, @T.macro or @tilelang.jit"
     return CompileError(f"{what} only works inside a kernel", user_location(), hint)
+
+
+def _outside_of_kernel(what: str) -> CompileError:
+    """The error of a call in a program, but outside of a kernel."""
+    return CompileError(f"{what} only works inside `with T.Kernel(...)`", user_location())
 
 
 def active_builder() -> Builder | None:
@@ -340,10 +399,6 @@ def kernel_info(what: str) -> KernelInfo:
     if builder.kernel is None:
         raise _outside_of_kernel(what)
     return builder.kernel
-
-
-def _outside_of_kernel(what: str) -> CompileError:
-    return CompileError(f"{what} only works inside `with T.Kernel(...)`", user_location())
 
 
 def here(error: CompileError, location: Location | None = None) -> CompileError:

@@ -48,6 +48,7 @@ def convert(expr: Any, dtype: Any, lanes: int = 1) -> Any:
 
 
 def _converted(expr: Any, source: DType, target: DType) -> Any:
+    """``expr`` in the scalar type ``target``, with as many lanes as it has."""
     from tilelang.ir import nodes as ir
 
     if isinstance(expr, (ir.IntImm, ir.FloatImm)):
@@ -55,8 +56,10 @@ def _converted(expr: Any, source: DType, target: DType) -> Any:
     if target.kind == "bool":
         zero = as_expr(0, source.base)
         return ir.NE(expr, zero if source.lanes == 1 else ir.Broadcast(zero, source.lanes))
-    held = target.is_integer and target.bits < source.bits and (source.kind == "int" or source.kind == target.kind == "uint")
-    narrow = _narrowed(expr, vector(target, source.lanes)) if held else None
+    may_narrow = (
+        target.is_integer and target.bits < source.bits and (source.kind == "int" or source.kind == target.kind == "uint")
+    )
+    narrow = _narrowed(expr, vector(target, source.lanes)) if may_narrow else None
     return narrow if narrow is not None else ir.Cast(str(vector(target, source.lanes)), expr)
 
 
@@ -88,13 +91,14 @@ def _narrowed(expr: Any, target: DType) -> Any:
 
 
 def _converted_constant(expr: Any, source: DType, target: DType) -> Any:
+    """The number of a constant in another type; integers wrap around, floats are rounded or truncated."""
     from tilelang.ir import nodes as ir
     from tilelang.ir.expr import float_constant
     from tilelang.ir.rounding import round_constant
 
     value = expr.value
     if source.is_float and target.bits > source.bits:
-        # The constant has the digits that the program writes; what its type does not hold of them is no part of its value.
+        # A constant keeps all digits that the program writes; its value is what remains of them in its own type.
         value = round_constant(float(value), str(source))
     if target.is_float:
         return float_constant(float(value), str(target))
@@ -104,11 +108,11 @@ def _converted_constant(expr: Any, source: DType, target: DType) -> Any:
 
 
 def truncated(value: float, dtype: DType) -> int:
-    """The whole part of a float, limited to the range of ``dtype`` (of int32, where that is wider); of NaN, zero."""
+    """The integral part of a float, saturated to the range of ``dtype`` (of int32 for a narrower type); 0 for NaN, as on GPUs."""
     if math.isnan(value):
         return 0
-    held = dtype if dtype.bits >= 32 else canonical("int32")
-    low, high = (-(1 << (held.bits - 1)), (1 << (held.bits - 1)) - 1) if held.kind == "int" else (0, (1 << held.bits) - 1)
+    wide = dtype if dtype.bits >= 32 else canonical("int32")
+    low, high = (-(1 << (wide.bits - 1)), (1 << (wide.bits - 1)) - 1) if wide.kind == "int" else (0, (1 << wide.bits) - 1)
     return high if value > high else low if value < low else int(value)
 
 

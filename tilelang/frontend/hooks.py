@@ -1,6 +1,7 @@
 """The functions that rewritten user code calls while it is traced; for ordinary values each has Python's meaning.
 
-See :mod:`tilelang.frontend.rewrite` for where each call comes from.
+The docstring of :mod:`tilelang.frontend.rewrite` shows which piece of Python becomes which call. ``scope`` is always the
+dictionary of local names that rewritten code keeps, since a hook has no access to the local variables of its caller.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from typing import Any
 
 from tilelang.errors import HELD_BY_PYTHON, CarriedValueError, CompileError, StaleValueError
 from tilelang.frontend import operators
-from tilelang.frontend.access import assign_subscript, is_buffer, plain_index, subscript
-from tilelang.frontend.bindings import bind, distributed, kept, settled
+from tilelang.frontend.access import assign_subscript, compile_time_index, is_buffer, subscript
+from tilelang.frontend.bindings import bind, match_targets, snapshot, snapshot_items
 from tilelang.frontend.branches import UNBOUND, Branch, DynamicBranch, is_stale
 from tilelang.frontend.builder import Builder, current, described, sequence
 from tilelang.frontend.declare import declare_argument
 from tilelang.frontend.lanes import lanes_of
-from tilelang.frontend.loops import LoopSpec, span_of_range
+from tilelang.frontend.loops import LoopSpec, range_bounds
 from tilelang.frontend.operators import AUGMENTED, boolean, constant
 from tilelang.frontend.tables import is_table, look_up
 from tilelang.frontend.tiles import Slice
@@ -35,12 +36,12 @@ class Hooks:
     # Names -----------------------------------------------------------------------------------------------------------
 
     def naming(self, name: str) -> str:
-        """Announces the name that the value about to be computed will get."""
+        """Records the name that the next value is assigned to, so that a buffer allocated for it gets this name."""
         current().pending_name = name
         return name
 
     def named(self, name: str, value: Any) -> Any:
-        """An item of ``a, b = x, y``, which was computed under its name."""
+        """An item of ``a, b = x, y`` after :meth:`naming`; the name is used up, whether or not the value took it."""
         current().pending_name = None
         return value
 
@@ -65,24 +66,26 @@ class Hooks:
         return bound
 
     def unpack(self, names: tuple[str, ...], values: Any) -> tuple[Any, ...]:
-        """The right-hand side of ``a, *b = values``, every item computed before any target changes.
+        """The right-hand side of ``a, *b = values``; every item is computed before a target changes, as ``a, b = b, a`` needs.
 
         The single index of a kernel of one axis may be unpacked too: ``with T.Kernel(n) as (bx,)``.
         """
         builder = current()
         builder.pending_name = None
-        items = distributed(names, _items(values))
+        items = match_targets(names, _unpacked_items(values))
         return tuple(
-            kept(builder, name.lstrip("*"), item) if isinstance(item, (list, tuple, dict)) else settled(builder, name, item)
+            snapshot_items(builder, name.lstrip("*"), item)
+            if isinstance(item, (list, tuple, dict))
+            else snapshot(builder, name, item)
             for name, item in zip(names, items)
         )
 
     def keep(self, value: Any) -> Any:
-        """A value that Python will hold on to (an attribute, an item of a container): read now, not where it is used."""
-        return kept(current(), HELD_BY_PYTHON, value)
+        """A value that is stored in an attribute or a container: memory is read now, not where the value is used."""
+        return snapshot_items(current(), HELD_BY_PYTHON, value)
 
     def keep_in(self, holder: Any, value: Any) -> Any:
-        """An argument of ``holder.append(value)`` and its like."""
+        """An argument of ``holder.append(value)`` and of the other methods that store a value in a Python container."""
         return self.keep(value) if isinstance(holder, (list, dict, set, deque)) else value
 
     def augment(self, scope: dict[str, Any], name: str, value: Any, op: str, operand: Any) -> Any:
@@ -133,7 +136,7 @@ class Hooks:
         return is_stale(frame, frame.assigned[key], scope.get(name))
 
     def stale(self, scope: dict[str, Any], name: str) -> Any:
-        """The placeholder that a stale name is bound to."""
+        """The placeholder that a stale name is bound to: an error at the name's next use, not where it became stale."""
         frame = current().closed
         kind = "loop" if frame is not None and frame.kind == "loop" else "condition"
         scope[name] = Unusable(StaleValueError(name, kind))
@@ -161,7 +164,7 @@ class Hooks:
             return extract_lane(target, key)
         if is_table(target) and any(map(_is_run_time, key if isinstance(key, tuple) else (key,))):
             return look_up(target, key)
-        return target[key if isinstance(target, BufferLike) else plain_index(key)]
+        return target[key if isinstance(target, BufferLike) else compile_time_index(key)]
 
     def store(self, target: Any, key: Any, value: Any) -> None:
         """``target[key] = value``.
@@ -178,13 +181,13 @@ class Hooks:
         elif isinstance(target, VectorArray):
             target[key] = value
         else:
-            target[plain_index(key)] = self.keep(value)
+            target[compile_time_index(key)] = self.keep(value)
 
     # Control flow ----------------------------------------------------------------------------------------------------
 
     def serial_range(self, *bounds: Any) -> LoopSpec:
         """``range(...)`` as the iterable of a ``for`` statement: a serial loop of the kernel."""
-        return LoopSpec("SERIAL", (span_of_range(*bounds),))
+        return LoopSpec("SERIAL", (range_bounds(*bounds),))
 
     def loop(self, scope: dict[str, Any], iterable: Any, names: tuple[str, ...], carried: tuple[str, ...]) -> Iterator[Any]:
         """The items of a ``for``: every item of a Python iterable, or once the variables of a run-time loop.
@@ -200,19 +203,15 @@ class Hooks:
         """
         builder = current()
         if not isinstance(iterable, LoopSpec):
-            yield from _static_loop(builder, iterable)
+            yield from _compile_time_loop(builder, iterable)
             return
-        before = _immutable(scope, carried)
+        before = _values_held(scope, carried)
         frame, value = iterable.open(builder, names)
         if len(names) > 1:
-            distributed(names, _items(value))
-        parallel = iterable.kind == "PARALLEL"
-        builder.loop_ends.append(iterable.kind)
-        builder.parallel += parallel
-        yield value
-        _refuse_carried(scope, before)
-        builder.parallel -= parallel
-        builder.loop_ends.pop()
+            match_targets(names, _unpacked_items(value))
+        with builder.in_loop(iterable.kind):
+            yield value
+            _refuse_carried(scope, before)
         builder.close(frame)
 
     def while_(self, scope: dict[str, Any], test: Callable[[], Any], carried: tuple[str, ...]) -> Iterator[None]:
@@ -232,20 +231,19 @@ class Hooks:
         if not is_symbolic(condition):
             for stmt in effects:
                 builder.emit(stmt)
-            yield from _static_loop(builder, _while_true(condition, test))
+            yield from _compile_time_loop(builder, _compile_time_passes(condition, test))
             return
-        before = _immutable(scope, carried)
+        before = _values_held(scope, carried)
         span = builder.span()
-        frame = builder.open("loop", lambda body: _while(boolean(condition), effects, body, span))
-        builder.loop_ends.append("WHILE")
-        yield None
-        _refuse_carried(scope, before)
-        builder.loop_ends.pop()
+        frame = builder.open("loop", lambda body: _while_statement(boolean(condition), effects, body, span))
+        with builder.in_loop("WHILE"):
+            yield None
+            _refuse_carried(scope, before)
         builder.close(frame)
 
     def forever(self, scope: dict[str, Any], carried: tuple[str, ...]) -> Iterator[None]:
         """The one traced pass of ``while True``, a run-time loop that a ``break`` ends."""
-        yield from self.while_(scope, _always, carried)
+        yield from self.while_(scope, _true, carried)
 
     def branch(self, test: Any) -> Branch:
         """An ``if`` statement."""
@@ -261,16 +259,21 @@ class Hooks:
         return self._jump("continue", lambda builder: builder.emit(ir.Continue(builder.span())))
 
     def _jump(self, word: str, emit: Callable[[Any], None]) -> bool:
+        """A jump; true where Python itself must jump.
+
+        Args:
+            word: the statement, for the message of an error.
+            emit: appends the jump of a run-time loop to the program.
+        """
         builder = current()
-        if not builder.loop_ends:
+        if not builder.loops:
             raise CompileError(f"{word} outside of a loop")
-        # A run-time loop is on this stack by its kind, a compile-time one by the number of scopes that were open when it
-        # began: a scope opened since then means that a run-time condition decides about the jump.
-        depth = builder.loop_ends[-1]
-        if isinstance(depth, str):
+        loop = builder.loops[-1]
+        if loop.kind is not None:
             emit(builder)
             return False
-        if len(builder.frames) > depth:
+        # A scope that was opened since the loop began is a run-time condition, which decides about the jump.
+        if len(builder.frames) > loop.depth:
             raise CompileError(
                 f"{word} of a compile-time loop depends on a run-time condition",
                 hint="use a run-time loop (T.serial, range), or make the condition a Python value",
@@ -375,7 +378,7 @@ _CONVERSIONS: Mapping[int, Callable[[Any], Any]] = {-1: lambda value: value, ord
 HOOKS = Hooks()
 
 
-def _items(values: Any) -> list[Any]:
+def _unpacked_items(values: Any) -> list[Any]:
     """The items that an assignment to several names unpacks; a scalar counts as one item."""
     return [values] if isinstance(as_operand(values), ir.PrimExpr) and not is_buffer(values) else list(values)
 
@@ -385,8 +388,8 @@ def _is_run_time(index: Any) -> bool:
     return is_symbolic(index) and not isinstance(as_int(as_operand(index)), int)
 
 
-def _immutable(scope: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """The names that hold numbers or values of the kernel, with what they hold."""
+def _values_held(scope: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Those of ``names`` that hold a number or an expression, with what they hold."""
     held = {name: scope.get(name, UNBOUND) for name in names}
     return {
         name: value
@@ -396,7 +399,7 @@ def _immutable(scope: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _refuse_carried(scope: dict[str, Any], before: Mapping[str, Any]) -> None:
-    """Refuses a loop whose traced pass ends with other values than it began with, so that the next pass would differ.
+    """Refuses a loop whose traced pass leaves another value in a name than it found: the next pass would start from that one.
 
     Branches that are decided at compile time count as they were taken: what they do not assign is not carried.
     """
@@ -407,29 +410,37 @@ def _refuse_carried(scope: dict[str, Any], before: Mapping[str, Any]) -> None:
             raise CarriedValueError(name)
 
 
-def _static_loop(builder: Builder, items: Any) -> Iterator[Any]:
-    depth = len(builder.frames)
-    builder.loop_ends.append(depth)
-    try:
-        yield from items
-    finally:
-        builder.loop_ends.pop()
-        builder.closed = None
+def _compile_time_loop(builder: Builder, items: Any) -> Iterator[Any]:
+    """The items of a Python iterable; a ``break`` in the loop's body closes this generator."""
+    with builder.in_loop(None):
+        try:
+            yield from items
+        finally:
+            builder.closed = None
 
 
-def _always() -> Any:
+def _true() -> Any:
+    """A condition that always holds, as a run-time value: the constant ``True`` would make the loop one of Python's."""
     return ir.EQ(ir.IntImm("int32", 0), ir.IntImm("int32", 0))
 
 
-def _while(condition: Any, effects: list[Any], body: Any, span: Any) -> Any:
-    """A ``while`` loop; ``effects`` are the statements by which each pass computes its condition (an atomic load)."""
+def _while_statement(condition: Any, effects: list[Any], body: Any, span: Any) -> Any:
+    """A run-time ``while`` loop.
+
+    Args:
+        condition: checked before each pass.
+        effects: the statements that compute the condition (such as an atomic load), which each pass performs again.
+        body: what a pass does.
+        span: of the author's statement.
+    """
     if not effects:
         return ir.While(condition, body, span)
     leave = ir.IfThenElse(ir.Not(condition), ir.Break(span), None, span)
-    return ir.While(_always(), sequence([*effects, leave, body]), span)
+    return ir.While(_true(), sequence([*effects, leave, body]), span)
 
 
-def _while_true(condition: Any, test: Callable[[], Any]) -> Iterator[None]:
+def _compile_time_passes(condition: Any, test: Callable[[], Any]) -> Iterator[None]:
+    """One item for each pass of a compile-time ``while``; ``condition`` is the first result of ``test``."""
     while constant(condition):
         yield None
         condition = as_operand(test())

@@ -1,7 +1,8 @@
 """Scalarisation of vector values: each vector is split into its lanes before a statement is emitted.
 
-``C[T.Ramp(i, 1, 4)] = A[T.Ramp(j, 1, 4)] * 2`` becomes a vectorised loop over four scalar assignments, so that no later stage
-knows vectors. A vector that a name holds is read when it is bound: its lanes become variables, the vector a ``Shuffle`` of them.
+``C[T.Ramp(i, 1, 4)] = A[T.Ramp(j, 1, 4)] * 2`` becomes a vectorised loop over four scalar assignments, so no later stage has
+rules for vectors. A vector that is assigned to a name is read there: its lanes become variables, and the name holds a
+``Shuffle`` of them.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from tilelang.tileop.thread import intrinsic_name
 
 
 def lanes_of(expr: Any) -> int:
-    """How many elements a value has."""
+    """How many lanes a value has; 1 for a scalar."""
     return canonical(str(expr.ty)).lanes
 
 
-def of_region(region: Any) -> Any:
+def vector_of_region(region: Any) -> Any:
     """The consecutive elements of a region along its last axis as a vector.
 
     Raises:
@@ -36,7 +37,7 @@ def of_region(region: Any) -> Any:
     return ir.BufferLoad(region.buffer, [*before, ir.Ramp(start, ir.IntImm("int32", 1), size) if size > 1 else start])
 
 
-def held(builder: Builder, name: str, value: Any) -> Any:
+def bind_lanes(builder: Builder, name: str, value: Any) -> Any:
     """A vector whose lanes are computed here and do not change afterwards.
 
     Args:
@@ -60,7 +61,7 @@ def store(builder: Builder, buffer: Any, place: Callable[[Any], list[Any]], valu
     count, span = lanes_of(value), builder.span()
     # All lanes are read before one is written, as in `A[1:5] = A[0:4]`.
     if any(isinstance(node, ir.TensorLoad) and node.source.same_as(buffer) for node in walk_expr(value)):
-        value = held(builder, "lane", value)
+        value = bind_lanes(builder, "lane", value)
     # A Shuffle selects by compile-time positions, which the variable of a loop over the lanes is not.
     if any(isinstance(node, ir.Shuffle) for node in walk_expr(value)):
         for position in range(count):
@@ -204,6 +205,7 @@ def joined_bits(builder: Builder, source: Any, dtype: str) -> Any:
 
 
 def _joined(parts: list[Any], bits: int, wide: str) -> Any:
+    """Unsigned integers of ``bits`` bits as one of type ``wide``, the first in the low bits."""
     result = parts[0]
     for position, part in enumerate(parts[1:], 1):
         result = result | (part << ir.IntImm(wide, position * bits))
@@ -211,6 +213,7 @@ def _joined(parts: list[Any], bits: int, wide: str) -> Any:
 
 
 def _bits(scalar: Any, dtype: str) -> Any:
+    """The bits of a scalar read as another type of its size."""
     return scalar if str(scalar.ty) == dtype else ir.tirx.reinterpret(dtype, scalar)
 
 

@@ -84,13 +84,19 @@ def carried_names(loop: ast.For | ast.While) -> set[str]:
 
 
 class _FirstUse:
-    """Follows the paths through a block and finds names that are read before every path has written them."""
+    """Follows the paths through a block and finds names that are read before every path has written them.
+
+    Attributes:
+        written: names that every path so far has assigned.
+        exposed: names that some path reads before it assigns them.
+    """
 
     def __init__(self, written: set[str] | None = None):
         self.written = set(written or ())
         self.exposed: set[str] = set()
 
     def read(self, node: ast.AST | None) -> None:
+        """An expression is evaluated; of a nested function or class all names count, as it may be called at once."""
         if node is None:
             return
         for child in ast.walk(node):
@@ -98,10 +104,12 @@ class _FirstUse:
                 self.exposed.add(child.id)
 
     def block(self, body: list[ast.stmt]) -> None:
+        """Statements run one after the other."""
         for stmt in body:
             self.statement(stmt)
 
     def statement(self, stmt: ast.stmt) -> None:
+        """A statement runs."""
         # Python's order: what is read before what is written, so that `x = x + 1` reads the value from before.
         if isinstance(stmt, ast.Assign):
             self.read(stmt.value)
@@ -132,12 +140,11 @@ class _FirstUse:
                 self.read(item.context_expr)
                 self.written |= _names(item.optional_vars) if item.optional_vars else set()
             self.block(stmt.body)
-        elif isinstance(stmt, _SCOPES):
-            self.read(stmt)
         else:
             self.read(stmt)
 
     def branches(self, *bodies: list[ast.stmt]) -> None:
+        """One of several blocks runs: a name is written only where all of them write it."""
         outcomes = []
         for body in bodies:
             arm = _FirstUse(self.written)

@@ -27,7 +27,7 @@ class LoopSpec:
         kind: a member name of TVM's ``ForKind``: ``SERIAL``, ``PARALLEL``, ``VECTORIZED`` or ``UNROLLED``.
         ranges: (first, extent, step) of each loop, outermost first.
         annotations: of the outermost loop.
-        many: whether the body gets a tuple of variables even for one loop.
+        many: whether the target is a tuple of indices even for one loop.
     """
 
     kind: str
@@ -49,7 +49,7 @@ class LoopSpec:
             name = names[position] if position < len(names) else f"i{position}"
             var = ir.Var(builder.unique(name), _index_type(first, extent))
             stride = as_int(step)
-            builder.ranges[var] = _interval(builder, first if stride == 1 else 0, extent)
+            builder.ranges[var] = _index_interval(builder, first if stride == 1 else 0, extent)
             loops.append((var, first if stride == 1 else ir.IntImm(var.ty, 0), extent))
             values.append(var if stride == 1 else first + var * stride)
 
@@ -76,7 +76,7 @@ class LoopSpec:
         for depth, (var, first, extent) in reversed(list(enumerate(loops))):
             notes = dict(self.annotations) if depth == 0 else None
             kind = getattr(ir.ForKind, self.kind)
-            body = ir.For(var, _like(first, var), _like(extent, var), kind, body, annotations=notes, span=span)
+            body = ir.For(var, _cast_like(first, var), _cast_like(extent, var), kind, body, annotations=notes, span=span)
         return body
 
 
@@ -100,7 +100,7 @@ def each_element(
 
 
 def _renamed(loops: Sequence[tuple[Any, Any, Any]], body: Any) -> tuple[Sequence[tuple[Any, Any, Any]], Any]:
-    """The loops with variables of their own, and the body over these."""
+    """The loops with new variables, and the body with these in place of the old ones."""
     fresh = {var: ir.Var(var.name, var.ty) for var, _, _ in loops}
     body = tvm_ffi.structural_map(body, [(ir.Var, lambda var: fresh.get(var, var))])
     return [(fresh[var], first, extent) for var, first, extent in loops], body
@@ -112,17 +112,20 @@ def _read_once(builder: Builder, name: str, bound: Any) -> Any:
     return builder.bind(name, bound) if reads_memory(bound) else bound
 
 
-def _interval(builder: Builder, first: Any, extent: Any) -> Interval:
+def _index_interval(builder: Builder, first: Any, extent: Any) -> Interval:
+    """The least and the largest value of a loop's variable, as far as they are known."""
     low = interval_of(first, builder.ranges)
     length = interval_of(extent, builder.ranges)[1]
     return low[0], None if low[1] is None or length is None else low[1] + length - 1
 
 
 def _index_type(first: Any, extent: Any) -> Any:
+    """The type of a loop's variable: int64 where one of the bounds needs it."""
     return first.ty if str(first.ty) == "int64" else extent.ty
 
 
-def _like(value: Any, var: Any) -> Any:
+def _cast_like(value: Any, var: Any) -> Any:
+    """``value`` in the type of ``var``."""
     if str(value.ty) == str(var.ty):
         return value
     return ir.IntImm(var.ty, int(value.value)) if isinstance(value, ir.IntImm) else ir.Cast(var.ty, value)
@@ -143,7 +146,7 @@ def bound(value: Any, what: str = "the bound of a loop") -> Any:
     return expr
 
 
-def span_of_range(start: Any, stop: Any = None, step: Any = None) -> tuple[Any, Any, Any]:
+def range_bounds(start: Any, stop: Any = None, step: Any = None) -> tuple[Any, Any, Any]:
     """(first, extent, step) of ``range(start, stop, step)``.
 
     Args:

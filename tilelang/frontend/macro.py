@@ -15,7 +15,7 @@ from tilelang.errors import CompileError
 from tilelang.ignored import ignored
 
 _DEEPEST = 64
-"""Macros inside each other; Python's own limit on recursion is not far behind."""
+"""Largest depth of macros that call each other; a little more would exceed Python's own limit on recursion."""
 
 
 class Ref:
@@ -57,7 +57,8 @@ class Macro:
         return self._signature
 
     def _passed(self, builder: Any, name: str, value: Any) -> Any:
-        from tilelang.frontend.bindings import settled
+        """What the macro gets for an argument: a value, or for a parameter ``T.Ref`` the memory itself."""
+        from tilelang.frontend.bindings import snapshot
         from tilelang.ir import nodes as ir
         from tilelang.language.expressions import Var
 
@@ -65,7 +66,7 @@ class Macro:
             return _reference(builder, name, value)
         # An element of a barrier buffer names the barrier and has no value that could be read.
         is_barrier = isinstance(value, ir.TensorLoad) and value.source.scope().endswith("barrier")
-        return value if is_barrier else settled(builder, name, value)
+        return value if is_barrier else snapshot(builder, name, value)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -73,7 +74,7 @@ class Macro:
 
 def _reference(builder: Any, name: str, value: Any) -> Any:
     from tilelang.frontend.access import is_buffer
-    from tilelang.frontend.bindings import settled
+    from tilelang.frontend.bindings import snapshot
     from tilelang.frontend.values import ElementRef, LocalVar
     from tilelang.ir import nodes as ir
     from tilelang.ir.region import Region
@@ -81,7 +82,7 @@ def _reference(builder: Any, name: str, value: Any) -> Any:
     if isinstance(value, (LocalVar, Region)) or is_buffer(value):
         return value
     if isinstance(value, ir.TensorLoad):
-        return ElementRef(value.source, tuple(settled(builder, "index", index) for index in value.indices))
+        return ElementRef(value.source, tuple(snapshot(builder, "index", index) for index in value.indices))
     raise CompileError(
         f"parameter {name} is T.Ref: it takes a T.alloc_var, an element or a slice, not {type(value).__name__}",
         hint="a value that the macro only reads needs no annotation",

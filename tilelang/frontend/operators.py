@@ -23,7 +23,7 @@ from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 Operator = Callable[[Any, Any], Any]
 Term = Callable[[], Any]
-"""An operand that is computed only where Python computes it."""
+"""An operand as a function, which is called only if Python would evaluate the operand."""
 
 
 def constant(value: Any) -> Any:
@@ -82,7 +82,8 @@ def _division(left: Any, right: Any) -> tuple[Any, Any]:
     return left, right
 
 
-def _plain(function: Operator) -> Operator:
+def _of_operands(function: Operator) -> Operator:
+    """One of Python's operators, which TVM's expressions override as they should."""
     return lambda left, right: function(as_operand(left), as_operand(right))
 
 
@@ -91,17 +92,17 @@ AUGMENTED: Mapping[str, Operator] = {
     "Pow": power,
     "FloorDiv": floor_divide,
     "Mod": modulo,
-    "Add": _plain(operator.add),
-    "Sub": _plain(operator.sub),
-    "Mult": _plain(operator.mul),
-    "LShift": _plain(operator.lshift),
-    "RShift": _plain(operator.rshift),
-    "BitAnd": _plain(operator.and_),
-    "BitOr": _plain(operator.or_),
-    "BitXor": _plain(operator.xor),
-    "MatMult": _plain(operator.matmul),
+    "Add": _of_operands(operator.add),
+    "Sub": _of_operands(operator.sub),
+    "Mult": _of_operands(operator.mul),
+    "LShift": _of_operands(operator.lshift),
+    "RShift": _of_operands(operator.rshift),
+    "BitAnd": _of_operands(operator.and_),
+    "BitOr": _of_operands(operator.or_),
+    "BitXor": _of_operands(operator.xor),
+    "MatMult": _of_operands(operator.matmul),
 }
-"""What ``target op= operand`` computes, by the class of the syntax tree's operator."""
+"""The function of ``target op= operand``, by the name of the operator's class in Python's syntax tree."""
 
 
 # Logic ---------------------------------------------------------------------------------------------------------------
@@ -118,22 +119,29 @@ def or_(*terms: Term) -> Any:
 
 
 def value_of_and(*terms: Term) -> Any:
-    """``a and b`` where its value is used: as in Python that of the operand that decides; of conditions a condition."""
-    return _deciding(terms, stop=False, combine=and_)
+    """``a and b`` where its value is used: the value of the operand that decides, as in Python; of conditions a condition."""
+    return _deciding_value(terms, stop=False, combine=and_)
 
 
 def value_of_or(*terms: Term) -> Any:
     """``a or b`` where its value is used."""
-    return _deciding(terms, stop=True, combine=or_)
+    return _deciding_value(terms, stop=True, combine=or_)
 
 
-def _deciding(terms: tuple[Term, ...], stop: bool, combine: Operator) -> Any:
+def _deciding_value(terms: tuple[Term, ...], stop: bool, combine: Operator) -> Any:
+    """The value of the first operand whose truth is ``stop``, or else of the last one.
+
+    Args:
+        terms: the operands.
+        stop: False for ``and``, True for ``or``.
+        combine: of two conditions: their conjunction or disjunction.
+    """
     value = as_operand(terms[0]())
     if len(terms) == 1:
         return value
     if not is_symbolic(value):
-        return value if bool(constant(value)) is stop else _deciding(terms[1:], stop, combine)
-    other = _without_effects(lambda: _deciding(terms[1:], stop, combine))
+        return value if bool(constant(value)) is stop else _deciding_value(terms[1:], stop, combine)
+    other = _without_effects(lambda: _deciding_value(terms[1:], stop, combine))
     if _is_condition(value) and _is_condition(other):
         return combine(lambda: value, lambda: other)
     from tilelang.language.math import if_then_else
@@ -222,6 +230,13 @@ _COMPARISONS: Mapping[str, Operator] = {
 
 
 def _logical(terms: tuple[Term, ...], stop: bool, combine: Operator) -> Any:
+    """``and`` or ``or`` where only the truth matters.
+
+    Args:
+        terms: the operands.
+        stop: False for ``and``, True for ``or``: the truth value that decides the result.
+        combine: makes the expression of two conditions.
+    """
     result: Any = None
     value: Any = None
     for term in terms:
@@ -238,19 +253,19 @@ def _logical(terms: tuple[Term, ...], stop: bool, combine: Operator) -> Any:
 
 
 def _combined(left: Any, right: Any, stop: bool, combine: Operator) -> Any:
-    """``left`` and (or) ``right``; one that may read outside of a tile is evaluated only where Python would.
+    """``left and right`` or ``left or right``; a right side that may read outside of a tile is evaluated only where Python would.
 
-    Targets evaluate both sides where that is faster, which is safe for global tensors only: reads outside of them are guarded.
+    Targets evaluate both sides of TVM's ``And`` and ``Or`` where that is faster. This is safe for global tensors, as reads
+    outside of them are guarded; ``i < 8 and tile[i] > 0`` would read outside of the tile.
     """
     if canonical(str(right.ty)).lanes > 1 or not any(map(_may_leave_tile, walk_expr(right))):
         return combine(left, right)
-    # Both sides of TVM's And and Or may be evaluated; of if_then_else only the chosen one.
     decided = ir.IntImm("bool", int(stop))
     return ir.tirx.if_then_else(left, decided, right) if stop else ir.tirx.if_then_else(left, right, decided)
 
 
 def _may_leave_tile(expr: Any) -> bool:
-    """Whether ``expr`` is an element of a tile, and may be none."""
+    """Whether ``expr`` reads a tile at an index that may be outside of it."""
     if not isinstance(expr, ir.TensorLoad) or is_global(expr.source):
         return False
     ranges = current().ranges
@@ -258,7 +273,11 @@ def _may_leave_tile(expr: Any) -> bool:
 
 
 def _without_effects(part: Term) -> Any:
-    """The value of an operand that Python might skip; a call in it that changes something would happen all the same."""
+    """The value of an operand that Python might skip.
+
+    Raises:
+        CompileError: the operand calls something that changes memory, which the kernel would do in any case.
+    """
     stmts = current().frames[-1].stmts
     count = len(stmts)
     value = part()

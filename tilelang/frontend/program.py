@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import linecache
 import sys
-import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, overload
 
 from tilelang.artifact import dim_names
@@ -16,6 +16,7 @@ from tilelang.frontend import truth  # noqa: F401  (comparisons in user code)
 from tilelang.frontend.builder import Builder, activate
 from tilelang.frontend.declare import EagerState, Placeholder, ProbeDone, declared_parameter
 from tilelang.frontend.hooks import HOOKS
+from tilelang.frontend.program_object import set_factory
 from tilelang.frontend.reducers import verify_reducers
 from tilelang.frontend.rewrite import declared_arguments, rewrite
 from tilelang.frontend.safe_values import with_views_of_safe_values
@@ -25,8 +26,7 @@ from tilelang.frontend.views import without_unused_views
 from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
-from tilelang.ir.pickling import Row, node_of, rows_of
-from tilelang.ir.span import traceback_location, user_location
+from tilelang.ir.span import traceback_location
 from tilelang.keywords import keyword_hint
 from tilelang.language.tensors import TensorSpec, declared_pointer
 
@@ -74,19 +74,12 @@ def _finish(function: Callable[..., Any], params: list[Any], builder: Builder) -
     verify_reducers(func, builder.reducers)
     enclosing = function.__qualname__.rpartition(".<locals>.")[0]
     if enclosing:
-        _factories[func] = f"{function.__module__}.{enclosing}"
+        set_factory(func, f"{function.__module__}.{enclosing}")
     return func
 
 
-_factories: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-
-
-def factory_of(program: Any) -> str:
-    """The dotted name of the function in which a program was written, for people; empty where it was in none."""
-    return _factories.get(program, "") if is_program(program) else ""
-
-
 def _returned(positions: Mapping[Any, int], value: Any) -> int:
+    """The position of a returned tensor among the parameters."""
     for buffer, index in positions.items():
         if value is buffer or (isinstance(value, ir.Var) and value.same_as(buffer)):
             return index
@@ -126,6 +119,7 @@ def _evaluated(name: str, annotation: str, scope: Mapping[str, Any]) -> Any:
 
 
 def _enclosing_names(function: Callable[..., Any], depth: int) -> dict[str, Any]:
+    """What an annotation may name beside globals: local names ``depth`` frames up, and the function's closure."""
     frame = sys._getframe(depth)
     names = dict(frame.f_locals)
     cells = zip(function.__code__.co_freevars, function.__closure__ or ())
@@ -134,10 +128,10 @@ def _enclosing_names(function: Callable[..., Any], depth: int) -> dict[str, Any]
 
 
 def _is_filled(cell: Any) -> bool:
-    try:
+    """Whether a closure's cell has a value; a name that is assigned later has none yet."""
+    with suppress(ValueError):
         return cell.cell_contents is cell.cell_contents
-    except ValueError:
-        return False
+    return False
 
 
 @overload
@@ -168,6 +162,7 @@ def prim_func(func: Callable[..., Any] | None = None, *, eager_jit: bool = False
 
 
 def _traced(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
+    """The ``PrimFunc`` of a function whose arguments are annotated, or declared in its body."""
     annotations = _annotations(function, names)
     parameters = inspect.signature(function).parameters
     builder, state = _eager_builder(function, {})
@@ -201,7 +196,7 @@ def _definition_location(function: Callable[..., Any]) -> Any:
 
 
 def _eager_builder(function: Callable[..., Any], consts: Mapping[str, int] | None) -> tuple[Builder, EagerState]:
-    builder = Builder(consts)
+    builder = Builder()
     builder.eager = state = EagerState(consts)
     return builder, state
 
@@ -294,35 +289,3 @@ def trace(function: Callable[..., Any], fixed: Mapping[str, Any], consts: Mappin
     _run(function, _declared(function, fixed, state, builder), builder)
     order = [name for name in inspect.signature(function).parameters if name in state.params]
     return _finish(function, [state.params[name] for name in order], builder)
-
-
-def _refuse_call(program: Any, *_: Any, **__: Any) -> Any:
-    name = program.attrs["global_symbol"] if program.attrs and "global_symbol" in program.attrs else "this"
-    raise CompileError(
-        f"{name} is a program, which is compiled before it is called", user_location(),
-        hint=f"tilelang.compile({name})(...); a helper that kernels call is a @T.macro",
-    )  # fmt: skip
-
-
-def _pickled(node: Any, *_: Any) -> tuple[Any, ...]:
-    return _unpickled, (rows_of(node), factory_of(node))
-
-
-def _unpickled(rows: list[Row], factory: str) -> Any:
-    node = node_of(rows)
-    if factory:
-        _factories[node] = factory
-    return node
-
-
-ir.PrimFunc.__call__ = _refuse_call
-for _node in (ir.PrimFunc, ir.PrimExpr, ir.Stmt):
-    _node.__reduce_ex__ = _pickled  # TVM's own ends the process
-    _node.__copy__ = lambda node: node
-    _node.__deepcopy__ = lambda node, memo: node
-ir.PrimFunc.buffer_map = property(lambda program: {param: param for param in program.params if ir.is_buffer_var(param)})
-
-
-def is_program(value: Any) -> bool:
-    """Whether ``value`` is a traced program."""
-    return isinstance(value, ir.PrimFunc)

@@ -21,6 +21,8 @@ from tilelang.tileop.copy import Fill
 from tilelang.tileop.reduce import FinalizeReducer
 
 EMPTY, BEGUN, PARTIAL, WHOLE, UNKNOWN = "empty", "begun", "partial", "whole", "unknown"
+"""The states of a reducer: not initialised; initialised; each thread has a partial result; every thread has the whole result
+(after ``T.finalize_reducer``); different on the paths that lead here, of which nothing is concluded."""
 
 _FORMS: Mapping[type, str] = {
     ir.Add: "sum", ir.Sub: "sum", ir.Max: "max", ir.Min: "min",
@@ -29,7 +31,7 @@ _FORMS: Mapping[type, str] = {
 """Operator -> the reduction that it is a step of."""
 
 _COUNTED = ("sum", "bitxor")
-"""Reductions in which a value that several threads have counts several times."""
+"""Reductions in which a value that several threads have counts several times; a maximum of copies is the same maximum."""
 
 _CALLED = {f"tirx.bitwise_{name}": f"bit{name}" for name in ("and", "or", "xor")}
 
@@ -43,6 +45,8 @@ def verify_reducers(func: Any, reducers: Mapping[Any, str]) -> None:
 
 
 class _Check:
+    """Follows the statements in program order with the state of each reducer."""
+
     def __init__(self, reducers: Mapping[Any, str]):
         self.reducers = reducers
         self.state = dict.fromkeys(reducers, EMPTY)
@@ -87,7 +91,7 @@ class _Check:
                 self.stmt(arm)
             ends.append(self.state)
         first, second = ends
-        # Branches that leave different states: unknown, which refuses nothing, as conditions are not followed.
+        # Where the branches leave different states nothing is refused: which one runs is not known here.
         self.state = {buffer: state if state == second[buffer] else UNKNOWN for buffer, state in first.items()}
 
     def _error(self, buffer: Any, problem: str, hint: str, span: Any) -> ReducerError:
@@ -102,7 +106,7 @@ class _Check:
             if isinstance(record, FinalizeReducer):
                 self._finalize(region.buffer, span)
             elif access == "w":
-                self._begin(region.buffer, record.value if isinstance(record, Fill) else None, span)
+                self._initialise(region.buffer, record.value if isinstance(record, Fill) else None, span)
             elif access == "rw":
                 name = f"T.{record.op_name[3:]}"
                 raise self._error(region.buffer, f"is changed by {name}", "add to it element by element: T.reducer_update", span)
@@ -114,7 +118,7 @@ class _Check:
         loads = [load for load in _loads(node.value) if load.source in self.reducers]
         if not any(load.source.same_as(node.buffer) for load in loads):
             self._reads([*node.indices, node.value], node.span)
-            self._begin(node.buffer, node.value, node.span)
+            self._initialise(node.buffer, node.value, node.span)
             return
         step, rest = _step(node)
         if _is_same(_uncast(node.value), node):  # r[i] + 0, as it is simplified
@@ -134,7 +138,7 @@ class _Check:
 
     # Legality of those uses ------------------------------------------------------------------------------------------
 
-    def _begin(self, buffer: Any, value: Any, span: Any) -> None:
+    def _initialise(self, buffer: Any, value: Any, span: Any) -> None:
         if self.reducers[buffer] in _COUNTED and not _is_zero(value):
             hint = "T.reducer_init(r, init=x) counts x once; T.clear(r) starts from nothing"
             raise self._error(buffer, "is set to a value, which every thread would count", hint, span)
@@ -174,19 +178,18 @@ def _uncast(expr: Any) -> Any:
 
 
 def _step(node: Any) -> tuple[str | None, list[Any]]:
-    """The reduction that ``r[i] = value`` is a step of, and what is combined with the old value."""
-
+    """The reduction that ``r[i] = value`` is a step of (None for no reduction), and what is combined with the old value."""
     value = _uncast(node.value)
     form = _FORMS.get(type(value)) or (_CALLED.get(value.op.name) if isinstance(value, ir.Call) else None)
     if form is None:
         return None, []
-    taken: list[Any] = []
+    subtracted: list[Any] = []
     if form == "sum":
-        sides, taken = _terms(value)
+        sides, subtracted = _terms(value)
     else:
         sides = list(value.args) if isinstance(value, ir.Call) else [value.a, value.b]
     rest = [side for side in sides if not _is_same(_uncast(side), node)]
-    return (form, rest + taken) if len(rest) == len(sides) - 1 else (None, [])
+    return (form, rest + subtracted) if len(rest) == len(sides) - 1 else (None, [])
 
 
 def _is_same(value: Any, store: Any) -> bool:
@@ -201,11 +204,11 @@ def _terms(value: Any) -> tuple[list[Any], list[Any]]:
     value = _uncast(value)
     if not isinstance(value, (ir.Add, ir.Sub)):
         return [value], []
-    added, taken = _terms(value.a)
+    added, subtracted = _terms(value.a)
     if isinstance(value, ir.Sub):
-        return added, [*taken, value.b]
-    more, less = _terms(value.b)
-    return added + more, taken + less
+        return added, [*subtracted, value.b]
+    more_added, more_subtracted = _terms(value.b)
+    return added + more_added, subtracted + more_subtracted
 
 
 def _is_zero(value: Any) -> bool:

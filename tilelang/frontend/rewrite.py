@@ -2,26 +2,53 @@
 
 Only what Python does not let an object override is rewritten: control flow, assignments to names and subscripts, boolean
 operators, chained comparisons, conditional expressions, subscript loads and a few builtins. Each becomes a call to a hook of
-the same meaning (:mod:`tilelang.frontend.hooks`), which falls back to Python's own behaviour for ordinary values. Positions are
-kept, so tracebacks and spans show the user's source.
+the same meaning (:mod:`tilelang.frontend.hooks`), which falls back to Python's own behaviour for ordinary values::
+
+    x = a                   x = hook.assign(scope, hook.naming("x"), a)
+    x += a                  x = hook.augment(scope, "x", x, "Add", a)
+    A[i] = a                hook.store(A, i, a)
+    a and b                 hook.value_of_and_(lambda: a, lambda: b)      # hook.and_ where only its truth matters
+    if a: x = 1             branch = hook.branch(a)
+    else: x = 2             if branch.enter_then(): x = ...; branch.close()
+                            if branch.enter_else(): x = ...; branch.close()
+                            branch.finish()
+                            if hook.is_stale(scope, "x"): x = hook.stale(scope, "x")
+    for i in a: ...         for i in hook.loop(scope, a, ("i",), carried_names): ...
+    while a: ...            for _ in hook.while_(scope, lambda: a, carried_names): ...
+    break                   if hook.break_(): break
+    return a                result = a
+                            if hook.returns(result, True): return result
+
+A run-time branch enters both arms, a run-time loop gives one item, and a run-time ``break`` returns False, so that Python goes on
+with the statements after it. Positions are kept, so tracebacks and spans show the user's source.
 """
 
 from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from tilelang.errors import Location, SourceUnavailableError, UnsupportedSyntaxError
 from tilelang.frontend.liveness import assigned_names, carried_names, declared_names, target_names
 from tilelang.frontend.source import FUTURE_ANNOTATIONS, source_lines
+from tilelang.frontend.syntax import (
+    arguments,
+    complete,
+    has_walrus,
+    locate,
+    operands_of_condition,
+    strings,
+    target_name,
+    while_test,
+)
 
 HOOKS = "__tl__"
 SCOPE = "__tl_scope__"
 _INNER = "__tl_inner__"
-"""What a function is called while it is compiled: its own name means what it means where it was defined."""
+"""The name of a function while it is compiled: by its own name, its body would call the rewritten function, not the author's."""
 
 _REPLACED_BUILTINS = frozenset("min max abs round pow divmod sum print range any all".split())
 _REPLACED_TYPES = frozenset("int float bool".split())
@@ -30,8 +57,8 @@ _REPLACED_TYPES = frozenset("int float bool".split())
 _DIVISIONS = {ast.Div: "divide", ast.Pow: "power", ast.FloorDiv: "floor_divide", ast.Mod: "modulo"}
 """Operators that TVM's expressions leave undefined, or compute wrongly, for some operands."""
 
-_KEEPERS = frozenset("append extend insert add setdefault update appendleft".split())
-"""Methods by which Python's containers take hold of a value."""
+_STORING_METHODS = frozenset("append extend insert add setdefault update appendleft".split())
+"""Methods that store their arguments in a Python container."""
 
 _UNSUPPORTED = {
     ast.AsyncFor: "async for",
@@ -80,13 +107,13 @@ def _rewritten_code(code: types.CodeType) -> types.CodeType:
     # Compiled inside of a function whose parameters are its free variables: so Python makes them closure cells, not globals.
     outer = ast.FunctionDef(
         name="__outer__",
-        args=_arguments([*code.co_freevars, HOOKS]),
+        args=arguments([*code.co_freevars, HOOKS]),
         body=[inner, ast.Return(ast.Name(inner.name, ast.Load()))],
         decorator_list=[],
         lineno=1,
         col_offset=0,
     )
-    module = ast.fix_missing_locations(ast.Module([_complete(outer)], []))
+    module = ast.fix_missing_locations(ast.Module([complete(outer)], []))
     compiled = compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & FUTURE_ANNOTATIONS)
     outer_code = next(c for c in compiled.co_consts if isinstance(c, types.CodeType))
     inner_code = next(c for c in outer_code.co_consts if isinstance(c, types.CodeType) and c.co_name == _INNER)
@@ -106,30 +133,35 @@ def _definition(code: types.CodeType) -> ast.FunctionDef:
     raise SourceUnavailableError(code.co_name, code.co_filename)
 
 
-def _arguments(names: list[str]) -> ast.arguments:
-    return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
-
-
 class _Rewriter(ast.NodeTransformer):
-    """Rewrites one function; see the module's docstring."""
+    """Rewrites one function; see the module's docstring.
+
+    Attributes:
+        file: of the function, for the location of an error.
+        bound: the names that the function binds, which therefore are not Python's builtins.
+        conditions: the ``and`` and ``or`` of which only the truth is used.
+        unpackings: how many unpacking assignments were rewritten; numbers their temporary names.
+    """
 
     def __init__(self, code: types.CodeType):
         self.file = code.co_filename
         self.bound: set[str] = set()
         self.conditions: set[ast.expr] = set()
-        self.held = 0
+        self.unpackings = 0
 
     # Building blocks -------------------------------------------------------------------------------------------------
 
     def hook(self, name: str, *args: ast.expr, at: ast.AST) -> ast.Call:
+        """A call of a hook, at the position of the author's ``at``."""
         call = ast.Call(ast.Attribute(ast.Name(HOOKS, ast.Load()), name, ast.Load()), list(args), [])
-        return _locate(call, at)
+        return locate(call, at)
 
     def scope(self) -> ast.expr:
         return ast.Name(SCOPE, ast.Load())
 
     def thunk(self, node: ast.expr) -> ast.expr:
-        return _locate(ast.Lambda(_arguments([]), self.visit(node)), node)
+        """A function without parameters that computes an expression: the hook decides whether, and how often."""
+        return locate(ast.Lambda(arguments([]), self.visit(node)), node)
 
     def unsupported(self, node: ast.stmt | ast.expr, what: str) -> UnsupportedSyntaxError:
         end = (node.end_col_offset or 0) + 1 if node.end_lineno == node.lineno else 0
@@ -151,23 +183,23 @@ class _Rewriter(ast.NodeTransformer):
 
     def function(self, node: ast.FunctionDef) -> ast.FunctionDef:
         """The rewritten definition, without decorators, annotations and defaults (they were evaluated already)."""
-        arguments = node.args
-        names = [a.arg for a in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]]
-        names += [a.arg for a in (arguments.vararg, arguments.kwarg) if a]
+        signature = node.args
+        single = [*signature.posonlyargs, *signature.args, *signature.kwonlyargs]
+        names = [each.arg for each in (*single, signature.vararg, signature.kwarg) if each is not None]
         self.bound = set(names) | target_names(node.body)
-        for argument in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
+        for argument in single:
             argument.annotation = None
-        enter = _locate(
+        enter = locate(
             ast.Assign(
                 [ast.Name(SCOPE, ast.Store())],
                 ast.Dict([ast.Constant(n) for n in names], [ast.Name(n, ast.Load()) for n in names]),
             ),
             node,
         )
-        result = ast.FunctionDef(node.name, arguments, [enter, *self.block(node.body)], [], None, None)
-        result.args.defaults = [_locate(ast.Constant(None), node) for _ in arguments.defaults]
-        result.args.kw_defaults = [d and _locate(ast.Constant(None), node) for d in arguments.kw_defaults]
-        return _locate(_complete(result), node)
+        result = ast.FunctionDef(node.name, signature, [enter, *self.block(node.body)], [], None, None)
+        result.args.defaults = [locate(ast.Constant(None), node) for _ in signature.defaults]
+        result.args.kw_defaults = [d and locate(ast.Constant(None), node) for d in signature.kw_defaults]
+        return locate(complete(result), node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         # A decorated inner function (a macro) is rewritten by its own decorator; a plain one runs as Python.
@@ -183,7 +215,7 @@ class _Rewriter(ast.NodeTransformer):
         keep = ast.Assign([ast.Name(name, ast.Store())], value)
         leaves = self.hook("returns", ast.Name(name, ast.Load()), ast.Constant(node.value is not None), at=node)
         leave = ast.If(leaves, [ast.Return(ast.Name(name, ast.Load()))], [])
-        return [_locate(keep, node), _locate(leave, node)]
+        return [locate(keep, node), locate(leave, node)]
 
     # Assignments -----------------------------------------------------------------------------------------------------
 
@@ -191,33 +223,35 @@ class _Rewriter(ast.NodeTransformer):
         if len(node.targets) == 1:
             return self.assign(node.targets[0], self.visit(node.value), node)
         value = ast.Name("__tl_value__", ast.Store())
-        out = [_locate(ast.Assign([value], self.visit(node.value)), node)]
+        out = [locate(ast.Assign([value], self.visit(node.value)), node)]
         for target in node.targets:
             made = self.assign(target, ast.Name("__tl_value__", ast.Load()), node)
             out.extend(made if isinstance(made, list) else [made])
-        return [_locate(stmt, node) for stmt in out]
+        return [locate(stmt, node) for stmt in out]
 
     def assign(self, target: ast.expr, value: ast.expr, node: ast.AST) -> Any:
+        """``target = value`` of an expression that has been rewritten already; a statement or a list of them."""
         if isinstance(target, ast.Name):
             name = ast.Constant(target.id)
             call = self.hook("assign", self.scope(), self.hook("naming", name, at=node), value, at=node)
-            return _locate(ast.Assign([target], call), node)
+            return locate(ast.Assign([target], call), node)
         if isinstance(target, (ast.Tuple, ast.List)):
             return self.assign_items(target, value, node)
         if isinstance(target, ast.Subscript):
             call = self.hook("store", self.visit(target.value), self.key(target.slice), value, at=node)
-            return _locate(ast.Expr(call), node)
-        return _locate(ast.Assign([self.visit(target)], self.hook("keep", value, at=node)), node)
+            return locate(ast.Expr(call), node)
+        return locate(ast.Assign([self.visit(target)], self.hook("keep", value, at=node)), node)
 
     def assign_items(self, target: ast.Tuple | ast.List, value: ast.expr, node: ast.AST) -> list[ast.stmt]:
-        self.held += 1
-        held = f"__tl_items_{self.held}__"
-        names = _texts(map(_target_name, target.elts))
+        """``a, b = value``: all items are computed into a temporary, then assigned one by one."""
+        self.unpackings += 1
+        items = f"__tl_items_{self.unpackings}__"
+        names = strings(map(target_name, target.elts))
         value = self.named_items(target.elts, value, node)
-        out = [_locate(ast.Assign([ast.Name(held, ast.Store())], self.hook("unpack", names, value, at=node)), node)]
+        out = [locate(ast.Assign([ast.Name(items, ast.Store())], self.hook("unpack", names, value, at=node)), node)]
         for position, item in enumerate(target.elts):
-            part = ast.Subscript(ast.Name(held, ast.Load()), ast.Constant(position), ast.Load())
-            made = self.assign(item.value if isinstance(item, ast.Starred) else item, _locate(part, node), node)
+            part = ast.Subscript(ast.Name(items, ast.Load()), ast.Constant(position), ast.Load())
+            made = self.assign(item.value if isinstance(item, ast.Starred) else item, locate(part, node), node)
             out.extend(made if isinstance(made, list) else [made])
         return out
 
@@ -233,20 +267,20 @@ class _Rewriter(ast.NodeTransformer):
             else item
             for target, item in zip(targets, value.elts)
         ]
-        return _locate(type(value)(items, ast.Load()), node)
+        return locate(type(value)(items, ast.Load()), node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         operator_name = ast.Constant(type(node.op).__name__)
         value = self.visit(node.value)
         if isinstance(node.target, ast.Name):
-            load = _locate(ast.Name(node.target.id, ast.Load()), node)
+            load = locate(ast.Name(node.target.id, ast.Load()), node)
             name = ast.Constant(node.target.id)
             call = self.hook("augment", self.scope(), name, load, operator_name, value, at=node)
-            return _locate(ast.Assign([node.target], call), node)
+            return locate(ast.Assign([node.target], call), node)
         if isinstance(node.target, ast.Subscript):
             target = self.visit(node.target.value)
             call = self.hook("augment_item", target, self.key(node.target.slice), operator_name, value, at=node)
-            return _locate(ast.Expr(call), node)
+            return locate(ast.Expr(call), node)
         return self.generic_visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
@@ -254,30 +288,30 @@ class _Rewriter(ast.NodeTransformer):
             return self.assign(node.target, self.visit(node.value), node)
         if not isinstance(node.target, ast.Name):
             raise self.unsupported(node, "an annotation without a value on this target")
-        load = _locate(ast.Name(node.target.id, ast.Load()), node)
+        load = locate(ast.Name(node.target.id, ast.Load()), node)
         annotation = self.visit(node.annotation)
         call = self.hook("declare", self.scope(), ast.Constant(node.target.id), self.thunk_of_name(load), annotation, at=node)
-        return _locate(ast.Assign([node.target], call), node)
+        return locate(ast.Assign([node.target], call), node)
 
     def thunk_of_name(self, load: ast.expr) -> ast.expr:
-        return _locate(ast.Lambda(_arguments([]), load), load)
+        return locate(ast.Lambda(arguments([]), load), load)
 
     def visit_Expr(self, node: ast.Expr) -> Any:
         if isinstance(node.value, ast.Constant):
             return node
-        return _locate(ast.Expr(self.hook("statement", self.visit(node.value), at=node)), node)
+        return locate(ast.Expr(self.hook("statement", self.visit(node.value), at=node)), node)
 
     def visit_Assert(self, node: ast.Assert) -> Any:
         message = self.thunk(node.msg) if node.msg else ast.Constant(None)
-        return _locate(ast.Expr(self.hook("assert_", self.condition(node.test), message, at=node)), node)
+        return locate(ast.Expr(self.hook("assert_", self.condition(node.test), message, at=node)), node)
 
     # Control flow ----------------------------------------------------------------------------------------------------
 
-    def leave(self, body: list[ast.stmt], node: ast.stmt) -> list[ast.stmt]:
-        """After a block: the names that it assigned may have become unusable."""
+    def mark_stale_names(self, body: list[ast.stmt], node: ast.stmt) -> list[ast.stmt]:
+        """Statements after the block ``body`` of ``node``: the names that it has assigned may have become unusable."""
         plain = assigned_names(body) - target_names(body, assignments=False)
         return [
-            _locate(
+            locate(
                 ast.If(
                     self.hook("is_stale", self.scope(), ast.Constant(name), at=node),
                     [ast.Assign([ast.Name(name, ast.Store())], self.hook("stale", self.scope(), ast.Constant(name), at=node))],
@@ -292,11 +326,11 @@ class _Rewriter(ast.NodeTransformer):
         if node.orelse:
             raise self.unsupported(node.orelse[0], "else after a for loop")
         targets = node.target.elts if isinstance(node.target, (ast.Tuple, ast.List)) else [node.target]
-        names = _texts(t.id for t in targets if isinstance(t, ast.Name))
-        carried = _texts(sorted(carried_names(node)))
+        names = strings(t.id for t in targets if isinstance(t, ast.Name))
+        carried = strings(sorted(carried_names(node)))
         loop = self.hook("loop", self.scope(), self.iterable(node.iter), names, carried, at=node.iter)
         result = ast.For(node.target, loop, self.block(node.body), [], None)
-        return [_locate(result, node), *self.leave(node.body, node)]
+        return [locate(result, node), *self.mark_stale_names(node.body, node)]
 
     def iterable(self, node: ast.expr) -> ast.expr:
         """What a ``for`` iterates over; ``range(...)`` is a loop of the kernel."""
@@ -305,21 +339,23 @@ class _Rewriter(ast.NodeTransformer):
         if "range" in self.bound:
             return self.visit(node)
         serial = ast.Attribute(ast.Name(HOOKS, ast.Load()), "serial_range", ast.Load())
-        return _locate(ast.Call(serial, [self.visit(a) for a in node.args], node.keywords), node)
+        return locate(ast.Call(serial, [self.visit(a) for a in node.args], node.keywords), node)
 
     def visit_With(self, node: ast.With) -> Any:
-        """Several names are assigned by the hook, which knows that a single index is no sequence (``with T.Kernel(n) as (bx,)``);
-        ``with T.While(test)`` is a ``while``."""
-        test = _while_test(node)
+        """``with`` statements; ``with T.While(test)`` is a ``while``.
+
+        Several targets are unpacked by the hook, since a single index of a kernel is no sequence: ``with T.Kernel(n) as (bx,)``.
+        """
+        test = while_test(node)
         if test is not None:
-            return self.visit_While(_locate(ast.While(test, node.body, []), node))
+            return self.visit_While(locate(ast.While(test, node.body, []), node))
         unpacked: list[ast.stmt] = []
         for item in node.items:
             target = item.optional_vars
             if isinstance(target, (ast.Tuple, ast.List)):
-                held = f"__tl_with_{node.lineno}__"
-                unpacked += self.assign_items(target, ast.Name(held, ast.Load()), target)
-                item.optional_vars = _locate(ast.Name(held, ast.Store()), target)
+                entered = f"__tl_with_{node.lineno}__"
+                unpacked += self.assign_items(target, ast.Name(entered, ast.Load()), target)
+                item.optional_vars = locate(ast.Name(entered, ast.Store()), target)
         self.generic_visit(node)
         for item in node.items:
             item.context_expr = self.hook("context", item.context_expr, at=item.context_expr)
@@ -333,10 +369,10 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(node.test, ast.Constant) and node.test.value:
             loop = self.hook("forever", self.scope(), carried, at=node.test)
         else:
-            self.conditions.update(_conditions(node.test))
+            self.conditions.update(operands_of_condition(node.test))
             loop = self.hook("while_", self.scope(), self.thunk(node.test), carried, at=node.test)
         result = ast.For(ast.Name("__tl_unused__", ast.Store()), loop, self.block(node.body), [], None)
-        return [_locate(result, node), *self.leave(node.body, node)]
+        return [locate(result, node), *self.mark_stale_names(node.body, node)]
 
     def visit_If(self, node: ast.If) -> Any:
         # A name for each `if`: an inner one runs before the outer one is closed, and must not overwrite its token.
@@ -345,29 +381,29 @@ class _Rewriter(ast.NodeTransformer):
         begin = ast.Assign([ast.Name(token, ast.Store())], self.hook("branch", self.condition(node.test), at=node.test))
 
         def arm(which: str, body: list[ast.stmt]) -> ast.If:
-            enter = _locate(ast.Call(ast.Attribute(load, f"enter_{which}", ast.Load()), [], []), node.test)
+            enter = locate(ast.Call(ast.Attribute(load, f"enter_{which}", ast.Load()), [], []), node.test)
             close = ast.Expr(ast.Call(ast.Attribute(load, "close", ast.Load()), [], []))
-            return _locate(ast.If(enter, [*self.block(body), _locate(close, node.test)], []), node)
+            return locate(ast.If(enter, [*self.block(body), locate(close, node.test)], []), node)
 
         arms = [arm("then", node.body), *([arm("else", node.orelse)] if node.orelse else [])]
-        finish = _locate(ast.Expr(ast.Call(ast.Attribute(load, "finish", ast.Load()), [], [])), node.test)
-        return [_locate(begin, node), *arms, finish, *self.leave([*node.body, *node.orelse], node)]
+        finish = locate(ast.Expr(ast.Call(ast.Attribute(load, "finish", ast.Load()), [], [])), node.test)
+        return [locate(begin, node), *arms, finish, *self.mark_stale_names([*node.body, *node.orelse], node)]
 
     def visit_Break(self, node: ast.Break) -> Any:
-        return _locate(ast.If(self.hook("break_", at=node), [ast.Break()], []), node)
+        return locate(ast.If(self.hook("break_", at=node), [ast.Break()], []), node)
 
     def visit_Continue(self, node: ast.Continue) -> Any:
-        return _locate(ast.If(self.hook("continue_", at=node), [ast.Continue()], []), node)
+        return locate(ast.If(self.hook("continue_", at=node), [ast.Continue()], []), node)
 
     # Expressions -----------------------------------------------------------------------------------------------------
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
-        # In a function of its own `:=` would bind a name of that function.
-        if _has_walrus(node):
+        # An operand becomes a function below, and `:=` in a function binds a name of that function only.
+        if has_walrus(node):
             return self.generic_visit(node)
         combined = "and_" if isinstance(node.op, ast.And) else "or_"
         name = combined if node in self.conditions else f"value_of_{combined}"
-        # Functions, as an operand must not run where those before it decide (`x is None or x.shape[0] > 1`).
+        # Operands are passed as functions: one must not run where those before it decide (`x is None or x.shape[0] > 1`).
         return self.hook(name, *(self.thunk(value) for value in node.values), at=node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
@@ -377,7 +413,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def condition(self, node: ast.expr) -> ast.expr:
         """An expression of which only the truth matters."""
-        self.conditions.update(_conditions(node))
+        self.conditions.update(operands_of_condition(node))
         return self.visit(node)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
@@ -421,7 +457,7 @@ class _Rewriter(ast.NodeTransformer):
             parts = [self.visit(p) if p else ast.Constant(None) for p in (node.lower, node.upper, node.step)]
             return self.hook("slice", *parts, at=node)
         if isinstance(node, ast.Tuple):
-            return _locate(ast.Tuple([self.key(item) for item in node.elts], ast.Load()), node)
+            return locate(ast.Tuple([self.key(item) for item in node.elts], ast.Load()), node)
         return self.visit(node)
 
     def visit_Call(self, node: ast.Call) -> Any:
@@ -429,8 +465,8 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(callee, ast.Name) and callee.id in _REPLACED_TYPES and callee.id not in self.bound:
             node.func = self.replaced(callee)
-        if isinstance(callee, ast.Attribute) and callee.attr in _KEEPERS and isinstance(callee.value, ast.Name):
-            holder = _locate(ast.Name(callee.value.id, ast.Load()), callee)
+        if isinstance(callee, ast.Attribute) and callee.attr in _STORING_METHODS and isinstance(callee.value, ast.Name):
+            holder = locate(ast.Name(callee.value.id, ast.Load()), callee)
             node.args = [a if isinstance(a, ast.Starred) else self.hook("keep_in", holder, a, at=a) for a in node.args]
         return node
 
@@ -440,52 +476,5 @@ class _Rewriter(ast.NodeTransformer):
 
     def replaced(self, node: ast.Name) -> ast.expr:
         """A builtin's name as the hook that extends it."""
-        load = _locate(ast.Name(node.id, ast.Load()), node)
+        load = locate(ast.Name(node.id, ast.Load()), node)
         return self.hook("builtin", ast.Constant(node.id), load, at=node)
-
-
-def _locate(node: Any, origin: ast.AST) -> Any:
-    """Gives ``node`` and its new descendants the position of ``origin``."""
-    for child in ast.walk(node):
-        if "lineno" in child._attributes and not hasattr(child, "lineno"):
-            ast.copy_location(child, origin)
-    return node
-
-
-def _while_test(node: ast.With) -> ast.expr | None:
-    """The condition of ``with T.While(condition)``, which each pass computes."""
-    call = node.items[0].context_expr
-    if len(node.items) > 1 or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
-        return None
-    values = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return values[0] if call.func.attr == "While" and len(values) == 1 else None
-
-
-def _texts(texts: Iterable[str]) -> ast.Tuple:
-    return ast.Tuple([ast.Constant(text) for text in texts], ast.Load())
-
-
-def _complete(definition: ast.FunctionDef) -> ast.FunctionDef:
-    """A new definition with the field that Python 3.12 has added."""
-    if "type_params" in ast.FunctionDef._fields:
-        definition.type_params = []  # pyright: ignore[reportAttributeAccessIssue] - declared for newer versions only
-    return definition
-
-
-def _target_name(target: ast.expr) -> str:
-    """What a value bound to ``target`` is called; a star is kept."""
-    if isinstance(target, ast.Starred):
-        return "*" + _target_name(target.value)
-    return target.id if isinstance(target, ast.Name) else "item"
-
-
-def _has_walrus(node: ast.AST) -> bool:
-    return any(isinstance(child, ast.NamedExpr) for child in ast.walk(node))
-
-
-def _conditions(node: ast.expr) -> Iterator[ast.expr]:
-    """The ``and`` and ``or`` in ``node``, of which only the truth matters, that have no other use either."""
-    if isinstance(node, ast.BoolOp):
-        yield node
-        for value in node.values:
-            yield from _conditions(value)

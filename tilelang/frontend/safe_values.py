@@ -1,7 +1,7 @@
 """``T.annotate_safe_value`` holds for the statements that follow it in its block (the kernel, a loop, a branch).
 
-Targets look the value up by buffer. So an annotation that does not hold for every statement of the kernel that uses the buffer
-becomes one of a view, which the statements after it use.
+Targets have one safe value for each buffer of a kernel. So where an annotation does not hold for all uses of its buffer, the
+statements after it use a view of the buffer, and the annotation becomes one of that view.
 """
 
 from __future__ import annotations
@@ -23,21 +23,32 @@ def with_views_of_safe_values(body: Any, take_name: Callable[[str], str]) -> Any
     """A program with a view for each annotation that does not hold for a whole kernel; ``take_name`` makes names unique."""
     if not any_statement(body, lambda stmt: _annotated(stmt) is not None):
         return body
-    return _visited(body, take_name)
+    return _rewritten(body, take_name)
 
 
-def _visited(stmt: Any, take_name: Callable[[str], str]) -> Any:
+def _rewritten(stmt: Any, take_name: Callable[[str], str]) -> Any:
     if isinstance(stmt, ir.AttrStmt) and stmt.attr_key == "thread_extent":
         nested = isinstance(stmt.body, ir.AttrStmt) and stmt.body.attr_key == "thread_extent"
-        return with_children(stmt, lambda body: _visited(body, take_name) if nested else _block(body, take_name, True))
+        return with_children(
+            stmt, lambda body: _rewritten(body, take_name) if nested else _rewritten_block(body, take_name, True)
+        )
     if isinstance(stmt, ir.SeqStmt):
-        return _block(stmt, take_name, False)
-    return with_children(stmt, lambda body: _block(body, take_name, False))
+        return _rewritten_block(stmt, take_name, False)
+    return with_children(stmt, lambda body: _rewritten_block(body, take_name, False))
 
 
-def _block(body: Any, take_name: Callable[[str], str], of_kernel: bool) -> Any:
-    """The statements of a block; the first annotation of a kernel's own stays, where nothing before it uses the buffer."""
-    waiting, done, used = flattened(body), list[Any](), set[Any]()
+def _rewritten_block(body: Any, take_name: Callable[[str], str], of_kernel: bool) -> Any:
+    """The statements of a block with a view for each annotation.
+
+    Args:
+        body: the block.
+        take_name: makes names unique.
+        of_kernel: whether it is the block of a kernel, whose annotations need no view where no statement before them uses the
+            buffer: they hold for all of its uses.
+    """
+    waiting: list[Any] = flattened(body)
+    done: list[Any] = []
+    used: set[Any] = set()
     while waiting:
         stmt = waiting.pop(0)
         buffer = _annotated(stmt)
@@ -46,7 +57,7 @@ def _block(body: Any, take_name: Callable[[str], str], of_kernel: bool) -> Any:
             done.append(ir.DeclBuffer(view, data=ir.buffer_data(buffer), span=stmt.span))
             stmt, *waiting = (_renamed(part, buffer, view) for part in (stmt, *waiting))
         used.update(var for part in walk(stmt) for expr in statement_exprs(part) for var in variables(expr))
-        done.append(_visited(stmt, take_name))
+        done.append(_rewritten(stmt, take_name))
     return sequence(done)
 
 

@@ -15,14 +15,17 @@ FUTURE_ANNOTATIONS = 0x1000000
 """The flag of code under ``from __future__ import annotations``, which ``exec`` inherits from its caller."""
 
 _NAMELESS = "<string>"
-"""The file of code that was compiled from a text without saying where that is."""
+"""The file name of code that was compiled from a text without a file."""
 
 _texts: dict[str, None] = {}
-"""Texts without a file that functions were found in, the last one first."""
+"""The texts without a file in which functions were found, as an ordered set."""
 
 
 def source_lines(code: CodeType) -> tuple[list[str], int]:
     """The lines of a function's definition, and the number of the first.
+
+    Python keeps no text of code given to ``exec``. A string that a calling frame holds is taken for it only if it compiles to
+    exactly this function.
 
     Raises:
         SourceUnavailableError: Python does not know the text.
@@ -41,7 +44,7 @@ def source_lines(code: CodeType) -> tuple[list[str], int]:
 
 
 def remember(code: CodeType) -> None:
-    """Looks for the text of a function without a file now, while the code that gave it to ``exec`` still holds it."""
+    """Looks for the text of a function without a file now, since the frame that gave it to ``exec`` may be gone later."""
     if code.co_filename == _NAMELESS:
         with suppress(SourceUnavailableError):
             source_lines(code)

@@ -20,8 +20,8 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.interval import interval_of
 from tilelang.ir.memory import ARRAY
 
-_SELECTED = 64
-"""Entries up to which a table is a tree of selections: six comparisons deep."""
+_LARGEST_SELECTION_TREE = 64
+"""Largest number of entries of a table that becomes a tree of selections, which is then six comparisons deep."""
 
 
 def is_table(value: Any) -> bool:
@@ -63,12 +63,13 @@ class _Rows:
             raise CompileError("a constant table takes one index an axis")
         place = self.start
         for axis, item in enumerate(items):
-            place = place + _checked(item, self.shape[axis], axis) * prod(self.shape[axis + 1 :])
+            place = place + _row_index(item, self.shape[axis], axis) * prod(self.shape[axis + 1 :])
         rest = self.shape[len(items) :]
         return _Rows(rest, self.entries, self.dtype, place) if rest else _entry(self.entries, self.dtype, place)
 
 
-def _checked(item: Any, size: int, axis: int) -> Any:
+def _row_index(item: Any, size: int, axis: int) -> Any:
+    """An index of a table; one that is provably negative counts from the end, as in Python."""
     index = index_expr(item)
     known = as_int(index)
     if isinstance(known, int):
@@ -80,19 +81,28 @@ def _checked(item: Any, size: int, axis: int) -> Any:
 
 
 def _entry(entries: list[Any], dtype: str, place: Any) -> Any:
+    """The entry whose number in row-major order is ``place``."""
     if isinstance(place, int):
         return as_expr(entries[place], dtype)
-    if len(entries) > _SELECTED:
+    if len(entries) > _LARGEST_SELECTION_TREE:
         return ir.BufferLoad(_array(entries, dtype), [place])
-    return _selected(entries, dtype, place, 0)
+    return _selection_tree(entries, dtype, place, 0)
 
 
-def _selected(entries: Sequence[Any], dtype: str, place: Any, first: int) -> Any:
+def _selection_tree(entries: Sequence[Any], dtype: str, place: Any, first: int) -> Any:
+    """The entry as a binary tree of selections.
+
+    Args:
+        entries: of a part of the table.
+        dtype: their type.
+        place: number of the entry in the table.
+        first: number of the part's first entry.
+    """
     if all(entry == entries[0] for entry in entries):
         return as_expr(entries[0], dtype)
     half = (len(entries) + 1) // 2
-    low = _selected(entries[:half], dtype, place, first)
-    return ir.Select(place < first + half, low, _selected(entries[half:], dtype, place, first + half))
+    low = _selection_tree(entries[:half], dtype, place, first)
+    return ir.Select(place < first + half, low, _selection_tree(entries[half:], dtype, place, first + half))
 
 
 def _array(entries: list[Any], dtype: str) -> Any:

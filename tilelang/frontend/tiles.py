@@ -29,9 +29,9 @@ class Part(Tile):
 
     Attributes:
         buffer: the buffer.
-        mins: the first index of each axis.
-        axes: the buffer's axis that each axis of the slice runs along.
-        steps: the distance of its elements there.
+        mins: the first index along each axis of the buffer.
+        axes: for each axis of the slice, the buffer's axis that it runs along.
+        steps: for each axis of the slice, the distance of neighbouring elements along that axis.
     """
 
     __slots__ = ()
@@ -159,6 +159,7 @@ def _scalar(value: Any) -> Computed:
 
 
 def _check_overlap(builder: Builder, target: Part, value: Tile) -> None:
+    """Refuses ``A[1:] = A[:-1] + 1``: threads assign the elements in any order, so some would read what others have written."""
     root = builder.root_of(target.buffer)
     for part in value.reads:
         if builder.root_of(part.buffer).same_as(root) and not part.is_same_place(target):
@@ -176,6 +177,7 @@ def _element(tile: Tile, index: Index) -> Any:
 
 
 def _fits(lengths: Sequence[Any], target: Sequence[Any]) -> bool:
+    """Whether a value's shape broadcasts to the shape that it is assigned to."""
     while len(lengths) > len(target) and lengths[0] == 1:
         lengths = lengths[1:]
     pairs = list(zip(reversed(lengths), reversed(target)))
@@ -183,6 +185,7 @@ def _fits(lengths: Sequence[Any], target: Sequence[Any]) -> bool:
 
 
 def _broadcast(shapes: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """The shape that several shapes broadcast to."""
     rank = max(map(len, shapes))
     result: list[Any] = [1] * rank
     for shape in shapes:

@@ -62,7 +62,7 @@ for _name in _UNARY:
 
 
 class BufferLike:
-    """Base of the values that are no buffer of the program, but are subscripted, and taken by tile operators, as one is.
+    """Base of values that can be used like a buffer: they can be indexed, and given to tile operators.
 
     Attributes:
         buffer: the buffer of the program.
@@ -74,7 +74,7 @@ class BufferLike:
 
 
 class Text(str):
-    """An f-string of a kernel with run-time values in it: as a string their names, printed their values.
+    """An f-string with run-time values in it: a Python string with their expressions, of which a kernel prints the values.
 
     Attributes:
         parts: texts and values, in order.

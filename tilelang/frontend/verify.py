@@ -1,6 +1,6 @@
 """Checks that every variable of a finished program is used inside the scope that defines it.
 
-Tracing cannot see a Python name outlive the loop whose variable it holds; this pass can.
+A Python name may outlive the loop whose variable it holds, which tracing does not notice.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _defined(stmt: Any) -> list[Any]:
 
 
 def _scoped(stmt: Any) -> list[Any]:
-    """The variables that a statement defines for its own body."""
+    """The variables that a statement defines for its body alone."""
     if isinstance(stmt, ir.For):
         return [stmt.loop_var]
     if isinstance(stmt, ir.AttrStmt) and isinstance(stmt.node, ir.IterVar):

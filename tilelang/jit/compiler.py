@@ -15,7 +15,7 @@ from tilelang.cache.kernel_cache import KernelCache, default_cache
 from tilelang.cache.keys.key import KernelKey
 from tilelang.cache.keys.source_key import SourceKey
 from tilelang.errors import CompileError, TileLangError, concise
-from tilelang.frontend.program import factory_of, is_program
+from tilelang.frontend.program_object import factory_of, is_program
 from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim

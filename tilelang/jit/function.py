@@ -157,7 +157,7 @@ class JitFunction(Generic[_P, _R]):
         if self._eager is not None:
             return self._eager.program(args, kwargs)
         program = self._made(args, kwargs)
-        from tilelang.frontend.program import is_program
+        from tilelang.frontend.program_object import is_program
 
         if not is_program(program):
             raise CompileError(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilelang.frontend.builder import is_tracing
-from tilelang.frontend.loops import LoopSpec, span_of_range
+from tilelang.frontend.loops import LoopSpec, range_bounds
 from tilelang.frontend.operators import and_, floor_divide, modulo, or_
 from tilelang.frontend.values import Text, is_symbolic, is_typed_constant
 from tilelang.language import casts, debug, math
@@ -84,7 +84,7 @@ def _print(*args: Any, **kwargs: Any) -> None:
 def _range(*bounds: Any) -> Any:
     """``range``: a run-time loop where a bound is a run-time value."""
     if any(is_symbolic(bound) for bound in bounds):
-        return LoopSpec("SERIAL", (span_of_range(*bounds),))
+        return LoopSpec("SERIAL", (range_bounds(*bounds),))
     return builtins.range(*(int(getattr(bound, "value", bound)) for bound in bounds))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.frontend.access import as_region, is_buffer
-from tilelang.frontend.bounded import bounded_memory, bounded_view, is_bounded, part
+from tilelang.frontend.bounded import bounded_memory, bounded_view, is_bounded, leading_part
 from tilelang.frontend.builder import current, require_kernel
 from tilelang.frontend.declare import declare_buffer
 from tilelang.frontend.loops import each_element
@@ -100,7 +100,7 @@ def make_tensor_from_addr(
 def _view(what: str, src: Any, shape: Any, dtype: Any, strides: Any) -> Any:
     if strides is None and is_bounded(src, [] if shape is None else as_shape(shape)):
         sizes, whole = bounded_view(what, src, None if shape is None else as_shape(shape), dtype)
-        return part(_view(what, bounded_memory(what, src), whole, dtype, None), sizes)
+        return leading_part(_view(what, bounded_memory(what, src), whole, dtype, None), sizes)
     array = src
     src = src.buffer if isinstance(src, VectorArray) else src
     if not is_buffer(src):

@@ -10,7 +10,7 @@ from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.frontend.builder import Builder, current, sequence
-from tilelang.frontend.loops import LoopSpec, bound, span_of_range
+from tilelang.frontend.loops import LoopSpec, bound, range_bounds
 from tilelang.frontend.values import as_expr
 from tilelang.ignored import ignored, unless
 from tilelang.ir import nodes as ir
@@ -32,7 +32,7 @@ def serial(start: Any, stop: Any = None, step: Any = None, *, annotations: Mappi
     Returns:
         What a ``for`` statement of a kernel iterates over; its variable is an int32 expression.
     """
-    return LoopSpec("SERIAL", (span_of_range(start, stop, step),), _notes(annotations))
+    return LoopSpec("SERIAL", (range_bounds(start, stop, step),), _notes(annotations))
 
 
 def unroll(
@@ -56,7 +56,7 @@ def unroll(
         What a ``for`` statement of a kernel iterates over.
     """
     notes = _notes(annotations, pragma_unroll_explicit=explicit or None, pragma_unroll_factor=unroll_factor)
-    return LoopSpec("UNROLLED", (span_of_range(start, stop, step),), notes)
+    return LoopSpec("UNROLLED", (range_bounds(start, stop, step),), notes)
 
 
 def vectorized(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> LoopSpec:
@@ -72,7 +72,7 @@ def vectorized(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] |
     Raises:
         CompileError: the length is not known at compile time.
     """
-    bounds = span_of_range(start, stop)
+    bounds = range_bounds(start, stop)
     if not isinstance(bounds[1], int):
         raise CompileError("the length of T.vectorized must be known at compile time")
     return LoopSpec("VECTORIZED", (bounds,), _notes(annotations))
@@ -109,7 +109,7 @@ def Parallel(
     notes = _notes(annotations, tl__parallel=len(extents), tl__coalesced_width=coalesced_width, tl__loop_layout=layout)
     first, *others = extents
     if 1 <= len(others) <= 2 and as_int(bound(first)) == 0:
-        return LoopSpec("PARALLEL", (span_of_range(*extents),), {**notes, "tl.parallel": 1})
+        return LoopSpec("PARALLEL", (range_bounds(*extents),), {**notes, "tl.parallel": 1})
     return LoopSpec("PARALLEL", tuple((0, as_int(bound(extent)), 1) for extent in extents), notes)
 
 
@@ -139,7 +139,7 @@ def Pipelined(
         CompileError: ``num_stages`` is no compile-time integer from 0 on.
     """
     ignored("T.Pipelined", sync=sync or None)
-    first, extent, _ = span_of_range(start, stop)
+    first, extent, _ = range_bounds(start, stop)
     stages = as_int(as_expr(num_stages))
     if not isinstance(stages, int) or stages < 0:
         raise CompileError(f"T.Pipelined: num_stages must be a compile-time integer from 0 on, got {num_stages}")
@@ -158,10 +158,8 @@ def While(condition: Any) -> Iterator[None]:
     """``with T.While(condition): …``, the statement ``while condition:`` as a context manager."""
     builder = current("T.While")
     test, span = as_condition(condition), builder.span()
-    builder.loop_ends.append("WHILE")
-    with builder.scope("loop", lambda body: ir.While(test, body, span)):
+    with builder.scope("loop", lambda body: ir.While(test, body, span)), builder.in_loop("WHILE"):
         yield
-    builder.loop_ends.pop()
 
 
 def grid(*extents: Any) -> LoopSpec:
@@ -179,7 +177,7 @@ def parallel(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | N
     Returns:
         What a ``for`` statement of a kernel iterates over; one int32 index.
     """
-    return LoopSpec("PARALLEL", (span_of_range(start, stop),), _notes(annotations, tl__parallel=1))
+    return LoopSpec("PARALLEL", (range_bounds(start, stop),), _notes(annotations, tl__parallel=1))
 
 
 Serial = serial

@@ -8,7 +8,7 @@ from typing import Any
 from tilelang.dtypes import canonical, is_dtype
 from tilelang.errors import CompileError
 from tilelang.frontend.access import assign_subscript
-from tilelang.frontend.bounded import largest, part
+from tilelang.frontend.bounded import largest_sizes, leading_part
 from tilelang.frontend.builder import Builder, require_kernel
 from tilelang.frontend.values import LocalVar, VectorVar, as_expr
 from tilelang.frontend.vectors import declared_sizes, typed
@@ -61,7 +61,7 @@ def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
     sizes = [] if is_dtype(shape) else [as_int(as_expr(size)) for size in as_shape(shape)]
     if all(isinstance(size, int) for size in sizes):
         return _buffer(builder, what, shape, dtype, scope, "shared")
-    return part(_buffer(builder, what, largest(what, sizes, builder), dtype, scope, "shared"), sizes)
+    return leading_part(_buffer(builder, what, largest_sizes(what, sizes, builder), dtype, scope, "shared"), sizes)
 
 
 def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tilelang.language as T
-from tilelang.frontend.program import factory_of
+from tilelang.frontend.program_object import factory_of
 
 
 @T.prim_func

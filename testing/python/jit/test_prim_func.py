@@ -14,7 +14,7 @@ import tilelang
 import tilelang.language as T
 from testing.python.jit import programs
 from tilelang.errors import ExecutionError
-from tilelang.frontend.program import is_program
+from tilelang.frontend.program_object import is_program
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -1,0 +1,61 @@
+"""Building blocks for rewriting syntax trees, and questions that the rewriter asks about single nodes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+
+def locate(node: Any, origin: ast.AST) -> Any:
+    """Gives ``node`` and its new descendants the position of ``origin``; those that have one keep it."""
+    for child in ast.walk(node):
+        if "lineno" in child._attributes and not hasattr(child, "lineno"):
+            ast.copy_location(child, origin)
+    return node
+
+
+def arguments(names: list[str]) -> ast.arguments:
+    """The parameters of a function that takes ``names`` by position."""
+    return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+
+
+def strings(texts: Iterable[str]) -> ast.Tuple:
+    """A tuple of string constants."""
+    return ast.Tuple([ast.Constant(text) for text in texts], ast.Load())
+
+
+def complete(definition: ast.FunctionDef) -> ast.FunctionDef:
+    """A new definition with the field that Python 3.12 has added."""
+    if "type_params" in ast.FunctionDef._fields:
+        definition.type_params = []  # pyright: ignore[reportAttributeAccessIssue] - declared for newer versions only
+    return definition
+
+
+def target_name(target: ast.expr) -> str:
+    """The name that an assignment to ``target`` gives its value; a star is kept."""
+    if isinstance(target, ast.Starred):
+        return "*" + target_name(target.value)
+    return target.id if isinstance(target, ast.Name) else "item"
+
+
+def has_walrus(node: ast.AST) -> bool:
+    """Whether a node contains ``name := value``."""
+    return any(isinstance(child, ast.NamedExpr) for child in ast.walk(node))
+
+
+def while_test(node: ast.With) -> ast.expr | None:
+    """The condition of ``with T.While(condition)``, which each pass computes; None for any other ``with``."""
+    call = node.items[0].context_expr
+    if len(node.items) > 1 or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return None
+    values = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return values[0] if call.func.attr == "While" and len(values) == 1 else None
+
+
+def operands_of_condition(node: ast.expr) -> Iterator[ast.expr]:
+    """The ``and`` and ``or`` of a condition of which, as of the condition, only the truth is used."""
+    if isinstance(node, ast.BoolOp):
+        yield node
+        for value in node.values:
+            yield from operands_of_condition(value)
