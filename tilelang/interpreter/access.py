@@ -20,7 +20,7 @@ Mask = Any
 
 
 def both(a: Mask, b: Mask) -> Mask:
-    """The lanes of two masks."""
+    """The lanes that are in both of two masks."""
     if a is True:
         return b
     return a if b is True else a & b
@@ -86,8 +86,8 @@ def load(x: Any, view: View, indices: Sequence[Any], tracked: bool = False, note
         x: the state.
         view: the buffer.
         indices: one an axis, numbers or arrays over the lanes.
-        tracked: whether writes of other lanes may race with the read.
-        noted: whether those of other blocks and groups of threads may.
+        tracked: whether other lanes may write the buffer, so that the read is checked against their writes.
+        noted: whether to check it against those of other blocks and groups of threads, which an atomic load does not race with.
     """
     at, inside = locate(x, view, indices)
     storage = view.storage
@@ -99,16 +99,16 @@ def load(x: Any, view: View, indices: Sequence[Any], tracked: bool = False, note
     if storage.pending is not None:
         check_arrived(x, view, row, at, both(x.mask, inside))
     if noted and storage.blocks is not None and x.checks:
-        storage.blocks.note_read(x, view, _those(x, at, both(x.mask, inside)))
+        storage.blocks.note_read(x, view, _active_positions(x, at, both(x.mask, inside)))
     if noted and not x.strand.is_alone and x.checks:
-        strands.note(x, view, _those(x, at, both(x.mask, inside)), writes=False)
+        strands.note(x, view, _active_positions(x, at, both(x.mask, inside)), writes=False)
     if tracked and x.checks and not storage.private:
         record_reads(x, view, at, both(x.mask, inside))
     value = view.read(row, at)
     return value if inside is True else np.where(inside, value, _outside_value(view))
 
 
-def _those(x: Any, at: Any, active: Mask) -> np.ndarray:
+def _active_positions(x: Any, at: Any, active: Mask) -> np.ndarray:
     """The positions of the active lanes, as an array."""
     if active is True:
         return np.atleast_1d(at)
@@ -120,7 +120,7 @@ def _outside_value(view: View) -> Any:
 
 
 def check_written(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
-    """A finding where an element of those positions holds no value.
+    """Reports elements that are read and hold no value.
 
     Args:
         x: the state, which gets the finding.
@@ -144,7 +144,7 @@ def check_written(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
 
 
 def check_arrived(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
-    """A finding where an element is still to be written by an asynchronous copy or product.
+    """Reports elements that are accessed while an asynchronous copy or product has yet to write them.
 
     Args:
         x, view, row, at, active: as for :func:`check_written`.
@@ -206,7 +206,7 @@ def store(x: Any, view: View, indices: Sequence[Any], value: Any) -> None:
         mark_written(view, row, at)
         return
     if storage.private and storage.data.shape[0] == 1:
-        # Memory of threads has one row while all threads hold the same; the first store that tells them apart gives each its own.
+        # Memory of threads has one row as long as all threads hold the same; from this store on they may differ.
         storage.spread(x.lanes)
     at, value, active = spread(x, at, value, active)
     row = 0 if storage.data.shape[0] == 1 else x.lane_ids if active is True else x.lane_ids[active]
@@ -255,7 +255,7 @@ def mark_written(view: View, row: Any, at: Any) -> None:
             record[row, at] = True
         else:
             record[row if isinstance(row, slice) else np.asarray(row)[..., None], _cells(view, at)] = True
-    # Once every element holds a value there is nothing left to check. Asked after large stores only, as it reads the whole
-    # record.
+    # Once every element holds a value nothing is left to check. To find out takes time in proportion to the buffer, so it is
+    # done after large stores only.
     if storage.written is not None and np.size(at) > 16 and storage.written.all():
         storage.written = None

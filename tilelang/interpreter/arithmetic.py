@@ -83,17 +83,14 @@ def shift_right(kind: Element, a: Any, b: Any) -> Any:
     return np.where(inside, np.right_shift(a, count), beyond)[()]
 
 
-def _bitwise(function: Callable[[Any, Any], Any]) -> Operation:
-    return lambda kind, a, b: function(a, b)
-
-
-def _comparison(function: Callable[[Any, Any], Any]) -> Operation:
+def _of_any_type(function: Callable[[Any, Any], Any]) -> Operation:
+    """An operation that is the same for all types and never leaves their range."""
     return lambda kind, a, b: function(a, b)
 
 
 BINARY: Mapping[type, Operation] = {
     ir.Add: _in_type(np.add),
-    ir.Sub: _in_type(lambda a, b: np.subtract(a, b)),
+    ir.Sub: _in_type(np.subtract),
     ir.Mul: _in_type(np.multiply),
     ir.Div: _divide,
     ir.Mod: _remainder,
@@ -101,17 +98,17 @@ BINARY: Mapping[type, Operation] = {
     ir.FloorMod: _floor_remainder,
     ir.Max: _largest,
     ir.Min: _smallest,
-    ir.BitwiseAnd: _bitwise(np.bitwise_and),
-    ir.BitwiseOr: _bitwise(np.bitwise_or),
-    ir.BitwiseXor: _bitwise(np.bitwise_xor),
+    ir.BitwiseAnd: _of_any_type(np.bitwise_and),
+    ir.BitwiseOr: _of_any_type(np.bitwise_or),
+    ir.BitwiseXor: _of_any_type(np.bitwise_xor),
     ir.LShift: shift_left,
     ir.RShift: shift_right,
-    ir.EQ: _comparison(np.equal),
-    ir.NE: _comparison(np.not_equal),
-    ir.LT: _comparison(np.less),
-    ir.LE: _comparison(np.less_equal),
-    ir.GT: _comparison(np.greater),
-    ir.GE: _comparison(np.greater_equal),
+    ir.EQ: _of_any_type(np.equal),
+    ir.NE: _of_any_type(np.not_equal),
+    ir.LT: _of_any_type(np.less),
+    ir.LE: _of_any_type(np.less_equal),
+    ir.GT: _of_any_type(np.greater),
+    ir.GE: _of_any_type(np.greater_equal),
 }
 """Node of two operands -> what it computes."""
 

@@ -1,7 +1,7 @@
 """Copies and products that the program itself waits for.
 
-Their writes take effect as late as the program allows: at the wait that guarantees them. Until then their destination is
-*pending*, and an access to it is a finding. Each queue of groups belongs to the threads that committed them.
+Their writes take effect as late as the program allows: at the wait that guarantees them. So a program that forgets a wait never
+gets the new data by luck. Until then their destination is *pending*, and an access to it is a finding.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from tilelang.interpreter.access import both, load, locate, mark_written, store
 from tilelang.interpreter.barriers import place_of
 from tilelang.interpreter.boxes import Box, positions, write
 from tilelang.interpreter.compiler import Compiler
-from tilelang.interpreter.expressions import Evaluate, compiled, intrinsic
+from tilelang.interpreter.expressions import Evaluate, compiled, compiled_element, intrinsic
 from tilelang.interpreter.numbers import element
 from tilelang.interpreter.state import Lanes
-from tilelang.ir.expr import as_int
+from tilelang.ir.expr import as_int, constant
 from tilelang.tensor_maps import DATA_TYPES
 
 Effect = Callable[[Lanes], Any]
 
 
 class Queue:
-    """Groups of work in flight, of one unit, of one set of threads after another.
+    """Work in flight of one unit (copies, bulk stores or products), in the groups that threads commit and wait for.
 
     Attributes:
-        open: ``(threads, what completes it)`` since the last commit.
-        groups: committed groups, oldest first.
+        open: ``(threads, function that completes it)`` of each piece of work since the last commit.
+        groups: committed groups, oldest first: the threads that committed, and the functions that complete the work.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Queue:
 
 
 def _within(threads: Any, others: Any) -> bool:
-    """Whether all of some threads are among others."""
+    """Whether the first set of threads is a part of the second."""
     return others is True or threads is others or bool(np.all(np.less_equal(threads, others)))
 
 
@@ -112,7 +112,7 @@ def started(c: Compiler, record: Any, source: Callable[[Lanes], Box], target: Ca
     """
     from tilelang.interpreter.operators.copy import moved
 
-    barrier = None if record.barrier is None else (c.view(record.barrier.buffer), compiled(c, _index(record.barrier)))
+    barrier = None if record.barrier is None else (c.view(record.barrier.buffer), compiled(c, constant(record.barrier.mins[0])))
 
     def effect(x: Lanes) -> None:
         src, dst = source(x), target(x)
@@ -164,18 +164,12 @@ def _multicast(record: Any, source: Any, target: Any, barrier: tuple[int, Evalua
     return effect
 
 
-def _index(region: Any) -> Any:
-    from tilelang.ir.expr import constant
-
-    return constant(region.mins[0])
-
-
 @intrinsic("ptx_cp_async")
 def _cp_async(c: Compiler, call: Any) -> Evaluate:
     target, source = call.args[0], call.args[1]
     count = as_int(call.args[2]) * 8 // element(str(target.source.dtype)).bits
     predicate = compiled(c, call.args[3]) if len(call.args) > 3 else None
-    (to, to_at), (of, of_at) = ((c.view(p.source), [compiled(c, index) for index in p.indices]) for p in (target, source))
+    (to, to_at), (of, of_at) = compiled_element(c, target), compiled_element(c, source)
 
     def evaluate(x: Lanes) -> None:
         places, taken = [index(x) for index in to_at], [index(x) for index in of_at]
@@ -270,7 +264,7 @@ def product_started(c: Compiler, record: Any, effect: Effect, target: Callable[[
         effect: computes the product.
         target: gives the accumulator's box in a state.
     """
-    signal = None if record.barrier is None else (c.view(record.barrier.buffer), compiled(c, _index(record.barrier)))
+    signal = None if record.barrier is None else (c.view(record.barrier.buffer), compiled(c, constant(record.barrier.mins[0])))
 
     def run(x: Lanes) -> None:
         dst = target(x)
@@ -352,18 +346,18 @@ def _descriptor(c: Compiler, call: Any) -> Evaluate:
 
 @intrinsic("tma_load")
 def _tma_load(c: Compiler, call: Any) -> Evaluate:
-    descriptor, (barrier, which), target = compiled(c, call.args[0]), place_of(c, call.args[1]), call.args[2]
-    slot, indices = c.view(target.source), [compiled(c, index) for index in target.indices]
+    descriptor, (barrier, which) = compiled(c, call.args[0]), place_of(c, call.args[1])
+    slot, indices = compiled_element(c, call.args[2])
     coordinates = [compiled(c, value) for value in call.args[3:]]
 
     def evaluate(x: Lanes) -> None:
         tensor_map, tile = descriptor(x), x.views[slot]
-        at, inside = tensor_map.elements([_single(x, value(x)) for value in coordinates])
+        at, inside = tensor_map.elements([x.uniform(value(x)) for value in coordinates])
         value = np.where(inside, tensor_map.view.read(0, at), 0).astype(tile.kind.value)
-        places = tensor_map.places(tile, [_single(x, index(x)) for index in indices])
+        places = tensor_map.places(tile, [x.uniform(index(x)) for index in indices])
         arrived = pend(tile, 0, places)
         size = value.size * tile.kind.bits // 8
-        signal = x.views[barrier].at(x, _single(x, which(x)))
+        signal = x.views[barrier].at(x, x.uniform(which(x)))
 
         def complete() -> None:
             arrived()
@@ -379,14 +373,13 @@ def _tma_load(c: Compiler, call: Any) -> Evaluate:
 
 @intrinsic("tma_store")
 def _tma_store(c: Compiler, call: Any) -> Evaluate:
-    descriptor, source = compiled(c, call.args[0]), call.args[1]
-    slot, indices = c.view(source.source), [compiled(c, index) for index in source.indices]
+    descriptor, (slot, indices) = compiled(c, call.args[0]), compiled_element(c, call.args[1])
     coordinates = [compiled(c, value) for value in call.args[2:]]
 
     def evaluate(x: Lanes) -> None:
         tensor_map, tile = descriptor(x), x.views[slot]
-        at, inside = tensor_map.elements([_single(x, value(x)) for value in coordinates])
-        value = tile.read(0, tensor_map.places(tile, [_single(x, index(x)) for index in indices]))
+        at, inside = tensor_map.elements([x.uniform(value(x)) for value in coordinates])
+        value = tile.read(0, tensor_map.places(tile, [x.uniform(index(x)) for index in indices]))
         view = tensor_map.view
 
         def complete() -> None:
@@ -398,19 +391,13 @@ def _tma_store(c: Compiler, call: Any) -> Evaluate:
     return evaluate
 
 
-def _single(x: Lanes, value: Any) -> int:
-    """The value of the active lanes; where they differ, that of the first one."""
-    return int(value) if not np.ndim(value) else int((value if x.mask is True else value[x.mask])[0])
-
-
 @intrinsic("store_cluster")
 def _store_remote(c: Compiler, call: Any) -> Evaluate:
     """An element of another block's shared memory."""
-    place, value, rank = call.args[0], compiled(c, call.args[1]), compiled(c, call.args[2])
-    slot, indices = c.view(place.source), [compiled(c, index) for index in place.indices]
+    (slot, indices), value, rank = compiled_element(c, call.args[0]), compiled(c, call.args[1]), compiled(c, call.args[2])
 
     def evaluate(x: Lanes) -> None:
-        other = x.block.cluster.blocks[_single(x, rank(x))]
+        other = x.block.cluster.blocks[x.uniform(rank(x))]
         store(x, other.state.views[slot], [index(x) for index in indices], value(x))
 
     return evaluate

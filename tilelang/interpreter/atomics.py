@@ -11,7 +11,7 @@ import numpy as np
 from tilelang.interpreter import strands
 from tilelang.interpreter.access import both, check_arrived, check_written, load, locate, mark_written, row_of, store
 from tilelang.interpreter.compiler import Compiler
-from tilelang.interpreter.expressions import Evaluate, compiled, intrinsic
+from tilelang.interpreter.expressions import Evaluate, compiled, compiled_element, intrinsic
 from tilelang.interpreter.memory import View
 from tilelang.interpreter.races import record_updates
 from tilelang.interpreter.state import Lanes
@@ -24,8 +24,7 @@ _OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "or": np.bitwise_or,
 }
 _AT_ONCE = {"add": np.add, "or": np.bitwise_or}
-"""What NumPy does to repeated elements without losing any."""
-
+"""Operations of which NumPy's ``ufunc.at`` gives the same result as updates one after the other."""
 
 _ACQUIRING = ("acquire", "acq_rel", "seq_cst")
 _RELEASING = ("release", "acq_rel", "seq_cst")
@@ -55,11 +54,7 @@ def update(x: Lanes, view: View, at: Any, value: Any, op: str, order: str, old: 
 
 
 def _combined(view: View, at: Any, value: Any, op: str, old: bool) -> Any:
-    """Makes the updates; arguments and result as for :func:`update`.
-
-    Args:
-        view, at, value, op, old: as there.
-    """
+    """Changes the memory; arguments and result are those of :func:`update`."""
     if at.size > 1 and not old and op in _AT_ONCE and view.kind.memory == view.kind.value:
         _AT_ONCE[op].at(view.storage.elements(view.kind)[0], at, value)
         return None
@@ -153,17 +148,13 @@ def _own_update(x: Lanes, view: View, indices: list[Any], value: Any, op: str) -
     return before
 
 
-def _element(c: Compiler, place: Any) -> tuple[int, list[Evaluate]]:
-    return c.view(place.source), [compiled(c, index) for index in place.indices]
-
-
 def _memory_order(call: Any) -> str:
     return str(call.attrs["memory_order"]) if call.attrs is not None and "memory_order" in call.attrs else "relaxed"
 
 
 def _update(op: str) -> Callable[[Compiler, Any], Evaluate]:
     def make(c: Compiler, call: Any) -> Evaluate:
-        (slot, indices), value, order = _element(c, call.args[0]), compiled(c, call.args[1]), _memory_order(call)
+        (slot, indices), value, order = compiled_element(c, call.args[0]), compiled(c, call.args[1]), _memory_order(call)
         return lambda x: element_update(x, x.views[slot], [index(x) for index in indices], value(x), op, order)
 
     return make
@@ -175,7 +166,7 @@ for _op in _OPERATIONS:
 
 def _consecutive(lanes: int) -> Callable[[Compiler, Any], Evaluate]:
     def make(c: Compiler, call: Any) -> Evaluate:
-        (target, places), (source, values) = (_element(c, arg) for arg in call.args)
+        (target, places), (source, values) = (compiled_element(c, arg) for arg in call.args)
 
         def evaluate(x: Lanes) -> None:
             place, taken = [index(x) for index in places], [index(x) for index in values]
@@ -194,7 +185,7 @@ intrinsic("atomic_addx4")(_consecutive(4))
 
 @intrinsic("atomic_load")
 def _atomic_load(c: Compiler, call: Any) -> Evaluate:
-    (slot, indices), order = _element(c, call.args[0]), _memory_order(call)
+    (slot, indices), order = compiled_element(c, call.args[0]), _memory_order(call)
 
     def evaluate(x: Lanes) -> Any:
         view, places = x.views[slot], [index(x) for index in indices]
@@ -209,7 +200,7 @@ def _atomic_load(c: Compiler, call: Any) -> Evaluate:
 
 @intrinsic("atomic_store")
 def _atomic_store(c: Compiler, call: Any) -> Evaluate:
-    (slot, indices), value, order = _element(c, call.args[0]), compiled(c, call.args[1]), _memory_order(call)
+    (slot, indices), value, order = compiled_element(c, call.args[0]), compiled(c, call.args[1]), _memory_order(call)
 
     def evaluate(x: Lanes) -> None:
         view = x.views[slot]

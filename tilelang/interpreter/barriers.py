@@ -119,11 +119,6 @@ def place_of(c: Compiler, load: Any) -> tuple[int, Evaluate]:
     return c.view(load.source), compiled(c, load.indices[0])
 
 
-def _of_lanes(x: Lanes, value: Any) -> int:
-    """A number on which all active lanes agree."""
-    return int(value) if not np.ndim(value) else int((value if x.mask is True else value[x.mask])[0])
-
-
 @intrinsic("init_barrier")
 def _restart(c: Compiler, call: Any) -> Evaluate:
     (slot, index), count = place_of(c, call.args[0]), compiled(c, call.args[1])
@@ -132,7 +127,7 @@ def _restart(c: Compiler, call: Any) -> Evaluate:
         for barrier, times in chosen(x, slot, index(x)):
             if times > 1:
                 x.find("barrier", f"a barrier is initialised by {times} threads at once")
-            barrier.start(_of_lanes(x, count(x)))
+            barrier.start(x.uniform(count(x)))
 
     return evaluate
 
@@ -170,7 +165,7 @@ def _expect(c: Compiler, call: Any) -> Evaluate:
 
     def evaluate(x: Lanes) -> None:
         for barrier, times in chosen(x, slot, index(x)):
-            barrier.expect(x, times * _of_lanes(x, count(x)))
+            barrier.expect(x, times * x.uniform(count(x)))
 
     return evaluate
 
@@ -181,7 +176,7 @@ def _arrive_expect(c: Compiler, call: Any) -> Evaluate:
 
     def evaluate(x: Lanes) -> None:
         for barrier, times in chosen(x, slot, index(x)):
-            barrier.expect(x, times * _of_lanes(x, count(x)))
+            barrier.expect(x, times * x.uniform(count(x)))
             barrier.arrive(x, times)
 
     return evaluate
@@ -195,7 +190,7 @@ def _wait(c: Compiler, call: Any, span: Any) -> Step:
         for barrier, _ in chosen(x, slot, index(x)):
             if barrier.missing == 0:
                 barrier.settle(x)
-        return all(barrier.phase % 2 != _of_lanes(x, parity(x)) & 1 for barrier, _ in chosen(x, slot, index(x)))
+        return all(barrier.phase % 2 != x.uniform(parity(x)) & 1 for barrier, _ in chosen(x, slot, index(x)))
 
     def after(x: Lanes) -> None:
         for barrier, _ in chosen(x, slot, index(x)):

@@ -1,7 +1,8 @@
 """Races between blocks: conflicting accesses that no atomic access orders.
 
-Every block has a vector clock. An atomic access that releases joins it into the clock of its element; one that acquires takes
-that. ``T.sync_grid`` orders all accesses before it before all accesses after it.
+Every block has a vector clock: for each block, how far its accesses happen before the next one of this block. An atomic access
+that releases joins the block's clock into the clock of the element; one that acquires joins the element's clock into the block's.
+``T.sync_grid`` orders all accesses before it before all accesses after it.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ class Order:
 
     Attributes:
         size: how many blocks there are.
-        turn: how many times the grid met.
+        phase: how many times all blocks have met at ``T.sync_grid``.
     """
 
     def __init__(self, size: int):
         self.size = size
-        self.turn = 0
+        self.phase = 0
         self._clocks: dict[int, np.ndarray] = {}
         self._handed: dict[Hashable, np.ndarray] = {}
 
@@ -72,7 +73,10 @@ class Order:
 
 
 class Readers:
-    """Sets of blocks that read a cell, each with the time of its last read; cells that are read together share one.
+    """Sets of blocks that have read a cell, each with the time of its last read.
+
+    Cells hold the number of a set. Thousands of blocks may read a tensor, but neighbouring cells are mostly read by the same
+    ones: a set of its own for each cell would take far more memory than the tensor.
 
     Attributes:
         order: of the launch.
@@ -123,19 +127,19 @@ class BlockAccess:
         order: of the launch.
     """
 
-    __slots__ = ("order", "turn", "writer", "written", "readers", "read", "updater", "updated")
+    __slots__ = ("order", "phase", "writer", "written", "readers", "read", "updater", "updated")
 
     def __init__(self, cells: int, order: Order):
         self.order = order
-        self.turn = 0
+        self.phase = 0
         self.writer, self.written = np.full(cells, _NO_BLOCK, np.int32), np.zeros(cells, np.int32)
         self.readers, self.read = Readers(order), np.zeros(cells, np.int32)
         self.updater, self.updated = np.full(cells, _NO_BLOCK, np.int32), np.zeros(cells, np.int32)
 
     def _catch_up(self) -> None:
-        # A barrier of the grid orders all that came before it, so that nothing of it has to be remembered.
-        if self.turn != self.order.turn:
-            self.turn = self.order.turn
+        """Forgets the accesses before the last barrier of the grid."""
+        if self.phase != self.order.phase:
+            self.phase = self.order.phase
             self.writer.fill(_NO_BLOCK)
             self.readers = Readers(self.order)
             self.read.fill(0)
@@ -175,8 +179,10 @@ class BlockAccess:
         self.written[cell] = self.order.now(block)
 
     def note_update(self, x: Any, view: View, at: np.ndarray) -> None:
-        """Records atomic updates; those that race with another block's plain access are findings. Only the last one is kept: a
-        block whose own update it is comes after those before.
+        """Records atomic updates; those that race with another block's plain access are findings.
+
+        Only the last update of a cell is kept, so a plain access that is ordered after that one but not after an earlier one is
+        not reported.
 
         Args:
             x: the state, which gets the findings.

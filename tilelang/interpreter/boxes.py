@@ -1,6 +1,7 @@
-"""Boxes of buffers, the operands of tile operators: read and written whole.
+"""Boxes: the regions of buffers that tile operators read and write, as NumPy arrays.
 
-A box whose place differs between threads, or one of threads' own memory, has a row for each thread.
+The array of a box has the region's extents. Where threads access different places, or memory of their own, it has an axis of
+threads in front.
 """
 
 from __future__ import annotations
@@ -115,13 +116,13 @@ def read(x: Lanes, box: Box) -> np.ndarray:
     view, storage = box.view, box.view.storage
     if x.checks and (storage.blocks is not None or not x.strand.is_alone):
         _note_read(x, box)
-    elif _is_plain(box) and storage.written is None and storage.pending is None:
+    elif _is_row_major(box) and storage.written is None and storage.pending is None:
         return view.read(0, slice(0, view.size)).reshape(box.extents)
     at, inside = positions(x, box)
     row: Any = 0
     if storage.rows > 1:
         row = row_of(x, storage).reshape((-1,) + (1,) * len(box.extents))
-    lanes = _lanes(x, row, box, len(box.extents))
+    lanes = _active_rows(x, row, box, len(box.extents))
     if storage.written is not None and x.checks:
         check_written(x, view, row, at, both(inside, lanes))
     if storage.pending is not None:
@@ -142,10 +143,11 @@ def _note_read(x: Lanes, box: Box) -> None:
 
 
 def _inside(at: np.ndarray, inside: Any) -> np.ndarray:
+    """The positions that are inside of the buffer, as a flat array."""
     return at.ravel() if inside is True else at[inside]
 
 
-def _is_plain(box: Box) -> bool:
+def _is_row_major(box: Box) -> bool:
     """Whether a box is all elements of a buffer one after the other, the same for all threads."""
     view = box.view
     return (
@@ -153,8 +155,8 @@ def _is_plain(box: Box) -> bool:
     )
 
 
-def _lanes(x: Lanes, row: Any, box: Box, rank: int) -> Any:
-    """The active lanes as a mask over rows, where there are rows."""
+def _active_rows(x: Lanes, row: Any, box: Box, rank: int) -> Any:
+    """The mask of active lanes for values with an axis of threads; True for values without one."""
     if x.mask is True or (not np.ndim(row) and not box.differs):
         return True
     return x.mask.reshape((-1,) + (1,) * rank)
@@ -175,7 +177,7 @@ def write(x: Lanes, box: Box, value: Any) -> None:
     differs = box.differs or np.ndim(value) > rank or (x.mask is not True and storage.private)
     if storage.private and differs:
         storage.spread(x.lanes)
-    if storage.blocks is None and x.strand.is_alone and not differs and _is_plain(box):
+    if storage.blocks is None and x.strand.is_alone and not differs and _is_row_major(box):
         view.storage.elements(view.kind)[0, : view.size] = np.broadcast_to(view.kind.encode(value), box.extents).ravel()
         _all_written(view)
         return
@@ -206,6 +208,7 @@ def _note_write(x: Lanes, view: View, at: np.ndarray, inside: Any, value: Any) -
 
 
 def _all_written(view: View) -> None:
+    """Marks all elements of a view as written."""
     storage = view.storage
     if storage.written is not None and view.size * view.cells == storage.written.shape[1]:
         storage.written = None
@@ -214,6 +217,7 @@ def _all_written(view: View) -> None:
 
 
 def _put(view: View, row: Any, at: Any, active: Any, value: Any) -> None:
+    """Stores values at flat positions of rows, where ``active``."""
     if active is True:
         view.write(row, at, value)
         mark_written(view, row, at)
@@ -227,9 +231,10 @@ def _put(view: View, row: Any, at: Any, active: Any, value: Any) -> None:
 
 
 def _check_agreement(x: Lanes, view: View, at: Any, value: Any, active: Any) -> None:
-    """A race where threads give one element different values."""
+    """Reports elements to which threads give different values in one statement."""
     flat = at.ravel() if active is True else at[np.broadcast_to(active, at.shape)]
     given = value.ravel() if active is True else value[np.broadcast_to(active, at.shape)]
+    # Sorted by position, stores to one element are neighbours.
     order = np.argsort(flat, kind="stable")
     same = flat[order][1:] == flat[order][:-1]
     differs = same & (given[order][1:] != given[order][:-1])

@@ -1,10 +1,11 @@
 """Control flow: sequences, branches, loops, jumps, branches of warp groups.
 
-Where the lanes agree, control flow is Python's. Where they differ, each side of a branch and each iteration of a loop runs for
-the lanes that take it; ``break``, ``continue`` and ``return`` take lanes out until the loop, the iteration or the kernel is over.
+Where all lanes take the same path, a branch or loop of Python runs once. Where they differ, each side of a branch and each
+iteration of a loop runs under a mask of the lanes that take it; ``break``, ``continue`` and ``return`` remove lanes from the mask
+until the loop, the iteration or the kernel ends.
 
-An unchanged mask stays the same object, so that ``is`` recognises the usual case, in which no lane has left, without comparing
-arrays.
+A mask that does not change stays the same object, so ``is`` recognises the usual case, in which no lane has left, without
+comparing arrays.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from tilelang.ir.visit import flattened, walk_expr
 def _sequence(c: Compiler, stmt: Any) -> Step:
     steps, left = [], False
     for part in flattened(stmt):
-        # What follows an exit that only some threads take is as below the opposite condition (docs/semantics.md): each thread's.
+        # After `if c: return`, the rest runs as below `if not c`: by each thread for itself (docs/semantics.md).
         with c.threads_own(left):
             steps.append(c.step(part))
         left = left or may_leave(part, c.differs)
@@ -99,7 +100,7 @@ def _condition(c: Compiler, condition: Any) -> Callable[[Lanes], Any]:
 
 
 def _beginning(span: Any, *exprs: Any) -> Callable[[Lanes], None]:
-    """How a statement begins that evaluates expressions before others inside of it run."""
+    """How a branch or loop begins, whose condition or bounds are evaluated before its body."""
     if reads_memory(*exprs):
         return lambda x: x.begin(span)
     return lambda x: x.enter(span)
@@ -141,7 +142,7 @@ def _split(x: Lanes, chosen: Any, then: Step, otherwise: Step, by_data: bool) ->
 
 
 def _side(x: Lanes, mask: Any, step: Step) -> Any:
-    """Runs one side; gives the lanes that go on after it."""
+    """Runs one side of a branch; gives the lanes that go on after it."""
     x.mask = mask
     if not some(mask):
         return mask
@@ -167,7 +168,13 @@ def _run_sides(x: Lanes, sides: list[tuple[Any, Step]]) -> list[Any]:
 
 
 def _rejoin(x: Lanes, outer: Any, *sides: tuple[Any, Any]) -> bool:
-    """The lanes that go on after a branch."""
+    """Sets the mask after a branch; whether no lane goes on.
+
+    Args:
+        x: the state.
+        outer: the mask before the branch.
+        sides: for each side, the lanes that entered it and those that go on after it.
+    """
     if all(entered is left for entered, left in sides):
         x.mask = outer
         return False
@@ -220,6 +227,7 @@ def _loop(c: Compiler, stmt: Any) -> Step:
 
 
 def _enter(x: Lanes) -> Loop:
+    """Begins a loop."""
     frame = Loop(x.mask, x.returned)
     x.loops.append(frame)
     return frame

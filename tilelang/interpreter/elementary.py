@@ -58,7 +58,7 @@ def _leading_zeros(kind: Element, kinds: list[Element], value: Any) -> Any:
 
 
 def _unsigned(kind: Element, value: Any) -> Any:
-    """The bits of an integer in 64, of which only its own are set."""
+    """The bits of an integer as a uint64, zero-extended."""
     bits = np.asarray(value).astype(np.int64).astype(np.uint64)
     return bits if kind.bits == 64 else bits & np.uint64((1 << kind.bits) - 1)
 
@@ -77,7 +77,13 @@ def fma(kind: Element, a: Any, b: Any, c: Any) -> Any:
 
 
 def sum_to_odd(a: Any, b: Any) -> np.ndarray:
-    """The float64 next to an exact sum towards zero, its last bit set where it is not exact: rounding it again rounds once."""
+    """A sum rounded to odd: the float64 next to the exact sum towards zero, its last bit set where it is not exact.
+
+    Rounding the result to a type of at most 51 bits then gives what rounding the exact sum would: an odd last bit is never a tie
+    of the narrower type (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to
+    odd", 2008).
+    """
+    # Knuth's two-sum: `error` is exactly a + b - total.
     total = np.asarray(a + b)
     other = total - a
     error = np.asarray((a - (total - other)) + (b - other))

@@ -52,12 +52,15 @@ def compiled(c: Any, expr: Any) -> Evaluate:
     if isinstance(expr, (bool, int, float)):
         value = np.bool_(expr) if isinstance(expr, bool) else np.float32(expr) if isinstance(expr, float) else np.int32(expr)
         return lambda x: value
-    make = _RULES.get(type(expr))
-    if make is None:
-        make = _binary if type(expr) in BINARY else None
+    make = _binary if type(expr) in BINARY else _RULES.get(type(expr))
     if make is None:
         raise CompileError(f"the interpreter does not know {type(expr).__name__}: {expr_text(expr)}")
     return make(c, expr)
+
+
+def compiled_element(c: Any, load: Any) -> tuple[int, list[Evaluate]]:
+    """The slot of the buffer that an element access names, and the functions that evaluate its indices."""
+    return c.view(load.source), [compiled(c, index) for index in load.indices]
 
 
 def _constant(c: Any, expr: Any) -> Evaluate:
@@ -84,11 +87,11 @@ _DIRECT = {
     ir.NE: lambda a, b: a != b, ir.LT: lambda a, b: a < b, ir.LE: lambda a, b: a <= b, ir.GT: lambda a, b: a > b,
     ir.GE: lambda a, b: a >= b,
 }  # fmt: skip
+"""Operations whose result needs no wrapping and that Python's operators compute faster than the functions of ``BINARY``."""
 
 
 def _load(c: Any, expr: Any) -> Evaluate:
-    slot, tracked = c.view(expr.source), c.tracks(expr.source)
-    indices = [compiled(c, index) for index in expr.indices]
+    (slot, indices), tracked = compiled_element(c, expr), c.tracks(expr.source)
     if len(indices) == 1:
         (only,) = indices
         return lambda x: load(x, x.views[slot], (only(x),), tracked)

@@ -22,7 +22,7 @@ KINDS = {
 
 @dataclass(slots=True)
 class Finding:
-    """One way in which a program has no meaning; the first place of its kind, and how often it occurred.
+    """Undefined behaviour of a program at one line: its first occurrence, and how many there were.
 
     Attributes:
         kind: one of :data:`KINDS`.

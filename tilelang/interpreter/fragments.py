@@ -1,8 +1,8 @@
-"""Fragments below divergent branches: each side has a copy of its own.
+"""Fragments below divergent branches: the threads of each side have a copy of their own.
 
-The threads that take a side of a branch get a copy of each fragment that the side uses. It is theirs afterwards, too: in the
-next branch that they take, they find it again. A statement of all threads sees what either of them changed; where two of them
-hold different values for an element, it has no meaning.
+The threads that take a side of a branch get a copy of each fragment that the side uses, and keep it: in the next branch that they
+take they use it again. The next statement of all threads merges the copies. An element that was changed in one copy has that
+value; one that was changed to different values in several copies has no value, and reading it is a finding.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _copy_for(base: Storage, threads: np.ndarray) -> Storage:
     """A private storage of a fragment for a group of threads."""
     held = base
     for owners, version in base.versions or ():
-        if not (threads & ~owners).any():
+        if not (threads & ~owners).any():  # all of the threads have this copy
             held = version
     copy = held.fork(np.zeros(1, np.int64))
     touched = None if held is base else held.touched
@@ -65,8 +65,8 @@ def meet(x: Any) -> None:
     for base in divided:
         versions, base.versions = base.versions, None
         cells = base.cells()
-        seen = np.zeros(base.cell_count, bool)
-        disputed = np.zeros(base.cell_count, bool)
+        seen = np.zeros(base.cell_count, bool)  # changed by a copy that was merged before
+        disputed = np.zeros(base.cell_count, bool)  # changed to different values
         if base.written is None:
             base.written = np.ones((1, base.cell_count), bool)
         for _, version in versions:

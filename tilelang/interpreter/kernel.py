@@ -15,7 +15,7 @@ from tilelang.interpreter.memory import View
 from tilelang.interpreter.schedule import run_blocks
 from tilelang.interpreter.state import Lanes
 from tilelang.interpreter.survey import written_buffers
-from tilelang.interpreter.waits import Blocks, Meeting
+from tilelang.interpreter.waits import BlockBarrier, ThreadBarrier
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_global
 
@@ -34,11 +34,11 @@ class Block:
         generator: of random numbers.
         barriers: its mbarriers, by the slot of their buffer.
         copies, stores, products: asynchronous work in flight, by unit.
-        turns: the phase of each barrier between blocks at which it arrived.
+        phases: for each barrier between blocks, the phase in which it arrived.
         waiting: what it waits for, and the span of the statement; None while it runs.
     """
 
-    def __init__(self, indices: tuple[int, ...], number: int, threads: int, grid: Blocks, cluster: Blocks, rank: int):
+    def __init__(self, indices: tuple[int, ...], number: int, threads: int, grid: BlockBarrier, cluster: BlockBarrier, rank: int):
         self.indices = indices
         self.number = number
         self.grid, self.cluster, self.rank = grid, cluster, rank
@@ -49,15 +49,15 @@ class Block:
         self.generator: Any = None
         self.barriers: dict[int, Any] = {}
         self.copies, self.stores, self.products = Queue(), Queue(), Queue()
-        self.turns: dict[str, int] = {}
+        self.phases: dict[str, int] = {}
         self.waiting: Any = None
-        self._meetings: dict[int, Meeting] = {}
+        self._thread_barriers: dict[int, ThreadBarrier] = {}
 
-    def meeting(self, number: int) -> Meeting:
+    def thread_barrier(self, number: int) -> ThreadBarrier:
         """The block's barrier of a number; 0 is that of ``T.sync_threads()``."""
-        if number not in self._meetings:
-            self._meetings[number] = Meeting(self.exited.size)
-        return self._meetings[number]
+        if number not in self._thread_barriers:
+            self._thread_barriers[number] = ThreadBarrier(self.exited.size)
+        return self._thread_barriers[number]
 
 
 def launch(c: Compiler, stmt: Any) -> Step:
@@ -95,9 +95,9 @@ class Grid:
         self._blocks, self._cluster, self._threads = (self._of(kind) for kind in ("blockIdx", "clusterCtaIdx", "threadIdx"))
         self.size = int(np.prod(self._blocks, dtype="int64"))
         self._order = Order(self.size)
-        self._all = Blocks(self.size, self._order)
+        self._all = BlockBarrier(self.size, self._order)
         watch_tensors(written, self._order)
-        self._clusters: dict[tuple[int, ...], Blocks] = {}
+        self._clusters: dict[tuple[int, ...], BlockBarrier] = {}
         self._ended = x.run.strands
 
     def _of(self, kind: str) -> list[int]:
@@ -110,7 +110,7 @@ class Grid:
         own = [index % size for index, size in zip(place, self._cluster)]
         rank = own[0] + self._cluster[0] * (own[1] + self._cluster[1] * own[2])
         group = tuple(index // size for index, size in zip(place, self._cluster))
-        cluster = self._clusters.setdefault(group, Blocks(int(np.prod(self._cluster)), self._order))
+        cluster = self._clusters.setdefault(group, BlockBarrier(int(np.prod(self._cluster)), self._order))
         named = tuple(index for axis, index in zip("xyz", place) if f"blockIdx.{axis}" in self._extents)
         block = Block(named, number, lanes, self._all, cluster, rank)
         block.order = self._order

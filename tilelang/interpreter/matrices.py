@@ -14,17 +14,13 @@ import numpy as np
 from tilelang.errors import CompileError
 from tilelang.interpreter.access import check_arrived, check_written, locate, mark_written
 from tilelang.interpreter.compiler import Compiler
-from tilelang.interpreter.expressions import Evaluate, compiled, intrinsic
+from tilelang.interpreter.expressions import Evaluate, compiled_element, intrinsic
 from tilelang.interpreter.memory import View
 from tilelang.interpreter.numbers import convert, element
 from tilelang.interpreter.state import Lanes
 from tilelang.interpreter.threads import WARP, everyone
 
 _LANE = np.arange(WARP)
-
-
-def _place(c: Compiler, load: Any) -> tuple[int, list[Evaluate]]:
-    return c.view(load.source), [compiled(c, index) for index in load.indices]
 
 
 def _first(x: Lanes, place: tuple[int, list[Evaluate]]) -> tuple[View, np.ndarray]:
@@ -57,7 +53,7 @@ def _moving(name: str, load: bool) -> None:
     @intrinsic(name)
     def make(c: Compiler, call: Any) -> Evaluate:
         transposed, count = int(call.args[0].value), int(call.args[1].value)
-        shared, registers = _place(c, call.args[2]), _place(c, call.args[3])
+        shared, registers = compiled_element(c, call.args[2]), compiled_element(c, call.args[3])
 
         def evaluate(x: Lanes) -> None:
             memory, rows = _first(x, shared)
@@ -72,7 +68,11 @@ def _moving(name: str, load: bool) -> None:
 
 
 def _spread(tiles: np.ndarray, transposed: bool) -> np.ndarray:
-    """(matrices, 8, width) as (32, registers); ``width`` elements are 16 bytes."""
+    """(matrices, 8, width) as (32, registers); ``width`` elements are 16 bytes.
+
+    Lane ``4 r + q`` gets the ``q``-th four bytes of row ``r`` of each matrix (PTX manual, "Warp-level matrix load instruction:
+    ldmatrix", and its inverse stmatrix).
+    """
     count, _, width = tiles.shape
     if transposed:
         tiles = tiles.swapaxes(1, 2)
@@ -113,6 +113,8 @@ _moving("ptx_stmatrix", load=False)
 def _operand_places(rows: int, columns: int, per_register: int) -> tuple[np.ndarray, np.ndarray]:
     """Row and column of each element that a lane holds of a left operand, (32, elements).
 
+    See the PTX manual, "Matrix Fragments for mma".
+
     Registers of 32 bits hold ``per_register`` neighbours along the columns; the registers run through the rows, eight apart, then
     through the columns.
     """
@@ -140,7 +142,7 @@ def _mma(c: Compiler, call: Any) -> Evaluate:
         raise CompileError(f"T.ptx_mma: no shape {shape}", hint="for example m16n8k16")
     m, _, k = map(int, found.groups())
     neighbours = max(1, 32 // element(a_type).bits)
-    places = [_place(c, arg) for arg in call.args[4:7]]
+    places = [compiled_element(c, arg) for arg in call.args[4:7]]
     a_at, b_at, c_at = _operand_places(m, k, neighbours), _operand_places(8, k, neighbours), _accumulator_places(m)
 
     def evaluate(x: Lanes) -> None:

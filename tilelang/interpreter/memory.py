@@ -1,9 +1,9 @@
-"""Memory: storages of elements with their shadow state, and views of them under a shape.
+"""Memory: allocations with their shadow state, and views of them.
 
-A :class:`Storage` is one allocation. Beside its elements it keeps, where the run checks, which elements were written and by whom;
-all of it in *cells*, as large as the smallest element of any view of the storage. A :class:`View` is a shape and an element type
-over a storage. A storage of threads (``T.alloc_local``, ``T.alloc_var``) has one row where all threads hold the same, or one row
-a lane.
+A :class:`Storage` is one allocation. Beside its elements it keeps, if the run checks, which elements were written and by whom.
+This shadow state has an entry for each *cell*, which is as large as the smallest element of any view of the storage. A
+:class:`View` is a shape and an element type over a storage. Memory of threads (``T.alloc_local``, ``T.alloc_var``) has one row
+for each lane, or a single row as long as all lanes hold the same.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Storage:
         blocks: of a tensor that a launch of several blocks writes, which block touched each cell.
         versions: of a fragment, the copies that some threads hold for themselves: ``(threads, storage)``.
         strands: which group of threads touched each cell, made when threads first diverge.
-        handed: for elements that were accessed atomically, what whoever acquires them next has seen.
+        handed: for each element that an atomic access has released, the clock that the next one acquires.
         touched: of a copy for iterations, which cells each of them stored to.
     """
 
@@ -108,7 +108,7 @@ class Storage:
         return pairs.reshape(self.rows, -1, 1)
 
     def set_cells(self, cells: np.ndarray) -> None:
-        """Sets the memory to what :meth:`cells` would give."""
+        """Sets the memory from cells in the form of :meth:`cells`."""
         if self.cell_bits == 4:
             pairs = cells.reshape(self.rows, -1, 2)
             cells = pairs[..., 0] | pairs[..., 1] << 4
@@ -125,7 +125,7 @@ class Storage:
 
 
 def allocate(name: str, scope: str, size: int, kind: Element, cell_bits: int, rows: int = 1) -> Storage:
-    """A fresh allocation, every bit of it set (NaN in every format of floats).
+    """A fresh allocation, every bit of it set: NaN in every format of floats, so that a read without checks is noticed, too.
 
     Args:
         name: of the buffer.
@@ -208,13 +208,13 @@ class View:
             data[row, at] = self.kind.encode(value)
 
     def _write_nibbles(self, data: np.ndarray, row: Any, at: Any, code: Any) -> None:
-        """Two elements share a byte: the even ones are written first, then the odd ones."""
+        """Writes elements of four bits, the even ones and then the odd ones, since two of them share a byte."""
         row, at, code = np.broadcast_arrays(row, at, code)
         for odd in (0, 1):
             chosen = (at & 1) == odd
             place = row[chosen], at[chosen] >> 1
-            kept = np.uint8(0x0F if odd else 0xF0)
-            data[place] = (data[place] & kept) | (code[chosen] << np.uint8(4 * odd))
+            other = np.uint8(0x0F if odd else 0xF0)
+            data[place] = (data[place] & other) | (code[chosen] << np.uint8(4 * odd))
 
 
 def compact(shape: Sequence[int], kind: Element) -> list[int]:

@@ -4,8 +4,8 @@ Iterations are in no order: one that touches what another writes is a race. Memo
 is each iteration's own while the loop runs. Afterwards an element that one iteration stored to holds that value; one that several
 iterations gave different values holds none.
 
-A loop that names a thread, or uses memory of threads in which they hold different values, is each thread's own, which runs all
-iterations: then the lanes are the iterations of every thread.
+A loop that names a thread, or uses memory of threads in which they hold different values, is executed by each thread: every
+thread runs all iterations, and the lanes are pairs of a thread and an iteration.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def parallel(c: Compiler, stmt: Any) -> Step:
     own = {loop.loop_var for loop in loops}
     outer = [c.slot(var) for var in variables_of(evaluated(inner)) if var not in own]
     names_threads = any(map(c.names_thread, evaluated(inner)))
-    # What every iteration stores before it reads it does not tell threads apart, whatever they held before.
+    # Memory that every iteration stores to before it reads it does not matter: what threads held in it before is not used.
     used = [slot for slot in private if slot not in {c.view(buffer) for buffer in stored_first(inner)}]
     span = stmt.span
 
@@ -110,7 +110,7 @@ def _differs(x: Lanes, value: Any) -> bool:
 
 
 def _alike(x: Lanes, value: Any) -> Any:
-    """A value that threads agree on."""
+    """The value that the threads agree on; a finding where they do not."""
     if not isinstance(value, np.ndarray) or not value.ndim:
         return value
     if _differs(x, value):

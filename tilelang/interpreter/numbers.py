@@ -1,8 +1,8 @@
-"""Element types: how a value is held while it is computed with, and how it lies in memory.
+"""Element types: the NumPy type of a value while it is computed with, and its bits in memory.
 
-In a register a float of at most 32 bits is a float32, an integer has its own width (four bits: in eight), a bool is a bool. In
-memory every type has its own bits; formats that NumPy lacks are unsigned codes, decoded by a table of all their values. Two
-elements of four bits share a byte.
+A float of at most 32 bits is computed with as float32, an integer in its own width (four bits in eight), a bool as a bool. In
+memory every type has its own bits. Formats that NumPy lacks are unsigned integers there, decoded by a table of all their values.
+Two elements of four bits share a byte.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Element:
         return self.kind != "float" and self.name in _ENCODERS
 
     def rounded(self, value: Any) -> Any:
-        """The value that is left of a float after it went through memory."""
+        """A float rounded to this type."""
         return self.decode(self.encode(value)) if self.kind == "float" and self.bits < 32 else value
 
 
@@ -93,6 +93,7 @@ def element(dtype: str) -> Element:
 
 
 def _float_of_code(code: int, mantissa: int, bias: int, name: str) -> float:
+    """The number that the bits of a small float stand for (OCP's specifications of 8-bit floats and of microscaling formats)."""
     width = canonical(name).bits
     magnitude, sign = code & ((1 << (width - 1)) - 1), -1.0 if code >> (width - 1) else 1.0
     _, _, largest, overflow, nan = _SMALL_FLOATS[name]
@@ -125,6 +126,7 @@ def _middles(name: str) -> np.ndarray:
 
 
 def _encode_small(name: str) -> Any:
+    """The function that rounds floats to the nearest code of a format, ties to the even one."""
     _, _, largest, overflow, nan = _SMALL_FLOATS[name]
     sign_bit = 1 << (canonical(name).bits - 1)
 
@@ -166,7 +168,8 @@ def _encode_bfloat16(value: Any) -> Any:
 
 
 def to_odd(value: Any) -> np.ndarray:
-    """float64 values as float32, rounded so that rounding them once more to a narrower type gives what one rounding would."""
+    """float64 values as float32, rounded to odd (see :func:`~tilelang.interpreter.elementary.sum_to_odd`), so that rounding them
+    once more to a narrower type gives what one rounding would."""
     value = np.asarray(value)
     single = value.astype("float32")
     if value.dtype != np.float64:
@@ -242,13 +245,15 @@ def wrapped(value: Any, target: Element) -> Any:
 
 
 def truncated(value: Any, target: Element) -> Any:
-    """The whole part of a float, limited to the range of ``target`` (of int32 where that is wider); of NaN, zero."""
+    """The integral part of a float, saturated to the range of ``target`` (of int32 for a narrower type); 0 for NaN."""
     wide = target.value if target.bits >= 32 else np.dtype("int32")
     limits = np.iinfo(wide)
+    # The largest number of 64 bits is no float64: it is rounded up to the first one that is out of range.
+    end = float(limits.max) + (0 if wide.itemsize == 8 else 1)
     number = np.trunc(np.asarray(value, "float64"))
-    inside = (number >= float(limits.min)) & (number < float(limits.max) + (0 if wide.itemsize == 8 else 1))
+    inside = (number >= float(limits.min)) & (number < end)
     whole = np.where(inside, number, 0).astype(wide)
-    whole = np.where(number >= float(limits.max) + (0 if wide.itemsize == 8 else 1), limits.max, whole)
+    whole = np.where(number >= end, limits.max, whole)
     return np.where(number < float(limits.min), limits.min, whole).astype(wide)[()]
 
 

@@ -1,8 +1,9 @@
 """Races between lanes: iterations of a ``T.Parallel``, or threads of a block.
 
-Each cell of a storage remembers who wrote it last, who read it last, and when. Times are numbers of *intervals*: within one the
-accesses of different lanes are in no order, between two they are. So an access conflicts with an earlier one where that was in
-the same interval, by another lane, and one of the two writes; a write of the value that is there already conflicts with nothing.
+Each cell of a storage keeps who wrote it last, who read it last, and when. Times are numbers of *intervals*: accesses of
+different lanes in one interval are in no order, those in two intervals are. So an access conflicts with an earlier one in the
+same interval if another lane made that one and one of the two is a write. A write of the value that is there already conflicts
+with nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ import numpy as np
 from tilelang.interpreter.memory import View
 
 _MANY = -2
+"""In the place of a lane's number: several lanes."""
+
+_ALL = -3
+"""In the place of a lane's number: all lanes access one cell."""
 
 
 class Access:
@@ -21,7 +26,7 @@ class Access:
 
     Attributes:
         writer, reader, updater: a lane, or -2 for several readers or atomic updates.
-        written, read, updated: the interval of it.
+        written, read, updated: the interval of that access.
     """
 
     __slots__ = ("writer", "reader", "updater", "written", "read", "updated")
@@ -143,7 +148,7 @@ def record_writes(x: Any, view: View, at: Any, value: Any, active: Any) -> None:
 
 
 def _find_duplicates(x: Any, view: View, access: Access, cell: Any, lane: Any, value: Any, active: Any) -> None:
-    """Several lanes of one statement write one element: the last one is in the record."""
+    """Reports elements to which several lanes of one statement write different values; the record has the last of these lanes."""
     last = access.writer[cell]
     lost = last != lane
     if not lost.any():
@@ -158,7 +163,7 @@ def _find_duplicates(x: Any, view: View, access: Access, cell: Any, lane: Any, v
 
 
 def _changes(view: View, at: Any, value: Any, active: Any) -> Any:
-    """Whether a write gives its element another value than it has."""
+    """Whether a write gives its element another value than it has; NaN is no other value than NaN."""
     if active is not True:
         at = at[active] if np.ndim(at) else at
         value = value[active] if np.ndim(value) else value
@@ -168,14 +173,24 @@ def _changes(view: View, at: Any, value: Any, active: Any) -> Any:
 
 
 def _taking_part(x: Any, at: Any, active: Any) -> tuple[Any, Any]:
-    """The cells and numbers of the active lanes; one of each where all of several access one cell."""
+    """The cells that the active lanes access, and their numbers; one cell and ``_ALL`` where several access the same."""
     if active is True:
-        return at, x.lane_ids if np.ndim(at) else x.lane_ids[0] if x.lanes == 1 else np.int32(-3)
+        return at, x.lane_ids if np.ndim(at) else x.lane_ids[0] if x.lanes == 1 else np.int32(_ALL)
     at = np.broadcast_to(at, (x.lanes,))
     return at[active], x.lane_ids[active]
 
 
 def _report(x: Any, view: View, cell: Any, conflict: Any, lane: Any, other: Any, mine: str, theirs: str) -> None:
+    """Reports the first of some conflicts.
+
+    Args:
+        x: the state, which gets the finding.
+        view: the buffer.
+        cell: the cells that are accessed.
+        conflict: whether each of these accesses conflicts.
+        lane, other: who makes it, and who made the earlier one.
+        mine, theirs: what they do.
+    """
     first = int(np.argmax(conflict))
 
     def pick(values: Any) -> int:

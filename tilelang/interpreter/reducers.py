@@ -6,7 +6,7 @@ iteration contributes is the value that it would store if the old one were the o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,29 +15,10 @@ from tilelang.interpreter.access import both, check_written, locate
 from tilelang.interpreter.compiler import Compiler, Step
 from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.numbers import Element, convert, element
+from tilelang.interpreter.reductions import combination, identity
 from tilelang.interpreter.state import Lanes
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import rebuilt
-
-_OPERATIONS: Mapping[str, tuple[np.ufunc, np.ufunc]] = {
-    # operation -> NumPy's on integers, on floats
-    "sum": (np.add, np.add),
-    "max": (np.maximum, np.fmax),
-    "min": (np.minimum, np.fmin),
-    "bitand": (np.bitwise_and, np.bitwise_and),
-    "bitor": (np.bitwise_or, np.bitwise_or),
-    "bitxor": (np.bitwise_xor, np.bitwise_xor),
-}
-
-
-def neutral(op: str, kind: Element) -> Any:
-    """The identity of an operation."""
-    if kind.kind == "float":
-        return kind.value.type({"max": -np.inf, "min": np.inf}.get(op, 0))
-    ones = -1 if kind.kind == "int" else (1 << kind.bits) - 1
-    low = -(1 << (kind.bits - 1)) if kind.kind == "int" else 0
-    high = (1 << (kind.bits - (kind.kind == "int"))) - 1
-    return kind.value.type({"max": low, "min": high, "bitand": ones}.get(op, 0))
 
 
 def update(c: Compiler, stmt: Any) -> Step:
@@ -45,7 +26,7 @@ def update(c: Compiler, stmt: Any) -> Step:
     slot, op, span = c.view(stmt.buffer), c.reducers[stmt.buffer], stmt.span
     kind = element(str(stmt.buffer.dtype))
     value, indices = compiled(c, without_old(stmt.value, stmt.buffer, op, kind)), [compiled(c, index) for index in stmt.indices]
-    combine = _OPERATIONS[op][kind.kind == "float"]
+    combine = combination(op, kind)
     wide = element("float64") if kind.kind == "float" else kind
 
     def run(x: Lanes) -> bool:
@@ -81,7 +62,7 @@ def without_old(value: Any, buffer: Any, op: str, kind: Element) -> Any:
         op: its operation.
         kind: type of its elements.
     """
-    number = neutral(op, kind)
+    number = kind.value.type(identity(op, kind))
     same = ir.FloatImm(kind.name, float(number)) if kind.kind == "float" else ir.IntImm(kind.name, int(number))
 
     def replaced(expr: Any) -> Any:

@@ -12,13 +12,15 @@ import numpy as np
 from tilelang.interpreter.access import load, store
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.elementary import FUNCTIONS, fma
-from tilelang.interpreter.expressions import Evaluate, compiled, intrinsic, type_of
+from tilelang.interpreter.expressions import Evaluate, compiled, compiled_element, intrinsic, type_of
 from tilelang.interpreter.numbers import element
 from tilelang.interpreter.state import Lanes
 from tilelang.tileop.base import plain
 
 
 def _fast(name: str) -> Callable[[Compiler, Any], Evaluate]:
+    """An approximation: the interpreter computes the function itself, of which each target may approximate in its own way."""
+
     def make(c: Compiler, call: Any) -> Evaluate:
         arguments, kind, kinds = [compiled(c, a) for a in call.args], type_of(call), [type_of(a) for a in call.args]
         return lambda x: FUNCTIONS[name](kind, kinds, *(argument(x) for argument in arguments))
@@ -50,7 +52,7 @@ def _read_only_load(c: Compiler, call: Any) -> Evaluate:
 # Rounding modes ------------------------------------------------------------------------------------------------------
 
 
-def _root(value: Fraction, up: bool, digits: int) -> Fraction:
+def _root(value: Fraction, digits: int = 400) -> Fraction:
     """The square root, truncated to ``digits`` bits after the point, with a sticky bit below them if it is inexact."""
     shift = 2 * digits
     scaled = (value.numerator << (2 * shift)) // value.denominator
@@ -66,8 +68,8 @@ _EXACT: Mapping[str, Callable[..., Fraction]] = {
     "div": lambda a, b: a / b,
     "rcp": lambda a: 1 / a,
     "fma": lambda a, b, c: a * b + c,
-    "sqrt": lambda a: _root(a, True, 400),
-    "rsqrt": lambda a: _root(1 / a, True, 400),
+    "sqrt": _root,
+    "rsqrt": lambda a: _root(1 / a),
 }
 """Operation -> its exact result over fractions, or a result with enough bits that every rounding of it is the same."""
 
@@ -135,7 +137,7 @@ for _name in _EXACT:
 @intrinsic("dp4a")
 def _dp4a(c: Compiler, call: Any) -> Evaluate:
     """``c += a[0] * b[0] + … + a[3] * b[3]``."""
-    places = [(c.view(arg.source), [compiled(c, index) for index in arg.indices]) for arg in call.args]
+    places = [compiled_element(c, arg) for arg in call.args]
 
     def evaluate(x: Lanes) -> None:
         (a, a_at), (b, b_at), (target, c_at) = ((x.views[slot], [index(x) for index in at]) for slot, at in places)
@@ -153,7 +155,7 @@ def _dp4a(c: Compiler, call: Any) -> Evaluate:
 
 
 def philox(seed: Any, sequence: Any, position: Any) -> Any:
-    """32 random bits of Philox4x32-10.
+    """32 random bits of Philox4x32-10 (Salmon and others, "Parallel Random Numbers: As Easy as 1, 2, 3", 2011; cuRAND's default).
 
     Args:
         seed: selects the generator's key.

@@ -9,7 +9,7 @@ from tilelang.interpreter.compiler import Step
 from tilelang.interpreter.state import Lanes
 
 _PATIENCE = 20_000
-"""How many times spinning blocks are resumed without any of them making progress before they count as deadlocked."""
+"""How many times blocks that poll memory are resumed without progress of any block before they count as deadlocked."""
 
 
 def run_blocks(run: Any, begin: Callable[[int], Lanes], count: int, body: Step) -> None:
@@ -35,11 +35,13 @@ def run_blocks(run: Any, begin: Callable[[int], Lanes], count: int, body: Step) 
 
 
 def _wait_for_each_other(run: Any, waiting: list[tuple[Lanes, Iterator[None]]]) -> None:
+    """Resumes waiting blocks in turn until all have ended, or none makes progress."""
     idle = 0
     while waiting:
         before = run.progress, len(waiting)
         waiting = [(state, task) for state, task in waiting if not _finished(task)]
         idle = idle + 1 if (run.progress, len(waiting)) == before else 0
+        # A block that polls memory names nothing that it waits for: its loop may end by itself after some number of passes.
         if idle > (_PATIENCE if any(state.block.waiting is None for state, _ in waiting) else 2):
             _report(waiting)
             return

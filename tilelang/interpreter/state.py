@@ -25,8 +25,8 @@ class Lanes:
         lanes: how many lanes.
         lane_ids: their numbers.
         mask: the active lanes; True for all.
-        interval: accesses of different lanes in one interval are in no order.
-        unordered: how many statements around this one let their lanes go on at different times.
+        interval: number of the present interval; accesses of different lanes in one interval are in no order.
+        unordered: how many statements around this one let their lanes go on at different times: then no new interval begins.
         loops: for each loop around this statement, the lanes that left it or its iteration.
         nest: the extents of the ``T.Parallel`` whose iterations are the lanes (after the number of threads, where each runs them
             all), or None.
@@ -85,7 +85,7 @@ class Lanes:
         return child
 
     def enter(self, span: Any) -> None:
-        """Begins a statement."""
+        """Begins a statement that touches no memory shared between threads, so that diverged threads need not meet."""
         self.span = self.run.span = span
         if not self.unordered:
             self.run.clock += 1
@@ -97,8 +97,12 @@ class Lanes:
         """Notes a finding at the statement that runs."""
         self.run.findings.add(kind, message, location_of(self.span), self.block.indices if self.block else ())
 
+    def uniform(self, value: Any) -> int:
+        """A number on which the active lanes agree; where a program lets them differ, that of the first one."""
+        return int(value) if not np.ndim(value) else int((value if self.mask is True else value[self.mask])[0])
+
     def lane_text(self, lane: int) -> str:
-        """A lane in a message."""
+        """A lane in a message; -2 stands for several, -3 for all of them."""
         if lane < 0:
             return "another" if lane == -2 else "every thread" if self.nest is None else "every iteration"
         if self.nest is None:
@@ -147,7 +151,7 @@ class Loop:
 
 
 def union(a: Any, b: Any) -> Any:
-    """The lanes of either mask."""
+    """The lanes that are in one of two masks."""
     if a is True or b is True:
         return True
     if a is False:

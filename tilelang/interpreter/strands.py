@@ -1,8 +1,12 @@
 """Races between groups of threads that run side by side (see :mod:`tilelang.interpreter.together`).
 
-A *strand* is a group of threads between the branch that separates it and the next statement of all threads. Each has a vector
-clock: what it has seen of other strands. Barriers take clocks from those that arrive and hand them to those that wait. The strand
-in which a block begins is ordered with all others, so that nothing is recorded before the first branch.
+A *strand* is a group of threads from the branch that separates them from the others to the next statement of all threads. It has
+a vector clock: how far the accesses of other strands happen before its next one. A barrier joins the clocks of the strands that
+arrive, and those that wait for it join the result into theirs. The strand in which a block begins is ordered with all others, so
+nothing is recorded before the first branch.
+
+Accesses are recorded as in FastTrack (Flanagan and Freund, "FastTrack: Efficient and Precise Dynamic Race Detection", 2009): of
+writes only the last one is kept, since a write that raced with nothing happens after all earlier accesses.
 """
 
 from __future__ import annotations
@@ -30,9 +34,9 @@ class Strand:
     Attributes:
         number: its own; 0 for the strand in which a block begins.
         time: how many times it handed its clock on.
-        times: what it has seen, and publishes with what it does itself.
-        inherited: what the threads that it is a part of did before; it comes after that, and does not publish it.
-        ended: the number of the last strand of an earlier launch; all before this one has happened.
+        times: how far other strands' accesses happen before its next one; it publishes this with its own accesses.
+        inherited: the same for the strand that it was split off from, which it does not publish.
+        ended: the number of the last strand of an earlier launch; all strands up to it have ended before this launch.
     """
 
     __slots__ = ("number", "time", "times", "inherited", "ended")
@@ -54,8 +58,8 @@ class Strand:
         if self.is_alone:
             return Strand(number, dict(self.times), ended=self.ended)
         self.time += 1
-        # The child comes after all that the parent's threads did, but must not publish it by an arrival of its own: what the
-        # parent's other threads did is published by a barrier that they reach, too (docs/semantics.md).
+        # The child's accesses happen after all of the parent's. But its arrival at a barrier must not publish those: accesses of
+        # the parent's other threads are ordered by barriers that these threads reach themselves (docs/semantics.md).
         inherited = {**self.inherited, self.number: self.time - 1}
         return Strand(number, dict(self.times), inherited=inherited, ended=self.ended)
 
@@ -123,8 +127,6 @@ class StrandAccess:
 
     def _note_write(self, strand: Strand, cell: np.ndarray) -> None:
         """Records writes. Accesses that are ordered after these are also ordered after the earlier ones."""
-        # As in FastTrack: a write that raced with nothing comes after all recorded accesses, so it alone has to be compared from
-        # now on.
         for times in (*self.reads.values(), *self.updates.values()):
             times[cell] = 0
         self.writer[cell], self.written[cell] = strand.number, strand.time

@@ -16,11 +16,12 @@ WARP_GROUP = "tl.warp_group"
 
 _JUMPS = (ir.Break, ir.Continue)
 _PURE = 1
-"""The largest of TVM's effect kinds of a pure call."""
+"""TVM's effect kinds up to this one (expression annotation, pure) are those of calls without effect."""
 _OF_WARPS = ("shfl_", "match_", "warp_reduce_", "any_sync", "all_sync", "ballot_sync", "activemask", "shuffle_elect")
 DRAWING = ("rng_rand", "rng_rand_float")
 """Draws of random numbers: each thread has a generator, and the iterations of a ``T.Parallel`` draw one after the other."""
 _CHANGING = ("atomic_", "ptx_", "store_cluster", "dp4a", "tma_")
+"""Beginnings of the names of intrinsics that write to elements given as arguments."""
 
 
 def element_stores(body: Any) -> Iterator[Any]:

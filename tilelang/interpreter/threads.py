@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tilelang.interpreter.compiler import Compiler
-from tilelang.interpreter.expressions import Evaluate, compiled, intrinsic
+from tilelang.interpreter.expressions import Evaluate, compiled, intrinsic, type_of
+from tilelang.interpreter.reductions import combination
 from tilelang.interpreter.state import Lanes
 
 WARP = 32
@@ -177,26 +178,15 @@ def _nth_set(c: Compiler, call: Any) -> Evaluate:
     return lambda x: search(*(part(x) for part in parts))[()]
 
 
-_FOLDS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    # name -> the operation on integers, on floats
-    "sum": (np.add.reduce, np.add.reduce),
-    # A number wins over NaN, as in CUDA's fmaxf.
-    "max": (np.maximum.reduce, np.fmax.reduce),
-    "min": (np.minimum.reduce, np.fmin.reduce),
-    "bitand": (np.bitwise_and.reduce, np.bitwise_and.reduce),
-    "bitor": (np.bitwise_or.reduce, np.bitwise_or.reduce),
-}
-
-
 def _warp_reduce(op: str) -> None:
     @intrinsic(f"warp_reduce_{op}")
     def make(c: Compiler, call: Any) -> Evaluate:
-        value = compiled(c, call.args[0])
+        value, kind = compiled(c, call.args[0]), type_of(call.args[0])
 
         def evaluate(x: Lanes) -> Any:
             given = np.broadcast_to(value(x), (x.lanes,))
             active, result = everyone(x), given.copy()
-            fold = _FOLDS[op][given.dtype.kind == "f"]
+            fold = combination(op, kind).reduce
             for first in range(0, x.lanes, WARP):
                 warp = slice(first, min(first + WARP, x.lanes))
                 if active[warp].any():
@@ -206,7 +196,7 @@ def _warp_reduce(op: str) -> None:
         return evaluate
 
 
-for _op in _FOLDS:
+for _op in ("sum", "max", "min", "bitand", "bitor"):
     _warp_reduce(_op)
 
 

@@ -1,8 +1,8 @@
-"""Sequences in which some threads wait while others go on.
+"""Divergent control flow in which some threads wait for others.
 
-The threads of each side of a branch are a *group*: they run their side, and reconverge after the branch. Where one group waits,
-the others run ahead through the statements that a part of the threads may run alone; a statement of the whole block (a tile
-operator, a store to shared memory) is run when all of its threads have reached it.
+The threads of each side of a branch are a *group*: they run their side, and reconverge after the branch. While one group waits,
+the others go on through statements that a part of the threads may execute alone. A statement of the whole block (a tile operator,
+a store to shared memory) is executed when all threads have reached it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Group:
     Attributes:
         x: their state.
         index: the statement that they run, or come to next.
-        task: what they are in the middle of.
+        task: the generator of the statement that they have begun; None between statements.
     """
 
     def __init__(self, x: Lanes, index: int, task: Iterator[None] | None):
@@ -50,7 +50,15 @@ class _Group:
 
 
 class _Groups:
-    """The groups into which a branch has split the threads that run a sequence."""
+    """The groups into which a branch has split the threads that run a sequence.
+
+    Attributes:
+        x: the state before the branch.
+        steps: the sequence.
+        everyone: the threads that reached the branch.
+        groups: those that still run.
+        stopped: the states of groups of which no thread goes on in the sequence.
+    """
 
     def __init__(self, x: Lanes, steps: list[Step]):
         self.x = x
@@ -64,13 +72,13 @@ class _Groups:
         self._split(self.x, index, sides)
         while self.groups:
             before = self.x.run.progress
-            # Groups that are at a wait poll it; those that lag behind catch up. Statements of the whole block come when all
-            # groups stand before the same one.
+            # Groups that wait ask again; those that are behind the others run their next statement. Once all are at the same
+            # statement they go on together.
             moved = [self._advance(group) for group in list(self.groups)]
             if self._are_together():
                 return self._merge()
-            # Running ahead is the last resort: a group that could still be joined by the others would run a statement of the
-            # block alone.
+            # Only when nothing else moves may a group go on alone: the others might still reach the statement that it is at, and
+            # a statement of the block would then have been executed by a part of it.
             if not any(moved) and self.x.run.progress == before and not self._run_ahead():
                 yield None
         return self._merge()
@@ -115,13 +123,14 @@ class _Groups:
         return True
 
     def _run_ahead(self) -> bool:
-        """Lets groups that wait to be joined begin statements that they may run alone."""
+        """Begins the next statement of groups that wait for the others, where a part of the threads may execute it."""
         ready = [g for g in self.groups if g.task is None and g.index < len(self.steps) and self.steps[g.index].alone]
         for group in ready:
             self._begin(group)
         return bool(ready)
 
     def _merge(self) -> tuple[int, bool]:
+        """Makes one state of the groups' states; returns the next statement, and whether no lane is left."""
         x, ended = self.x, [*(group.x for group in self.groups), *self.stopped]
         index = self.groups[0].index if self.groups else len(self.steps)
         x.diverged = []
@@ -140,6 +149,7 @@ class _Groups:
         return index, False
 
     def _all_here(self, states: list[Lanes]) -> bool:
+        """Whether the threads of some states are all that reached the branch."""
         here = _union_of(states)
         return bool(here.all()) if self.everyone is True else bool((here == self.everyone).all())
 
@@ -155,13 +165,14 @@ def _side(step: Step, x: Lanes) -> Iterator[None]:
 
 
 def _as_task(step: Step, x: Lanes) -> Iterator[None]:
+    """A step as a generator, which yields while it waits and returns whether no lane goes on."""
     if step.wait is not None:
         return step.wait(x)
-    return _plain(step, x)
+    return _without_waiting(step, x)
 
 
-def _plain(step: Step, x: Lanes) -> Iterator[None]:
-    # The `yield` below is never reached: it makes this a generator, as the steps that wait are.
+def _without_waiting(step: Step, x: Lanes) -> Iterator[None]:
+    """A step that never waits, as a generator: the `yield` that makes it one is not reached."""
     return step.run(x)
     yield
 
@@ -174,7 +185,13 @@ def _union_of(states: list[Lanes]) -> Any:
 
 
 def _joined(lanes: int, values: tuple[Any, ...], states: list[Lanes]) -> Any:
-    """The value of a variable after groups that may have given it different ones."""
+    """The value of a variable in a merged state, of groups that may have given it different ones.
+
+    Args:
+        lanes: how many lanes there are.
+        values: the value in each group; None where the group has not assigned it.
+        states: of the groups.
+    """
     first = values[0]
     if all(value is first for value in values):
         return first

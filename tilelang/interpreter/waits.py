@@ -98,35 +98,40 @@ def _thread_return(c: Compiler, call: Any, span: Any) -> Step:
     return Step(run)
 
 
-class Meeting:
+class ThreadBarrier:
     """A reusable barrier between threads.
 
     Attributes:
-        arrived: the threads that arrived in this phase.
-        turn: how many phases are complete.
+        arrived: a bool for each thread: whether it has arrived in this phase.
+        phase: how many phases are complete.
         clock: the joined clocks of those that arrived.
     """
 
     def __init__(self, lanes: int):
         self.arrived = np.zeros(lanes, bool)
-        self.turn = 0
+        self.phase = 0
         self.clock: Times = {}
 
-    def come(self, x: Lanes, needed: int | None) -> int:
-        """Counts the active lanes; gives the number of the phase whose end they wait for."""
-        turn = self.turn
+    def arrive(self, x: Lanes, needed: int | None) -> int:
+        """The active lanes arrive; gives the number of the phase whose end they wait for.
+
+        Args:
+            x: the state.
+            needed: how many threads complete the phase; None for all of the block that still run.
+        """
+        phase = self.phase
         self.arrived = self.arrived | x.mask
         x.strand.release(self.clock)
         x.run.progress += 1
-        self.look(x, needed)
-        return turn
+        self.complete(x, needed)
+        return phase
 
-    def look(self, x: Lanes, needed: int | None) -> None:
-        """Ends the phase where all threads arrived; threads that have returned are not waited for."""
+    def complete(self, x: Lanes, needed: int | None) -> None:
+        """Ends the phase if all threads that it needs have arrived; threads that have returned are not waited for."""
         whole = (self.arrived | x.block.exited).all() if needed is None else int(self.arrived.sum()) >= needed
         if whole and self.arrived.any():
             self.arrived = np.zeros_like(self.arrived)
-            self.turn += 1
+            self.phase += 1
 
 
 @waits("sync_threads")
@@ -134,47 +139,43 @@ def _sync_threads(c: Compiler, call: Any, span: Any) -> Step:
     number = compiled(c, call.args[0]) if call.args else None
     count = compiled(c, call.args[1]) if len(call.args) > 1 else None
 
-    def meeting(x: Lanes) -> tuple[Meeting, int | None]:
-        key = 0 if number is None else _one(x, number(x))
-        return x.block.meeting(key), None if count is None else _one(x, count(x))
+    def barrier_of(x: Lanes) -> tuple[ThreadBarrier, int | None]:
+        key = 0 if number is None else x.uniform(number(x))
+        return x.block.thread_barrier(key), None if count is None else x.uniform(count(x))
 
-    return _meeting_step(span, meeting, "threads that do not come to the barrier")
-
-
-def _one(x: Lanes, value: Any) -> int:
-    return int(value) if not np.ndim(value) else int((value if x.mask is True else value[x.mask])[0])
+    return _barrier_step(span, barrier_of, "threads that do not come to the barrier")
 
 
-def _meeting_step(span: Any, meeting: Callable[[Lanes], tuple[Meeting, int | None]], what: str) -> Step:
+def _barrier_step(span: Any, barrier_of: Callable[[Lanes], tuple[ThreadBarrier, int | None]], what: str) -> Step:
     def run(x: Lanes) -> bool:
         x.begin(span)
-        place, needed = meeting(x)
-        if place.come(x, needed) == place.turn:
+        barrier, needed = barrier_of(x)
+        if barrier.arrive(x, needed) == barrier.phase:
             x.find("deadlock", f"threads wait for {what}")
-            place.arrived[:] = False
-        _order(x)
-        x.strand.acquire(place.clock)
+            barrier.arrived[:] = False
+        _begin_interval(x)
+        x.strand.acquire(barrier.clock)
         return False
 
     def wait(x: Lanes) -> Iterator[None]:
         x.begin(span)
-        place, needed = meeting(x)
-        turn = place.come(x, needed)
-        while place.turn == turn:
+        barrier, needed = barrier_of(x)
+        phase = barrier.arrive(x, needed)
+        while barrier.phase == phase:
             # A thread that returns meanwhile completes the phase without arriving.
-            place.look(x, needed)
-            if place.turn == turn:
+            barrier.complete(x, needed)
+            if barrier.phase == phase:
                 x.block.waiting = what, span
                 yield None
-        _order(x)
-        x.strand.acquire(place.clock)
+        _begin_interval(x)
+        x.strand.acquire(barrier.clock)
         return False
 
     return Step(run, wait, alone=True)
 
 
-def _order(x: Lanes) -> None:
-    """Orders all accesses before a barrier before all accesses after it."""
+def _begin_interval(x: Lanes) -> None:
+    """Begins a new interval: accesses before a barrier are ordered before those after it."""
     x.run.clock += 1
     x.interval = x.run.clock
 
@@ -185,7 +186,7 @@ def _named_arrive(c: Compiler, call: Any, span: Any) -> Step:
 
     def run(x: Lanes) -> bool:
         x.begin(span)
-        x.block.meeting(_one(x, number(x))).come(x, _one(x, count(x)))
+        x.block.thread_barrier(x.uniform(number(x))).arrive(x, x.uniform(count(x)))
         return False
 
     return Step(run)
@@ -195,7 +196,7 @@ def _named_arrive(c: Compiler, call: Any, span: Any) -> Step:
 def _sync_warp(c: Compiler, call: Any, span: Any) -> Step:
     def run(x: Lanes) -> bool:
         x.begin(span)
-        _order(x)
+        _begin_interval(x)
         return False
 
     return Step(run)
@@ -204,15 +205,16 @@ def _sync_warp(c: Compiler, call: Any, span: Any) -> Step:
 # The grid and clusters -----------------------------------------------------------------------------------------------
 
 
-class Blocks:
-    """A barrier between blocks: of the grid, or of a cluster.
+class BlockBarrier:
+    """A barrier between blocks: of the grid, or of a cluster. Blocks also get from it what others load for them (multicast).
 
     Attributes:
-        blocks: by their number in it.
-        arrived: how many blocks arrived in this phase, of those that still run.
-        turn: how many phases are complete.
+        blocks: the blocks by their number in it.
+        count: how many blocks it is for.
+        arrived: how many blocks have arrived in this phase.
+        phase: how many phases are complete.
         order: happens-before between the blocks of the launch.
-        clock: what their threads published before they arrived.
+        clock: the joined clocks of the threads that have arrived.
     """
 
     def __init__(self, count: int, order: Any):
@@ -222,12 +224,12 @@ class Blocks:
         self.blocks: dict[int, Any] = {}
         self.count = count
         self.arrived = 0
-        self.turn = 0
+        self.phase = 0
         self._sent: dict[int, list[Any]] = {}
         self._asked: dict[int, list[Callable[[Any], None]]] = {}
 
     def send(self, rank: int, value: Any) -> None:
-        """Gives a block a tile that was loaded for it."""
+        """Gives a block a tile that another block has loaded for it."""
         self._sent.setdefault(rank, []).append(value)
         self._deliver(rank)
 
@@ -241,49 +243,50 @@ class Blocks:
         while sent and asked:
             asked.pop(0)(sent.pop(0))
 
-    def come(self, x: Lanes) -> int:
+    def arrive(self, x: Lanes) -> int:
         """Counts a block; gives the number of the phase whose end it waits for."""
-        turn = self.turn
+        phase = self.phase
         self.arrived += 1
         x.run.progress += 1
         x.strand.release(self.clock)
         if self.arrived >= self.count:
             self.arrived = 0
-            self.turn += 1
+            self.phase += 1
             self._published = dict(self.clock)
-            self._all_came()
-        return turn
+            self._order_blocks()
+        return phase
 
-    def has_ended(self, x: Lanes, turn: int) -> bool:
+    def has_ended(self, x: Lanes, phase: int) -> bool:
         """Whether a phase is complete; then what follows comes after it."""
-        if self.turn == turn:
+        if self.phase == phase:
             return False
         x.strand.acquire(self._published)
         return True
 
-    def _all_came(self) -> None:
+    def _order_blocks(self) -> None:
+        """Orders the blocks' accesses before the barrier before those after it."""
         if self.count == self.order.size:
-            self.order.turn += 1
+            self.order.phase += 1
             return
         for _ in range(2):  # once to release each block's clock, once to acquire all of them
             for block in self.blocks.values():
                 self.order.synchronise(block.number, id(self))
 
 
-def _together(x: Lanes, name: str) -> None:
-    """A finding unless all threads of the block execute the statement."""
+def _check_whole_block(x: Lanes, name: str) -> None:
+    """Reports a statement of the whole block that only some of its threads execute."""
     if not (np.asarray(x.mask) | x.block.exited).all():
         x.find("divergence", f"T.{name} is run by some threads of the block only")
 
 
-def _blocks_step(name: str, blocks: Callable[[Lanes], Blocks], what: str) -> Callable[[Compiler, Any, Any], Step]:
+def _blocks_step(name: str, blocks: Callable[[Lanes], BlockBarrier], what: str) -> Callable[[Compiler, Any, Any], Step]:
     def make(c: Compiler, call: Any, span: Any) -> Step:
         def before(x: Lanes) -> None:
-            _together(x, name)
-            _order(x)
-            x.block.turns[name] = blocks(x).come(x)
+            _check_whole_block(x, name)
+            _begin_interval(x)
+            x.block.phases[name] = blocks(x).arrive(x)
 
-        return until(span, lambda x: blocks(x).has_ended(x, x.block.turns[name]), what, before)
+        return until(span, lambda x: blocks(x).has_ended(x, x.block.phases[name]), what, before)
 
     return make
 
@@ -296,8 +299,8 @@ waits("cluster_sync")(_blocks_step("cluster_sync", lambda x: x.block.cluster, "b
 def _cluster_arrive(c: Compiler, call: Any, span: Any) -> Step:
     def run(x: Lanes) -> bool:
         x.begin(span)
-        _together(x, "cluster_arrive")
-        x.block.turns["cluster"] = x.block.cluster.come(x)
+        _check_whole_block(x, "cluster_arrive")
+        x.block.phases["cluster"] = x.block.cluster.arrive(x)
         return False
 
     return Step(run)
@@ -306,10 +309,10 @@ def _cluster_arrive(c: Compiler, call: Any, span: Any) -> Step:
 @waits("cluster_wait")
 def _cluster_wait(c: Compiler, call: Any, span: Any) -> Step:
     def ready(x: Lanes) -> bool:
-        if "cluster" not in x.block.turns:
+        if "cluster" not in x.block.phases:
             x.find("barrier", "T.cluster_wait without T.cluster_arrive")
             return True
-        return x.block.cluster.has_ended(x, x.block.turns["cluster"])
+        return x.block.cluster.has_ended(x, x.block.phases["cluster"])
 
     return until(span, ready, "blocks that do not come to T.cluster_arrive")
 
