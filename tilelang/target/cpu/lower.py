@@ -168,7 +168,9 @@ class TileLowering(StmtRewriter):
         step = None if node.step is None else self.expr(node.step)
         if step is None:
             self.scope.facts.bind_range(node.loop_var, extent, low)
-        kind = ir.ForKind.UNROLLED if node.kind == ir.ForKind.UNROLLED else ir.ForKind.SERIAL
+        # TVM copies the body of an unrolled loop itself, and can do so only if the length is known.
+        unrolled = node.kind == ir.ForKind.UNROLLED and isinstance(extent, ir.IntImm)
+        kind = ir.ForKind.UNROLLED if unrolled else ir.ForKind.SERIAL
         self.parallel = as_int(node.annotations.get("tl.parallel", self.parallel))
         # Of a nest, the innermost loop alone is marked: it is the one that is vectorised.
         independent = INDEPENDENT in node.annotations or self.parallel == 1
