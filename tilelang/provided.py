@@ -14,7 +14,7 @@ from typing import Any
 PROVIDERS = {
     # name -> the module and the function
     "call_dtype": ("tilelang.language.casts", "call_dtype"),  # of dtypes: T.float16(x) is a conversion
-    "index_variables": ("tilelang.ir.expr", "index_variables"),  # of layout: places of elements as expressions
+    "place_variables": ("tilelang.ir.expr", "place_variables"),  # of layout: places of elements as expressions
     "records_of_all_tools": ("tilelang.jit.lookup", "records_of_all_tools"),  # of cache: its memory
     "build_kernel": ("tilelang.jit.compiler", "build_kernel"),  # of cache: KernelCache.cached compiles what it does not have
 }

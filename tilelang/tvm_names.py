@@ -2,8 +2,8 @@
 
 Programs write helpers over scalar expressions with ``from tvm import tirx``: they annotate with ``tirx.PrimExpr``, ask a value
 for its ``dtype``, negate unsigned values (which wrap), and write ``x ** y``. All of it is added when ``tvm.tirx`` is loaded, by
-whomever; this module does not load it. Likewise TVM's targets are watched from their loading on, see
-:mod:`tilelang.target.enclosing`.
+whomever; this module does not load it. Likewise TVM's targets and pass contexts are watched from their loading on, see
+:mod:`tilelang.target.enclosing` and :mod:`tilelang.transform.enclosing`.
 """
 
 from __future__ import annotations
@@ -89,13 +89,40 @@ def _observe_targets(home: ModuleType) -> None:
     enclosing.observe(home)
 
 
-_WHEN_LOADED = {"tvm.tirx": _add_names, "tvm.target.target": _observe_targets}
+def _observe_pass_contexts(home: ModuleType) -> None:
+    from tilelang.transform import enclosing
+
+    enclosing.observe(home)
+
+
+_WHEN_LOADED = {"tvm.tirx": _add_names, "tvm.target.target": _observe_targets, "tvm.ir.transform": _observe_pass_contexts}
+
+
+_ELSEWHERE = {
+    # path of earlier releases, or of TVM as another package has it -> the module that is meant
+    "tvm.arith": "tvm.sym",
+    "tvm.tir": "tvm.tirx",
+    "tvm.tir.stmt_functor": "tilelang.tvm_moved",
+    "tvm.tirx.stmt_functor": "tilelang.tvm_moved",
+}
+
+
+class _Elsewhere(importlib.abc.Loader):
+    """Gives the module that :data:`_ELSEWHERE` means, under the name that was asked for."""
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        sys.modules[module.__name__] = importlib.import_module(_ELSEWHERE[module.__name__])
 
 
 class _WhenLoaded(importlib.abc.MetaPathFinder):
-    """Lets the imports of modules of TVM end with what :data:`_WHEN_LOADED` has for them."""
+    """Lets the imports of modules of TVM end with what :data:`_WHEN_LOADED` has for them; finds those of :data:`_ELSEWHERE`."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        if name in _ELSEWHERE and PathFinder.find_spec(name, path, target) is None:
+            return ModuleSpec(name, _Elsewhere())
         spec = PathFinder.find_spec(name, path, target) if name in _WHEN_LOADED else None
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module

@@ -27,6 +27,37 @@ def test_unsupported_names_are_refused_at_their_use(path):
     assert not hasattr(module, "__wrapped__")
 
 
+def test_questions_about_devices_have_answers():
+    from tilelang.cuda.target import (
+        check_cuda_availability,
+        target_has_bulk_copy,
+        target_is_ampere,
+        target_is_cuda,
+        target_is_hopper,
+    )
+    from tilelang.jit.adapter.cutedsl.checks import check_cutedsl_available
+    from tilelang.metal.target import check_metal_availability
+    from tilelang.rocm.target import check_hip_availability, target_is_cdna
+
+    from tilelang.utils.target import target_get_warp_size
+
+    hopper = {"kind": "cuda", "arch": "sm_90a"}
+    assert target_is_cuda(hopper) and target_is_hopper(hopper) and target_has_bulk_copy(hopper) and not target_is_ampere(hopper)
+    assert not target_is_cuda("cpu") and not target_is_cdna(hopper) and not target_is_hopper({"kind": "hip"})
+    assert (target_get_warp_size(hopper), target_get_warp_size("cpu")) == (32, 1)
+    assert isinstance(check_cuda_availability(), bool) and not check_hip_availability() and not check_metal_availability()
+    with pytest.raises(CompileError, match="another vendor"):
+        check_cutedsl_available()
+
+
+def test_modules_that_tvm_has_moved():
+    from tvm import arith, tir
+    from tvm.tir.stmt_functor import substitute
+    from tvm.tirx.stmt_functor import post_order_visit
+
+    assert tir.PrimFunc and arith.Analyzer and post_order_visit and substitute
+
+
 def test_a_module_that_does_not_exist_is_not_found():
     with pytest.raises(ModuleNotFoundError, match="tilelang.rocket"):
         importlib.import_module("tilelang.rocket")

@@ -100,5 +100,15 @@ def _product(values: Sequence[Any]) -> Any:
 
 
 def index_variables(count: int) -> list[Any]:
-    """Variables ``i0``, ``i1``, … for the indices of a tile of ``count`` axes."""
+    """New variables ``i0``, ``i1``, … for the indices of a tile of ``count`` axes."""
     return [ir.Var(f"i{axis}", "int32") for axis in range(count)]
+
+
+@cache
+def _place_variable(axis: int) -> Any:
+    return ir.Var(f"i{axis}", "int32")
+
+
+def place_variables(count: int) -> list[Any]:
+    """As :func:`index_variables`, but the same ones each time, so that places of two layouts can be compared."""
+    return [_place_variable(axis) for axis in range(count)]

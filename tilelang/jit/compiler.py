@@ -30,6 +30,7 @@ from tilelang.keywords import near_keywords
 from tilelang.target import enclosing
 from tilelang.target.request import CompileRequest, compile_program
 from tilelang.tileop.base import plain
+from tilelang.transform import enclosing as enclosing_passes
 from tilelang.transform.config import PassConfigKey
 
 
@@ -90,7 +91,8 @@ def lower(
     """Compiles a traced program without the cache and without loading it.
 
     Args:
-        func, target, target_host, out_idx, execution_backend, pass_configs, compile_flags: as for :func:`compile`.
+        func, target, target_host, out_idx, execution_backend, compile_flags: as for :func:`compile`.
+        pass_configs: as for :func:`compile`; added to those of an enclosing ``with tvm.transform.PassContext(config=...)``.
         runtime_only, enable_host_codegen, enable_device_compile: have no effect, as the artifact always has everything; True
             warns.
 
@@ -104,9 +106,8 @@ def lower(
     ignored("lower", runtime_only=runtime_only, enable_host_codegen=enable_host_codegen)
     ignored("lower", enable_device_compile=enable_device_compile)
     try:
-        options = resolve_options(
-            out_idx, enclosing.in_force(target), target_host, execution_backend, pass_configs, compile_flags
-        )
+        configs = {**enclosing_passes.configs(), **(pass_configs or {})}
+        options = resolve_options(out_idx, enclosing.in_force(target), target_host, execution_backend, configs, compile_flags)
         options = annotated_options(_program(func), options)
         func = _with_outputs(func, options)
         request = request_of(func, options)

@@ -216,7 +216,7 @@ class FragmentLayout:
 
     def get_forward_vars(self) -> list[Any]:
         """A variable of the IR for each axis of the tile."""
-        return provided("index_variables")(len(self.shape))
+        return provided("place_variables")(len(self.shape))
 
     def map_forward_index(self, indices: Sequence[Any]) -> list[Any]:
         """The register of an element, of integers or of expressions."""
@@ -227,7 +227,7 @@ class FragmentLayout:
         return [self.locate(indices)[0]]
 
     def get_forward_index(self) -> list[Any]:
-        """The register as an expression over variables named as those of :meth:`get_forward_vars`."""
+        """The register as an expression over those of :meth:`get_forward_vars`."""
         return self.map_forward_index(self.get_forward_vars())
 
     @property
@@ -239,7 +239,7 @@ class FragmentLayout:
 
     @property
     def thread(self) -> Any:
-        """The first thread that holds an element, as an expression over variables named as those of :meth:`get_forward_vars`."""
+        """The first thread that holds an element, as an expression over those of :meth:`get_forward_vars`."""
         return self.map_forward_thread(self.get_forward_vars())[0]
 
     forward_thread = thread

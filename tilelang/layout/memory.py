@@ -63,10 +63,10 @@ class MemoryLayout:
 
     def get_forward_vars(self) -> list[Any]:
         """A variable of the IR for each axis of the tile."""
-        return provided("index_variables")(len(self.shape))
+        return provided("place_variables")(len(self.shape))
 
     def get_forward_index(self) -> list[Any]:
-        """The place as expressions over variables named as those of :meth:`get_forward_vars`."""
+        """The place as expressions over those of :meth:`get_forward_vars`."""
         return self.map_forward_index(self.get_forward_vars())
 
     def map_forward_index(self, indices: Sequence[Any]) -> list[Any]:
@@ -86,7 +86,7 @@ class MemoryLayout:
     forward_index = index
 
     def get_linearized_forward_index(self) -> Any:
-        """The offset as an expression over variables named as those of :meth:`get_forward_vars`."""
+        """The offset as an expression over those of :meth:`get_forward_vars`."""
         return self.offset(self.get_forward_vars())
 
     def is_equal(self, other: MemoryLayout) -> bool:

@@ -134,6 +134,15 @@ def test_panels_of_more_axes_are_expanded_panels():
         assert panel_layout(shape, 16, 128) == panel_layout((8, 64), 16, 128).expand(shape[:-2])
 
 
+def test_places_of_two_layouts_are_over_the_same_variables():
+    from tilelang.tvm_names import tvm
+
+    split, plain = Layout((64,), lambda i: [i // 32, i % 32]), Layout((64,), lambda i: i)
+    places = split.get_linearized_forward_index(), plain.get_linearized_forward_index()
+    assert tvm.arith.Analyzer().can_prove_equal(*places)
+    assert all(a.same_as(b) for a, b in zip(split.get_forward_vars(), plain.get_forward_vars()))
+
+
 def test_layouts_are_compared_by_places():
     layout = Layout((32, 4), lambda i, j: i * 4 + j)
     assert layout.is_equal(Layout((32, 4), lambda a, b: b + 4 * a)) and layout.is_equal(row_major((32, 4)))
