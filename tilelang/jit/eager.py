@@ -245,8 +245,10 @@ class EagerFunction:
 
 
 def _is_array(value: Any) -> bool:
-    """Whether ``value`` is a tensor of torch, or of another library that exchanges them."""
-    return hasattr(value, "data_ptr") or hasattr(value, "__dlpack__")
+    """Whether ``value`` is a tensor of torch or of another library that exchanges them, or describes one to :meth:`compile`."""
+    if hasattr(value, "data_ptr") or hasattr(value, "__dlpack__"):
+        return True
+    return hasattr(value, "shape") and hasattr(value, "dtype") and callable(getattr(value, "stride", None))
 
 
 def _strides(array: Any) -> tuple[int, ...]:

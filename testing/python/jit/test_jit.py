@@ -48,6 +48,19 @@ def test_the_source_of_a_kernel_by_its_arguments():
     assert programs.eager_add.get_kernel_source(a, a) == programs.eager_add.compile(a, a).get_kernel_source()
 
 
+def test_a_description_of_a_tensor_compiles_as_the_tensor():
+    class Described:
+        """What a warm-up gives in place of a tensor: no storage."""
+
+        dtype, shape = torch.float32, (5, 9)
+
+        def stride(self) -> tuple[int, ...]:
+            return (9, 1)
+
+    a = torch.randn(5, 9)
+    assert programs.eager_add.compile(Described(), Described()).cache_key == programs.eager_add.compile(a, a).cache_key
+
+
 def test_a_kernel_shows_and_writes_its_sources(tmp_path: Path, capsys: pytest.CaptureFixture):
     kernel = programs.scaled_add(64)
     kernel.show_source("both")
