@@ -59,15 +59,16 @@ CUDA = {
     "operators": "",
     "ir": "",
     "toolchain": "",
-    "tile": "ir operators arch",
-    "analysis": "tile ir operators arch",
+    "intrinsics": "ir arch",
+    "tile": "intrinsics ir operators arch",
+    "analysis": "tile intrinsics ir operators arch",
     "normalise": "analysis tile operators arch",
-    "specialize": "analysis tile operators arch",
+    "specialize": "analysis tile intrinsics operators arch",
     "inference": "analysis tile ir operators arch",
     "schedule": "analysis tile ir operators arch",
     "headers": "ir toolchain",
-    "codegen": "schedule inference analysis tile ir operators arch",
-    "ops": "codegen schedule inference analysis tile ir operators arch",
+    "codegen": "schedule inference analysis tile intrinsics ir operators arch",
+    "ops": "codegen schedule inference analysis tile intrinsics ir operators arch",
 }
 
 ONE_STAGE = {"frontend", "language"}

@@ -10,9 +10,9 @@ from typing import Any
 from tilelang.artifact import ORIGINS_FILE, KernelArtifact, KernelLaunch
 from tilelang.target.assemble import assemble
 from tilelang.target.assumptions import assumptions
-from tilelang.target.cuda.codegen.intrinsics import GRID_DECLARATION, GRID_STATE
 from tilelang.target.cuda.codegen.origins import origins_file
 from tilelang.target.cuda.headers import names_in, prelude
+from tilelang.target.cuda.intrinsics.values import GRID_DECLARATION, GRID_STATE
 from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
 from tilelang.target.cuda.toolchain import compile_device, toolchain_versions

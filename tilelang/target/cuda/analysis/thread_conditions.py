@@ -9,7 +9,7 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import conjuncts, walk_expr
-from tilelang.target.cuda.tile.intrinsics import digit_of
+from tilelang.target.cuda.intrinsics.table import digit_of
 
 _BINARY: Mapping[Any, Callable[[Any, Any], Any]] = {
     ir.Add: operator.add, ir.Sub: operator.sub, ir.Mul: operator.mul, ir.FloorDiv: operator.floordiv, ir.FloorMod: operator.mod,

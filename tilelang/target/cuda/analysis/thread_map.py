@@ -18,8 +18,8 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.visit import walk_expr
 from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD
+from tilelang.target.cuda.intrinsics.table import digit_of, intrinsic
 from tilelang.target.cuda.ir.access import ThreadMap
-from tilelang.target.cuda.tile.intrinsics import digit_of, intrinsic
 from tilelang.target.cuda.tile.tree import Loop, Scalar, TileTree, walk
 
 

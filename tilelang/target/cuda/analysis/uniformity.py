@@ -21,7 +21,7 @@ from tilelang.ir.visit import mentions, statement_exprs, walk_expr
 from tilelang.ir.visit import operands as children_of
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.assumptions import assumed
-from tilelang.target.cuda.tile.intrinsics import BLOCK, intrinsic, is_atomic, names_threads
+from tilelang.target.cuda.intrinsics.table import BLOCK, intrinsic, is_atomic, names_threads
 from tilelang.target.cuda.tile.nest import Nest, evaluated
 from tilelang.target.cuda.tile.tree import (
     Branch,

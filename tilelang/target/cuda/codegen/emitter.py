@@ -20,13 +20,13 @@ from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.arch import WARP, is_whole_warps
 from tilelang.target.cuda.codegen.expr import lower_expr
 from tilelang.target.cuda.codegen.places import Places
-from tilelang.target.cuda.codegen.tensor_maps import TensorMaps
 from tilelang.target.cuda.inference.layouts import Layouts
+from tilelang.target.cuda.intrinsics.table import commuting
+from tilelang.target.cuda.intrinsics.tensor_maps import TensorMaps
 from tilelang.target.cuda.ir.access import Access, Agent, ThreadMap
 from tilelang.target.cuda.ir.code import Slot
 from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.ir.values import Array, Name, Value
-from tilelang.target.cuda.tile.intrinsics import commuting
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import TileTree
 

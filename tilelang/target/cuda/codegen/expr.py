@@ -15,8 +15,8 @@ from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.layout.digits import is_power_of_two
-from tilelang.target.cuda.codegen.conversions import converted
-from tilelang.target.cuda.codegen.intrinsics import lower_intrinsic
+from tilelang.target.cuda.intrinsics.table import lower_intrinsic
+from tilelang.target.cuda.ir.conversions import converted
 from tilelang.target.cuda.ir.values import (
     AddressOf,
     Binary,

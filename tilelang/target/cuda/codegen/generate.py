@@ -9,15 +9,12 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, UPDATE, WRITE
-from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_memory, lies_in_registers
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import statement_exprs
 from tilelang.layout.fragment import THREAD
-from tilelang.target.cuda.codegen.async_calls import PRODUCT_WAITS, constant_argument
 from tilelang.target.cuda.codegen.emitter import Emitter
-from tilelang.target.cuda.codegen.intrinsics import named_barrier
 from tilelang.target.cuda.codegen.nest import emit_nest
 from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.codegen.structure import (
@@ -32,11 +29,12 @@ from tilelang.target.cuda.codegen.structure import (
     may_be_async,
     orders_threads,
 )
+from tilelang.target.cuda.intrinsics.table import intrinsic, is_atomic
+from tilelang.target.cuda.intrinsics.values import constant_argument, named_barrier
 from tilelang.target.cuda.ir.access import Access, ThreadMap
 from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Slot, Wait, leaf, under, with_span
 from tilelang.target.cuda.ir.instructions import Assign, Define, Evaluate, Return, WaitProducts
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.intrinsics import intrinsic, is_atomic
 from tilelang.target.cuda.tile.tree import (
     Branch,
     Loop,
@@ -152,20 +150,13 @@ class Generator:
 
     def _scalar(self, node: Scalar) -> list[Code]:
         e, stmt = self.emitter, node.stmt
-        known = intrinsic(stmt.value) if isinstance(stmt, ir.Evaluate) else None
-        name = None if known is None else known.name
-        if name == "sync_threads":
-            if stmt.value.args:
-                return [leaf([Evaluate(named_barrier(stmt.value, e))], hands_over=True)]
-            return [Barrier(of_program=True)]
         if isinstance(stmt, (ir.Break, ir.Continue)):
             return [Jump("break" if isinstance(stmt, ir.Break) else "continue")]
-        if known is not None and known.exits:
-            return [leaf([Return()])]
-        if name in PRODUCT_WAITS and e.output.tensor_maps is not None:
-            return self.in_flight.wait(constant_argument(stmt.value, 0))
-        if name == "ptx_wait_group" and isinstance(as_int(stmt.value.args[0]), int):
-            return [Wait(as_int(stmt.value.args[0]), users=True)]
+        known = intrinsic(stmt.value) if isinstance(stmt, ir.Evaluate) else None
+        ordering = None if known is None else _ORDERING.get(known.name)
+        if known is not None and ordering is not None:
+            known.require(e.target)
+            return ordering(self, stmt.value)
         if self.asynchronous and is_copy(self, node) and may_be_async(self, node, 1):
             return [emit_copy(self, node, 1)]
         publishes = known is not None and known.publishes
@@ -180,6 +171,14 @@ class Generator:
         first = e.analyses.thread_maps.single(e.threads.start)  # it alone makes the block's stores
         maps = (lambda access: first) if stored else self.map_of_threads
         return [e.annotated(leaf(statement(e, stmt, e.is_first), hands_over=publishes), accesses_of(node), maps)]
+
+    def _barrier(self, call: Any) -> list[Code]:
+        if call.args:
+            return [leaf([Evaluate(named_barrier(call, self.emitter))], hands_over=True)]
+        return [Barrier(of_program=True)]
+
+    def _wait_for_products(self, call: Any) -> list[Code]:
+        return self.in_flight.wait(constant_argument(call, 0))
 
     def map_of_threads(self, access: Any) -> ThreadMap:
         """What each thread of the group touches by an access of a statement that all of them run."""
@@ -269,6 +268,15 @@ ASYNC_SCOPE = "async_scope"
 """Attribute around copies that are to be asynchronous."""
 
 _RELEASING = ("release", "acq_rel", "seq_cst")
+
+_ORDERING: Mapping[str, Callable[[Generator, Any], list[Code]]] = {
+    "sync_threads": Generator._barrier,
+    "thread_return": lambda generator, call: [leaf([Return()])],
+    "ptx_wait_group": lambda generator, call: [Wait(constant_argument(call, 0), users=True)],
+    "wait_wgmma": Generator._wait_for_products,
+    "warpgroup_wait": Generator._wait_for_products,
+}
+"""Intrinsics that the steps after this one must know as more than calls."""
 
 _RULES: Mapping[type, Callable[[Generator, Any], list[Code]]] = {
     Sequence: Generator._sequence,

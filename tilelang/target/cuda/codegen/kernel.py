@@ -15,7 +15,7 @@ from tilelang.target.cuda.codegen.generate import Generator
 from tilelang.target.cuda.codegen.spilled import roll_spilled
 from tilelang.target.cuda.codegen.stages import CudaContext, Declarations, KernelCode, KernelLayouts, PlannedCode
 from tilelang.target.cuda.codegen.structure import NamedBarriers
-from tilelang.target.cuda.codegen.tensor_maps import TensorMaps
+from tilelang.target.cuda.intrinsics.tensor_maps import TensorMaps
 from tilelang.target.cuda.ir.cpp_types import byte_count
 from tilelang.target.cuda.schedule.barriers import with_barriers
 from tilelang.target.cuda.schedule.shared_plan import plan_shared

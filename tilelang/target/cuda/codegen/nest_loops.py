@@ -23,7 +23,6 @@ from tilelang.target.cuda.ir.code import Block, partly_unrolled, under
 from tilelang.target.cuda.ir.instructions import Define
 from tilelang.target.cuda.ir.values import Name, Number, Value, both, total
 from tilelang.target.cuda.tile.nest import Nest
-from tilelang.tileop.thread import intrinsic_name
 
 _REGISTER_ITERATIONS = 512
 """Iterations of a nest on registers that are written out at most, where the registers need no more: one thread may have all
@@ -225,5 +224,5 @@ def _iterations_written_out(body: Any, width: int) -> int:
 
 
 def _length(call: Any) -> int:
-    name = intrinsic_name(call) or str(getattr(call.op, "name", "")).rpartition(".")[2]
+    name = str(getattr(call.op, "name", "")).rpartition(".")[2]
     return _LONG.get(name, 1) * (_DOUBLE if str(call.ty) == "float64" else 1)

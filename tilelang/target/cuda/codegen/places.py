@@ -10,9 +10,9 @@ from tilelang.ir.access import ADDRESS
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_global, is_variable, lies_in_shared
 from tilelang.layout.fragment import THREAD
-from tilelang.target.cuda.codegen.conversions import converted
 from tilelang.target.cuda.inference.loop_layout import register_of
 from tilelang.target.cuda.inference.vectors import element_strides
+from tilelang.target.cuda.ir.conversions import converted
 from tilelang.target.cuda.ir.values import Convert, Literal, Name, Number, Pointer, Select, Value, both, total
 
 if TYPE_CHECKING:

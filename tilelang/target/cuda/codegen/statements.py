@@ -10,26 +10,14 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_array, is_memory, lies_in_registers
 from tilelang.ir.visit import children, reads_memory, variables, walk, walk_expr
-from tilelang.target.cuda.arch import Feature, arch_of
-from tilelang.target.cuda.codegen.async_calls import LAUNCH_WAITS, wait_for_stores
+from tilelang.target.assumptions import assumed
 from tilelang.target.cuda.codegen.emitter import Emitter
+from tilelang.target.cuda.intrinsics.table import intrinsic
 from tilelang.target.cuda.ir.code import Block, BranchCode, Jump, LoopCode, under, with_span
-from tilelang.target.cuda.ir.instructions import (
-    Assign,
-    CommitBulk,
-    CommitCopies,
-    CommitProducts,
-    Define,
-    DefinePointer,
-    Evaluate,
-    FenceAsync,
-    FenceProducts,
-    Instruction,
-)
+from tilelang.target.cuda.ir.instructions import Assign, Define, DefinePointer, Evaluate
 from tilelang.target.cuda.ir.values import Cast, Value, both
 from tilelang.target.cuda.operators import rule_of
 from tilelang.tileop import decode, is_tile_op
-from tilelang.tileop.thread import intrinsic_name
 from tilelang.transform.first_use import loop_range, uses
 
 _MOST_STATEMENTS = 256
@@ -112,40 +100,28 @@ def _accumulates(e: Emitter, stmt: Any) -> bool:
 
 
 def _evaluate(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
-    value = stmt.value
-    if isinstance(value, ir.IntImm):
-        return []
-    name = value.op.name if isinstance(value, ir.Call) and isinstance(value.op, ir.Op) else ""
-    if name.endswith(".assume") or intrinsic_name(value) == "source_kernel":  # a kernel's text that is the user's
-        return []
-    if intrinsic_name(value) in LAUNCH_WAITS and not arch_of(e.target).has(Feature.PDL):  # launches follow each other there
-        return []
+    value, known = stmt.value, intrinsic(stmt.value)
     if is_tile_op(value):
         op = decode(value)
         return under(owner, rule_of(op).lower_scalar(op, e))
-    if name.startswith("tl.atomic"):
+    if known is None:
+        return [] if isinstance(value, ir.IntImm) or assumed(stmt) is not None else [Evaluate(e.value(value))]
+    if known.optional and not known.is_possible(e.target):
+        return []
+    if known.is_atomic:
         target = value.args[0]
         exists = e.places.bounds_guard(target.source, list(target.indices)) if isinstance(target, ir.TensorLoad) else None
         return under(both([exists, owner]), [Evaluate(e.value(value))])
-    lowered = e.value(value)
-    record = _RECORDS.get(intrinsic_name(value))
-    return [Evaluate(lowered) if record is None else record(value)]
-
-
-_RECORDS: Mapping[str | None, Callable[[Any], Instruction]] = {
-    "fence_proxy_async": lambda call: FenceAsync(),
-    "ptx_commit_group": lambda call: CommitCopies(),
-    "tma_store_arrive": lambda call: CommitBulk(),
-    "tma_store_wait": wait_for_stores,
-    "warpgroup_arrive": lambda call: FenceProducts(),
-    "warpgroup_commit_batch": lambda call: CommitProducts(),
-}
-"""Intrinsics that are instructions of the device IR."""
+    if known.statement is None:
+        return [Evaluate(e.value(value))]
+    known.require(e.target)
+    return known.statement(value)
 
 
 def _bind(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
     value = e.value(stmt.value)
-    if intrinsic_name(stmt.value) == "create_tma_descriptor":  # it is a parameter of the kernel, not a value
+    known = intrinsic(stmt.value)
+    if known is not None and known.is_parameter:
         e.names.values[stmt.var] = value
         return []
     dtype = str(stmt.var.ty)

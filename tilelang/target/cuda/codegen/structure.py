@@ -19,12 +19,12 @@ from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER
 from tilelang.target.cuda.codegen.pipelined import emit_pipeline
 from tilelang.target.cuda.codegen.statements import loop_of
 from tilelang.target.cuda.inference.vectors import Vectors
+from tilelang.target.cuda.intrinsics.table import intrinsic, is_atomic
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, GroupCode, Jump, Leaf, LoopCode, leaf, under
 from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
 from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, Move, NamedBarrier, WarpBarrier
 from tilelang.target.cuda.ir.values import Binary, Call, Literal, Unary, Value, both
 from tilelang.target.cuda.schedule.plan import plan_schedule
-from tilelang.target.cuda.tile.intrinsics import intrinsic, is_atomic
 from tilelang.target.cuda.tile.nest import Axis, Nest
 from tilelang.target.cuda.tile.tree import (
     Branch,
@@ -38,7 +38,6 @@ from tilelang.target.cuda.tile.tree import (
     accesses_of,
     walk,
 )
-from tilelang.tileop.thread import intrinsic_name
 
 HARDWARE_BARRIERS = 16
 
@@ -259,9 +258,8 @@ class NamedBarriers:
     def _of_program(self) -> set[Any]:
         """The numbers that the program uses itself."""
         stmts = (node.stmt for node in walk(self._root) if isinstance(node, Scalar))
-        calls = (stmt.value for stmt in stmts if isinstance(stmt, ir.Evaluate))
-        names = ("sync_threads", "named_barrier_arrive")
-        return {as_int(call.args[0]) for call in calls if intrinsic_name(call) in names and call.args}
+        calls = ((intrinsic(stmt.value), stmt.value) for stmt in stmts if isinstance(stmt, ir.Evaluate))
+        return {as_int(call.args[0]) for known, call in calls if known is not None and known.numbered and call.args}
 
 
 def _guarded_reads(*values: Value) -> list[Code]:

@@ -18,13 +18,14 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_array, is_fragment, is_variable, lies_in_shared
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.analysis.disjointness import changing_tensors
-from tilelang.target.cuda.codegen.async_calls import barrier_initialisation
 from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER, Names
-from tilelang.target.cuda.codegen.intrinsics import GRID_STATE, RNG_DEFINITION, RNG_STATE
 from tilelang.target.cuda.codegen.kernel import arrivals
 from tilelang.target.cuda.codegen.origins import origins_of
 from tilelang.target.cuda.codegen.stages import CudaContext, KernelCode, KernelText, PlannedCode
 from tilelang.target.cuda.inference.sections import partly_written
+from tilelang.target.cuda.intrinsics.table import intrinsic
+from tilelang.target.cuda.intrinsics.values import GRID_STATE, RNG_DEFINITION, RNG_STATE
+from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, counted
 from tilelang.target.cuda.ir.cpp_types import byte_count, is_packed
 from tilelang.target.cuda.ir.instructions import (
     Declare,
@@ -33,6 +34,7 @@ from tilelang.target.cuda.ir.instructions import (
     Define,
     DefinePointer,
     DefineSharedArray,
+    Evaluate,
     Parameter,
     PointerParameter,
     Signature,
@@ -45,7 +47,6 @@ from tilelang.target.cuda.tile.nest import given_to_calls
 from tilelang.target.cuda.tile.program import Kernel, dimension_variables
 from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, touched_by, walk
 from tilelang.target.params import dynamic_names, kernel_params
-from tilelang.tileop.thread import intrinsic_name
 from tilelang.transform.in_place import alias_sensitive
 
 _POOL_ALIGNMENT = 1024
@@ -205,7 +206,7 @@ class _Writer:
     def _barriers(self) -> list[Any]:
         found = [(self._array(buffer), counts) for buffer, counts in arrivals(self.tree).items()]
         maps = [Name(spec.name) for spec in self.known.tensor_maps]
-        return barrier_initialisation(found, self.kernel.cluster_dims != (1, 1, 1), maps) if found or maps else []
+        return _barrier_initialisation(found, self.kernel.cluster_dims != (1, 1, 1), maps) if found or maps else []
 
     def _array(self, buffer: Any) -> Array:
         return Array(self.known.arrays[buffer], str(buffer.dtype))
@@ -248,6 +249,31 @@ class _Writer:
         return found | {self.tree.root_of(buffer) for buffer in found}
 
 
+def _barrier_initialisation(barriers: Iterable[tuple[Array, list[int]]], clusters: bool, maps: Iterable[Name]) -> list[Any]:
+    """The code at the start of a kernel that makes its barriers usable by all threads.
+
+    Args:
+        barriers: (the array, arrivals of each of its barriers).
+        clusters: whether other blocks of a cluster arrive too.
+        maps: descriptors to fetch early.
+    """
+    body: list[Any] = [Evaluate(Call("tl::tma_prefetch", (name,))) for name in maps]
+    for array, counts in barriers:
+        if len(set(counts)) == 1 and len(counts) > 1:
+            at = Name("i")
+            body.append(counted(at, len(counts), [_initialised(array.to(at), counts[0])]))
+        else:
+            body += [_initialised(array.to(at), count) for at, count in enumerate(counts)]
+    body.append(Evaluate(Call("tl::mbarrier_fence_init")))
+    # Whoever arrives at a barrier must find it initialised: the threads of the block, or of all blocks of the cluster.
+    together = Evaluate(Call("tl::cluster_sync")) if clusters else Barrier()
+    return [BranchCode(Call("tl::thread_rank").is_("==", 0), Block(body)), together]
+
+
+def _initialised(barrier: Value, arrivals: int) -> Evaluate:
+    return Evaluate(Call("tl::mbarrier_init", (barrier, Number(arrivals))))
+
+
 def _scalar(param: Any, name: str) -> _Row:
     argument = ("scalar", str(param.name))
     if isinstance(param.ty, ir.ir.PointerType):
@@ -277,7 +303,8 @@ def _grid(kernel: Kernel) -> tuple:
 def _source_entry(kernel: Kernel) -> str | None:
     """The symbol of a kernel of ``T.CUDASourceCodeKernel``; None of any other."""
     for stmt in walk_statements(kernel.body):
-        if isinstance(stmt, ir.Evaluate) and intrinsic_name(stmt.value) == "source_kernel":
+        known = intrinsic(stmt.value) if isinstance(stmt, ir.Evaluate) else None
+        if known is not None and known.name == "source_kernel":
             return str(stmt.value.args[0].value)
     return None
 

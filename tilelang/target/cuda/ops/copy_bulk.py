@@ -28,7 +28,7 @@ from tilelang.layout.digits import largest_divisor
 from tilelang.layout.panels import panel_bytes_of, panel_layout, panel_widths
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.structure import elected
-from tilelang.target.cuda.codegen.tensor_maps import ALIGNMENT, MAX_BOX, MAX_RANK
+from tilelang.target.cuda.intrinsics.tensor_maps import ALIGNMENT, MAX_BOX, MAX_RANK
 from tilelang.target.cuda.ir.code import Block, BranchCode, Leaf, leaf
 from tilelang.target.cuda.ir.instructions import BulkLoad, BulkStore, CommitBulk, ExpectBytes, WaitBulk
 from tilelang.target.cuda.ir.values import Array, Call, Name, Unary, Value, value_of

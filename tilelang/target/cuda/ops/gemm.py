@@ -10,11 +10,11 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.span import warn_slow
-from tilelang.target.cuda.codegen.conversions import converted
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest_loops import NestLoops
 from tilelang.target.cuda.inference.loop_layout import register_form, whole_loop
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf, nested, under
+from tilelang.target.cuda.ir.conversions import converted
 from tilelang.target.cuda.ir.instructions import Assign, DeclareArray, Define, Multiply
 from tilelang.target.cuda.ir.values import Array, Convert, Number, Select, Value, both
 from tilelang.target.cuda.operators import OperatorRule, TileDemand, implements

@@ -12,8 +12,8 @@ from tilelang.ir.expr import constant
 from tilelang.ir.memory import is_fragment, lies_in_shared
 from tilelang.ir.visit import variables
 from tilelang.layout.memory import TileLayout
-from tilelang.target.cuda.codegen.conversions import converted
 from tilelang.target.cuda.ir.code import counted, nested
+from tilelang.target.cuda.ir.conversions import converted
 from tilelang.target.cuda.ir.instructions import Assign, DeclareArray, Define, LoadMatrix
 from tilelang.target.cuda.ir.values import Array, Call, Field, Name, Number, Value, Word, total
 from tilelang.target.cuda.ops.gemm_mma import Instruction

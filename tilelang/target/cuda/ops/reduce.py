@@ -15,12 +15,12 @@ from tilelang.ir.memory import is_fragment
 from tilelang.ir.region import Region
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, merge_modes, on_thread
 from tilelang.target.cuda.arch import WARP
-from tilelang.target.cuda.codegen.conversions import converted
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.expr import extremum
 from tilelang.target.cuda.codegen.nest_loops import thread_digit
 from tilelang.target.cuda.inference.cost import BARRIER, REQUEST, SHUFFLE
 from tilelang.target.cuda.ir.code import Block, Code, leaf, nested, under
+from tilelang.target.cuda.ir.conversions import converted
 from tilelang.target.cuda.ir.instructions import Assign, Define
 from tilelang.target.cuda.ir.values import Array, Binary, Call, Convert, Literal, Name, Number, Type, Unary, Value, total
 from tilelang.target.cuda.operators import OperatorRule, implements

@@ -10,8 +10,8 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_shared
 from tilelang.ir.region import Region
 from tilelang.target.cuda.arch import WARP
-from tilelang.target.cuda.codegen.conversions import converted
 from tilelang.target.cuda.ir.code import Block, Code, LoopCode, counted, leaf, under
+from tilelang.target.cuda.ir.conversions import converted
 from tilelang.target.cuda.ir.instructions import Assign, Define
 from tilelang.target.cuda.ir.values import Call, Convert, Name, Number, Select, Type, Value
 from tilelang.target.cuda.operators import OperatorRule, implements

@@ -15,8 +15,8 @@ from tilelang.ir.access import READ
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_array
 from tilelang.target.cuda.arch import WARP_GROUP, Feature
-from tilelang.target.cuda.codegen.async_calls import require
 from tilelang.target.cuda.codegen.emitter import Emitter
+from tilelang.target.cuda.intrinsics.table import require
 from tilelang.target.cuda.ir.access import Access, Agent
 from tilelang.target.cuda.ir.code import Code, leaf
 from tilelang.target.cuda.ir.cpp_types import ptx_operand, ptx_type

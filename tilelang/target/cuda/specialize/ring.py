@@ -20,8 +20,8 @@ from tilelang.ir.memory import is_global, is_shared, is_variable
 from tilelang.ir.region import Region
 from tilelang.ir.visit import any_statement, children, flattened, statement_exprs, variables, walk, walk_expr
 from tilelang.target.cuda.analysis.availability import is_available
+from tilelang.target.cuda.intrinsics.table import intrinsic
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.intrinsics import intrinsic
 from tilelang.target.cuda.tile.nest import writes_in
 from tilelang.target.cuda.tile.tree import USER_WARP_GROUPS, Hints, is_default_swizzle
 from tilelang.tileop import decode, is_tile_op

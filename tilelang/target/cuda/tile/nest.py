@@ -18,9 +18,9 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_memory, is_variable
 from tilelang.ir.visit import children, mentions, operands, statement_exprs, walk, walk_expr
 from tilelang.layout.digits import Form, NotMixedRadix
+from tilelang.target.cuda.intrinsics.table import intrinsic, names_threads
 from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.intrinsics import intrinsic, names_threads
 from tilelang.tileop import decode, is_tile_op
 from tilelang.transform.substitute import substitute
 

@@ -1,7 +1,4 @@
-"""Scalar intrinsics of the language (``tl.*`` calls) as values: one rule an intrinsic, in one table.
-
-Barriers and asynchronous instructions are in :mod:`tilelang.target.cuda.codegen.async_calls`.
-"""
+"""Calls of scalar intrinsics as values of the device IR: the rules that the rows of ``table.py`` name."""
 
 from __future__ import annotations
 
@@ -9,13 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilelang.dtypes import canonical
+from tilelang.errors import CompileError
 from tilelang.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.ir.expr import as_int
-from tilelang.target.cuda.arch import Feature
-from tilelang.target.cuda.codegen import async_calls, tensor_maps
-from tilelang.target.cuda.codegen.conversions import converted
+from tilelang.target.cuda.ir.conversions import converted
 from tilelang.target.cuda.ir.cpp_types import ptx_operand, ptx_type
-from tilelang.target.cuda.ir.instructions import DeclareGlobal, Define
+from tilelang.target.cuda.ir.instructions import DeclareGlobal, Define, WaitBulk
 from tilelang.target.cuda.ir.values import AddressOf, Binary, Call, Convert, Field, Literal, Name, Number, Type, Value, Word
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
@@ -39,29 +35,19 @@ Rule = Callable[[Any, Any], Value]
 """``(call, emitter) -> value``."""
 
 
-def lower_intrinsic(emitter: Any, call: Any) -> Value | None:
-    """The value of an intrinsic; None for calls that are not in the table.
-
-    Args:
-        emitter: lowers expressions and the addresses of elements, and has the target.
-        call: a call expression.
-
-    Raises:
-        CompileError: the architecture has no such instruction, or an argument must be a constant.
-    """
-    name = intrinsic_name(call)
-    rule = _RULES.get(name) if name is not None else None
-    if rule is None:
-        return async_calls.lower_call(emitter, call)
-    return rule(call, emitter)
-
-
 def _attribute(call: Any, name: str, default: str) -> str:
     return str(call.attrs[name]) if call.attrs is not None and name in call.attrs else default
 
 
-def _place(call: Any, at: int, emitter: Any, kind: str) -> Value:
-    """A pointer to the element that an argument is; ``kind`` is what is done there."""
+def place_of(call: Any, at: int, emitter: Any, kind: str) -> Value:
+    """A pointer to the element that an argument is.
+
+    Args:
+        call: the call of the intrinsic.
+        at: the argument's position.
+        emitter: of the kernel.
+        kind: what is done there.
+    """
     load = call.args[at]
     return emitter.places.address(load.source, list(load.indices), kind)
 
@@ -70,23 +56,61 @@ def _values(call: Any, emitter: Any, first: int = 0) -> tuple[Value, ...]:
     return tuple(map(emitter.value, call.args[first:]))
 
 
-def _function(function: str, *templates: Any) -> Rule:
-    """All arguments are values."""
-    return lambda call, emitter: Call(function, _values(call, emitter), templates)
+def constant_argument(call: Any, at: int) -> int:
+    """An argument of an intrinsic that must be known at compile time.
+
+    Raises:
+        CompileError: it is not.
+    """
+    value = as_int(call.args[at])
+    if not isinstance(value, int):
+        name = intrinsic_name(call)
+        assert name is not None
+        raise CompileError(f"{INTRINSICS[name].spelling} needs an argument that is known at compile time")
+    return value
 
 
-def _atomic(operation: str) -> Rule:
+def call(
+    function: str, places: tuple[int, ...] = (), constants: tuple[int, ...] = (), template: str | None = None, kind: str = READ
+) -> Rule:
+    """An intrinsic that is one device function of its arguments.
+
+    Args:
+        function: its name.
+        places: positions of arguments that are elements in memory, and go by address.
+        constants: positions of arguments that must be known at compile time, and are template arguments.
+        template: a template argument before those.
+        kind: what happens to the memory at its places.
+    """
+
+    def rule(call: Any, emitter: Any) -> Value:
+        arguments = (
+            place_of(call, at, emitter, kind) if at in places else emitter.value(arg)
+            for at, arg in enumerate(call.args)
+            if at not in constants
+        )
+        templates = () if template is None else (template,)
+        return Call(function, tuple(arguments), (*templates, *(constant_argument(call, at) for at in constants)))
+
+    return rule
+
+
+def atomic(operation: str) -> Rule:
+    """An atomic access of one element, in the memory order of its attribute."""
+
     def rule(call: Any, emitter: Any) -> Value:
         order = MEMORY_ORDERS[_attribute(call, "memory_order", "relaxed")]
-        arguments = (_place(call, 0, emitter, UPDATE), *_values(call, emitter, 1))
+        arguments = (place_of(call, 0, emitter, UPDATE), *_values(call, emitter, 1))
         return Call(f"tl::atomic_{operation}", arguments, (order,))
 
     return rule
 
 
-def _atomic_vector(lanes: int) -> Rule:
+def atomic_vector(lanes: int) -> Rule:
+    """An atomic sum of neighbours with neighbours, or with a vector of them."""
+
     def rule(call: Any, emitter: Any) -> Value:
-        places = (_place(call, 0, emitter, UPDATE), _place(call, 1, emitter, READ))
+        places = (place_of(call, 0, emitter, UPDATE), place_of(call, 1, emitter, READ))
         if canonical(str(call.ty)).lanes > 1:
             word = Type("", lanes * canonical(call.args[0].source.dtype).bytes)
             return Call("tl::atomic_add_vector", places, (lanes, word))
@@ -101,7 +125,7 @@ def _through_float(function: str, call: Any, emitter: Any) -> Value:
     return converted(Call(function, tuple(arguments)), "float32", str(call.ty))
 
 
-def _single(function: str) -> Rule:
+def single(function: str) -> Rule:
     """A float function: other float types go through it, float64 has the plain function of the same name."""
 
     def rule(call: Any, emitter: Any) -> Value:
@@ -112,13 +136,15 @@ def _single(function: str) -> Rule:
     return rule
 
 
-def _reciprocal(call: Any, emitter: Any) -> Value:
+def reciprocal(call: Any, emitter: Any) -> Value:
     if canonical(str(call.ty)) == "float64":
         return Binary("/", Literal(1.0, "float64"), emitter.value(call.args[0]))
     return _through_float("tl::fast_rcp", call, emitter)
 
 
-def _ieee(operation: str) -> Rule:
+def ieee(operation: str) -> Rule:
+    """A function of floats that is rounded in the direction of its attribute."""
+
     def rule(call: Any, emitter: Any) -> Value:
         mode = ROUNDINGS[_attribute(call, "rounding", "rn")]
         if operation == "rsqrt" and str(call.ty) == "float64":
@@ -129,21 +155,21 @@ def _ieee(operation: str) -> Rule:
     return rule
 
 
-def _fma(call: Any, emitter: Any) -> Value:
+def fma(call: Any, emitter: Any) -> Value:
     function = {"float64": "fma", "float32": "fmaf", "float16": "__hfma", "bfloat16": "__hfma"}.get(str(call.ty))
     if function is not None:
         return Call(function, _values(call, emitter))
     return _through_float("fmaf", call, emitter)
 
 
-def _dot_of_bytes(call: Any, emitter: Any) -> Value:
-    a, b = (Word(_place(call, at, emitter, READ), 4, "int") for at in range(2))
+def dot_of_bytes(call: Any, emitter: Any) -> Value:
+    a, b = (Word(place_of(call, at, emitter, READ), 4, "int") for at in range(2))
     total = call.args[2]
     place = emitter.places.place(total.source, list(total.indices))
     return Binary("=", place, Call("tl::dp4a", (a, b, place)))
 
 
-def _vote(function: str, mask_first: bool = True) -> Rule:
+def vote(function: str, mask_first: bool = True) -> Rule:
     """A vote of the lanes of a mask, by default of the whole warp; CUDA's own take the mask first."""
 
     def rule(call: Any, emitter: Any) -> Value:
@@ -157,25 +183,21 @@ def _vote(function: str, mask_first: bool = True) -> Rule:
 _RANK = Call("tl::thread_rank")
 
 
-def _warp_index(call: Any, emitter: Any) -> Value:
+def warp_index(call: Any, emitter: Any) -> Value:
     return Binary("/", _RANK, emitter.value(as_int(call.args[0]) if call.args else 32))
 
 
-def _lane(call: Any, emitter: Any) -> Value:
+def lane(call: Any, emitter: Any) -> Value:
     return _RANK % (as_int(call.args[0]) if call.args else 32)
 
 
-def _group_index(call: Any, emitter: Any) -> Value:
+def group_index(call: Any, emitter: Any) -> Value:
     """The number of the thread's warp group, computed by each lane: a program may ask for it where its warp has diverged."""
     sizes = [as_int(arg) for arg in call.args] + [32, 4][len(call.args) :]
     return _RANK // (sizes[0] * sizes[1])
 
 
-def _elect(call: Any, emitter: Any) -> Value:
-    return Call("tl::elect_thread", (), (as_int(call.args[0]),))
-
-
-def _rng_init(call: Any, emitter: Any) -> Value:
+def rng_init(call: Any, emitter: Any) -> Value:
     seed, sequence, offset = _values(call, emitter)
     if call.attrs is not None and "own_sequence" in call.attrs and bool(call.attrs["own_sequence"]):
         threads = Field(_BLOCK_SIZE, "x") * Field(_BLOCK_SIZE, "y") * Field(_BLOCK_SIZE, "z")
@@ -183,32 +205,48 @@ def _rng_init(call: Any, emitter: Any) -> Value:
     return Binary("=", RNG_STATE, Call("tl::philox_init", (seed, sequence, offset)))
 
 
-def _rng_float(call: Any, emitter: Any) -> Value:
+def rng_float(call: Any, emitter: Any) -> Value:
     wide = "_double" if str(call.ty) == "float64" else ""
     return Call(f"tl::philox_{_attribute(call, 'dist', 'uniform')}{wide}", (RNG_STATE,))
 
 
-def _matrix(function: str, target: int, source: int) -> Rule:
+def grid_barrier(call: Any, emitter: Any) -> Value:
+    return Call("tl::grid_sync", (AddressOf(GRID_STATE),))
+
+
+def barrier_arrival(call: Any, emitter: Any) -> Value:
+    """At a barrier of this block, or with a second argument at that of another block of the cluster."""
+    remote = "_remote" if len(call.args) == 2 else ""
+    return Call(f"tl::mbarrier_arrive{remote}", (place_of(call, 0, emitter, READ), *_values(call, emitter, 1)))
+
+
+def matrix(function: str, target: int, source: int) -> Rule:
+    """``ldmatrix`` or ``stmatrix``, of as many matrices as the second argument says; the first one says whether transposed.
+
+    Args:
+        function: its name.
+        target, source: positions of the places that are written and read.
+    """
+
     def rule(call: Any, emitter: Any) -> Value:
         suffix = "_trans" if as_int(call.args[0]) else ""
-        places = (_place(call, target, emitter, WRITE), _place(call, source, emitter, READ))
+        places = (place_of(call, target, emitter, WRITE), place_of(call, source, emitter, READ))
         return Call(f"tl::{function}_x{as_int(call.args[1])}{suffix}", places)
 
     return rule
 
 
-def _cp_async(call: Any, emitter: Any) -> Value:
-    async_calls.require(emitter.target, Feature.CP_ASYNC, INTRINSICS["ptx_cp_async"].spelling)
+def copy_async(call: Any, emitter: Any) -> Value:
     _, _, size, *predicate = call.args
-    places = (_place(call, 0, emitter, ADDRESS), _place(call, 1, emitter, READ))
+    places = (place_of(call, 0, emitter, ADDRESS), place_of(call, 1, emitter, READ))
     return Call(f"tl::cp_async_{as_int(size)}{'_zfill' if predicate else ''}", (*places, *map(emitter.value, predicate)))
 
 
-def _matrix_product(call: Any, emitter: Any) -> Value:
+def matrix_product(call: Any, emitter: Any) -> Value:
     shape, *types = (str(arg.value) for arg in call.args[:4])
     a, b, c = types
     a, b, c = ptx_operand(a), ptx_operand(b), ptx_type(c)
-    left, right, accumulator = (_place(call, at, emitter, kind) for at, kind in ((4, READ), (5, READ), (6, UPDATE)))
+    left, right, accumulator = (place_of(call, at, emitter, kind) for at, kind in ((4, READ), (5, READ), (6, UPDATE)))
     pair = a if a == b else f"{a}_{b}"
     name = f"mma_{shape}_f64" if c == "f64" else f"mma_{shape}_{c}_{pair}"
     return Call(f"tl::{name}", (accumulator, left, right))
@@ -218,62 +256,20 @@ _SWIZZLES = (0, 128, 64, 32)
 """Bytes of a panel by the layout type of a descriptor."""
 
 
-def _tile_descriptor(call: Any, emitter: Any) -> Value:
-    async_calls.require(emitter.target, Feature.WGMMA, INTRINSICS["wgmma_descriptor"].spelling)
+def tile_descriptor(call: Any, emitter: Any) -> Value:
     kind, leading, stride = map(as_int, call.args[1:])
-    return Call("tl::wgmma_desc", (_place(call, 0, emitter, READ), Number(leading * 16), Number(stride * 16)), (_SWIZZLES[kind],))
-
-
-_FAST = ("exp", "exp10", "log", "log2", "log10", "sin", "cos", "tan", "pow")
-
-_RULES: Mapping[str, Rule] = {
-    **{f"atomic_{operation}": _atomic(operation) for operation in ("add", "max", "min", "or", "load", "store")},
-    "atomic_addx2": _atomic_vector(2),
-    "atomic_addx4": _atomic_vector(4),
-    **{f"fast_{name}": _single(f"tl::fast_{name}") for name in _FAST},
-    "fast_rcp": _reciprocal,
-    **{f"ieee_{name}": _ieee(name) for name in ("add", "sub", "mul", "fma", "rcp", "sqrt", "rsqrt", "div")},
-    "fma": _fma,
-    "dp4a": _dot_of_bytes,
-    "ldg": lambda call, emitter: Call("__ldg", (_place(call, 0, emitter, READ),)),
-    "sync_warp": _function("__syncwarp"),
-    "named_barrier_arrive": _function("tl::named_barrier_arrive"),
-    "shfl_sync": _function("tl::shfl_idx"),
-    "shfl_xor": _function("tl::shfl_xor"),
-    "shfl_up": _function("tl::shfl_up"),
-    "shfl_down": _function("tl::shfl_down"),
-    "any_sync": _vote("__any_sync"),
-    "all_sync": _vote("__all_sync"),
-    "ballot_sync": _vote("__ballot_sync"),
-    "match_any_sync": _vote("__match_any_sync"),
-    "match_all_sync": _vote("tl::match_all", mask_first=False),
-    "activemask": _function("__activemask"),
-    "fns": _function("tl::nth_set_bit"),
-    "sync_grid": lambda call, emitter: Call("tl::grid_sync", (AddressOf(GRID_STATE),)),
-    **{f"syncthreads_{kind}": _function(f"__syncthreads_{kind}") for kind in ("count", "and", "or")},
-    **{
-        f"warp_reduce_{name}": _function("tl::warp_reduce", f"tl::{operation}")
-        for name, operation in (("sum", "Sum"), ("max", "Max"), ("min", "Min"), ("bitand", "BitAnd"), ("bitor", "BitOr"))
-    },
-    "lane_idx": _lane,
-    "warp_idx": _warp_index,
-    "warp_idx_sync": _warp_index,
-    "warp_group_idx": _group_index,
-    "shuffle_elect": _elect,
-    "rng_init": _rng_init,
-    "rng_rand": lambda call, emitter: Call("tl::philox_next", (RNG_STATE,)),
-    "rng_rand_float": _rng_float,
-    "ptx_cp_async": _cp_async,
-    "ptx_ldmatrix": _matrix("ldmatrix", 3, 2),
-    "ptx_stmatrix": _matrix("stmatrix", 2, 3),
-    "ptx_mma": _matrix_product,
-    "wgmma_descriptor": _tile_descriptor,
-    **tensor_maps.RULES,
-}
-"""Intrinsics by name; ``sync_threads`` and ``thread_return`` depend on where they stand and are written with the statements."""
+    return Call(
+        "tl::wgmma_desc", (place_of(call, 0, emitter, READ), Number(leading * 16), Number(stride * 16)), (_SWIZZLES[kind],)
+    )
 
 
 def named_barrier(call: Any, emitter: Any) -> Value:
     """``T.sync_threads(barrier, threads)``."""
     count = () if len(call.args) > 1 else (emitter.value(emitter.kernel.thread_count),)
     return Call("tl::named_barrier_sync", (*_values(call, emitter), *count))
+
+
+def wait_for_stores(call: Any) -> list[WaitBulk]:
+    """``T.tma_store_wait(pending, read)``: by default for all stores, until they have read their source."""
+    pending, read = (constant_argument(call, at) if at < len(call.args) else default for at, default in enumerate((0, 1)))
+    return [WaitBulk(pending, complete=not read)]

@@ -5,12 +5,13 @@ numbers are those of the driver's ``cuTensorMapEncodeTiled``, axes from the inne
 
     type, rank, tensor, sizes…, byte strides…, box…, element steps…, interleave, swizzle, L2 promotion, fill
 
-The host encodes it at each launch, so its tensor is a parameter of the kernel; the first byte stride is the element's size.
+The host encodes it at each launch, so its tensor is a parameter of the kernel; the first byte stride is the element's size. The
+program's own barriers order what the accelerator does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ
 from tilelang.ir.dim import to_dim
 from tilelang.ir.expr import as_int
+from tilelang.target.cuda.intrinsics.values import place_of
 from tilelang.target.cuda.ir.values import Call, Name, Value
 from tilelang.tensor_maps import DATA_TYPES, FILLS, INTERLEAVES, L2_PROMOTIONS, SWIZZLES, TRANSPORTS
 
@@ -49,33 +51,25 @@ class TensorMaps:
         return self.specs[-1]
 
 
-def _descriptor(call: Any, emitter: Any) -> Value:
+def descriptor(call: Any, emitter: Any) -> Value:
     """The kernel's parameter that holds the descriptor."""
     if emitter.output.tensor_maps is None:
         raise CompileError(f"T.create_tma_descriptor needs sm_90a, the target is {emitter.target.arch}")
     return Name(emitter.output.tensor_maps.take(_spec(list(call.args), emitter)).name)
 
 
-def _load(call: Any, emitter: Any) -> Value:
+def load(call: Any, emitter: Any) -> Value:
     """``T.tma_load(descriptor, barrier, destination, coordinates…)``."""
-    descriptor, barrier, target, *coordinates = call.args
-    places = (_address(target, emitter), emitter.value(descriptor), _address(barrier, emitter))
+    coordinates = call.args[3:]
+    places = (place_of(call, 2, emitter, READ), emitter.value(call.args[0]), place_of(call, 1, emitter, READ))
     return Call(f"tl::tma_load_{_rank(coordinates)}d", (*places, *map(emitter.value, coordinates)))
 
 
-def _store(call: Any, emitter: Any) -> Value:
+def store(call: Any, emitter: Any) -> Value:
     """``T.tma_store(descriptor, source, coordinates…)``."""
-    descriptor, source, *coordinates = call.args
-    places = (emitter.value(descriptor), _address(source, emitter))
+    coordinates = call.args[2:]
+    places = (emitter.value(call.args[0]), place_of(call, 1, emitter, READ))
     return Call(f"tl::tma_store_{_rank(coordinates)}d", (*places, *map(emitter.value, coordinates)))
-
-
-RULES: Mapping[str, Callable[[Any, Any], Value]] = {
-    "create_tma_descriptor": _descriptor,
-    "tma_load": _load,
-    "tma_store": _store,
-}
-"""Intrinsic -> its rule."""
 
 
 def _spec(arguments: list[Any], emitter: Any) -> TensorMapSpec:
@@ -137,12 +131,7 @@ def _tensor(place: Any, emitter: Any) -> str:
     )
 
 
-def _address(load: Any, emitter: Any) -> Value:
-    """A pointer to an element; the program's own barriers order what the accelerator does there."""
-    return emitter.places.address(load.source, list(load.indices), READ)
-
-
-def _rank(coordinates: list[Any]) -> int:
+def _rank(coordinates: Sequence[Any]) -> int:
     if not 1 <= len(coordinates) <= MAX_RANK:
         raise CompileError(f"a TMA copy has 1 to {MAX_RANK} coordinates, not {len(coordinates)}")
     return len(coordinates)
