@@ -10,8 +10,8 @@ from tilelang.target.cuda.codegen.emitter import KernelOptions
 from tilelang.target.cuda.codegen.kernel import generate, place_barriers, plan_memory
 from tilelang.target.cuda.codegen.stages import CudaContext, KernelLayouts, KernelStatements, KernelTree, Program, of_each
 from tilelang.target.cuda.codegen.write_text import write_text
+from tilelang.target.cuda.inference.infer import infer
 from tilelang.target.cuda.inference.problem import Problem
-from tilelang.target.cuda.inference.search import infer
 from tilelang.target.cuda.normalise.iteration_variables import separate_iterations
 from tilelang.target.cuda.normalise.thread_groups import kernel_tree
 from tilelang.target.cuda.normalise.unroll import unroll_choices

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +16,8 @@ from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
 from tilelang.target.info import parse_target
 from tilelang.target.request import CompileRequest
 from tilelang.transform.pipeline import printed
+
+ROOT = Path(__file__).parents[4]
 
 
 @T.prim_func
@@ -65,3 +70,26 @@ def test_records_cannot_be_changed():
     for field in fields(kernel):
         with pytest.raises(FrozenInstanceError):
             setattr(kernel, field.name, None)
+
+
+_UNUSED = """
+import sys
+import tilelang.language as T
+from testing.python.target.cuda.programs import matmul
+from tilelang.target.cuda.compile import lower
+from tilelang.target.info import parse_target
+from tilelang.target.request import CompileRequest
+
+program = matmul(256, 256, 256, (128, 128, 32), stages=3)
+lower(program, CompileRequest(parse_target({"kind": "cuda", "arch": "sm_90a"})))
+print(*(name for name in sys.modules if name.startswith("tilelang.target.cuda.")))
+"""
+
+
+def test_a_product_reads_no_module_that_it_has_no_use_for():
+    """Conflicts between layouts, conversions, and schedules of pipelined loops: a process that has none does not load them."""
+    ran = subprocess.run([sys.executable, "-c", _UNUSED], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = {name.removeprefix("tilelang.target.cuda.") for name in ran.stdout.split()}
+    assert "inference.solver" in loaded and "specialize.consumer" in loaded
+    unused = {"inference.search", "inference.sections", "inference.conversion", "inference.exchange", "schedule.plan"}
+    assert not loaded & {*unused, "schedule.dependence", "codegen.pipelined"}

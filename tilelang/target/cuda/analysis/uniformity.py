@@ -105,13 +105,10 @@ class Uniformity:
 
     # Questions ---------------------------------------------------------------------------------------------------------
 
-    def varies(self, exprs: Iterable[Any], arrays: bool = True) -> bool:
-        """Whether expressions are each thread's own: their values may differ between threads, or they name threads; without
-        ``arrays``, for another reason than that local memory does."""
+    def varies(self, exprs: Iterable[Any]) -> bool:
+        """Whether expressions are each thread's own: their values may differ between threads, or they name threads."""
         return any(
-            self.tree.root_of(part) in self.varying and (arrays or not _is_local(part))
-            if isinstance(part, ir.Var)
-            else names_threads(part)
+            self.tree.root_of(part) in self.varying if isinstance(part, ir.Var) else names_threads(part)
             for expr in exprs
             for part in walk_expr(expr)
         )

@@ -18,19 +18,18 @@ from tilelang.target.cuda.ir.access import Agent
 from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, Code, LoopCode, Slot, Wait, leaf, leaves
 from tilelang.target.cuda.ir.instructions import Assign, CommitCopies, Declare
 from tilelang.target.cuda.ir.values import Name, Number, Select, Value
-from tilelang.target.cuda.schedule.plan import Part, Schedule
+from tilelang.target.cuda.schedule.plan import Part, Schedule, plan_schedule
 from tilelang.target.cuda.tile.tree import Loop
 
 
-def emit_pipeline(generator: Any, loop: Loop, schedule: Schedule) -> list[Code]:
-    """The code of a scheduled loop.
+def emit_pipeline(generator: Any, loop: Loop) -> list[Code] | None:
+    """The code of a ``T.Pipelined`` loop; None where nothing in it runs ahead of anything else.
 
-    Args:
-        generator: of the kernel.
-        loop: the loop.
-        schedule: which statement runs in which stage.
+    Raises:
+        PipelineScheduleError: the schedule that the program gives is not possible.
     """
-    return _Pipeline(generator, loop, schedule).emit()
+    schedule = plan_schedule(loop, generator.emitter.tree, generator.emitter.facts)
+    return None if schedule is None else _Pipeline(generator, loop, schedule).emit()
 
 
 class _Pipeline:

@@ -15,7 +15,7 @@ from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_array, is_fragment
 from tilelang.target.cuda.codegen.emitter import Emitter
-from tilelang.target.cuda.ir.code import Leaf, LoopCode, children
+from tilelang.target.cuda.ir.code import LoopCode, find
 from tilelang.target.cuda.ir.instructions import DeclareArray, Instruction, PinRegisters, WarpGroupMultiply
 from tilelang.target.cuda.ir.values import Element, Name, Pointer, Value, parts_of
 
@@ -31,11 +31,11 @@ _AT_ONCE = 8
 
 def roll_spilled(code: Any, emitter: Emitter) -> None:
     """Has the loops of a kernel's code that number elements of arrays in local memory written out in part only."""
-    words = {**_words(emitter), **{each.array.name: _size(each.array.dtype, each.count) for each in _found(code, DeclareArray)}}
-    pinned = {array for each in (*_found(code, WarpGroupMultiply), *_found(code, PinRegisters)) for array, _ in _places(each)}
+    words = {**_words(emitter), **{each.array.name: _size(each.array.dtype, each.count) for each in find(code, DeclareArray)}}
+    pinned = {array for each in (*find(code, WarpGroupMultiply), *find(code, PinRegisters)) for array, _ in _places(each)}
     spilled = {name for name, count in words.items() if count > _MOST_WORDS} - pinned
     if spilled:
-        for loop in _found(code, LoopCode):
+        for loop in find(code, LoopCode):
             if loop.unroll == 0 and any(array in spilled and _mentions(at, loop) for array, at in _inside(loop)):
                 loop.unroll = _AT_ONCE
 
@@ -55,16 +55,8 @@ def _size(dtype: str, count: int) -> int:
     return count * canonical(dtype).stored_bits // 32
 
 
-def _found(code: Any, kind: type) -> Iterator[Any]:
-    """Code and instructions of a class, in program order."""
-    if isinstance(code, kind):
-        yield code
-    for child in code.body if isinstance(code, Leaf) else children(code):
-        yield from _found(child, kind)
-
-
 def _inside(loop: LoopCode) -> Iterator[tuple[str, Value]]:
-    return (place for instruction in _found(loop.body, Instruction) for place in _places(instruction))
+    return (place for instruction in find(loop.body, Instruction) for place in _places(instruction))
 
 
 def _places(instruction: Instruction) -> Iterator[tuple[str, Value]]:

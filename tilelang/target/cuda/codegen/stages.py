@@ -224,7 +224,7 @@ def _line(node: Any) -> str:
     if isinstance(node, Operator):
         return f"{type(node.op).__name__}: {', '.join(f'{kind} {region.buffer.name}' for region, kind in node.op.regions())}"
     if isinstance(node, Loop):
-        pipelined = " pipelined" if node.parts is not None else ""
+        pipelined = " pipelined" * node.is_pipelined
         return f"for {node.stmt.loop_var.name} < {expr_text(node.stmt.extent)}{pipelined}"
     if isinstance(node, Branch):
         return f"if {expr_text(node.stmt.condition)}"

@@ -16,7 +16,6 @@ from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.analysis.thread_conditions import ThreadConditions
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER
-from tilelang.target.cuda.codegen.pipelined import emit_pipeline
 from tilelang.target.cuda.codegen.statements import loop_of
 from tilelang.target.cuda.inference.vectors import Vectors
 from tilelang.target.cuda.intrinsics.table import intrinsic, is_atomic
@@ -24,7 +23,6 @@ from tilelang.target.cuda.ir.code import Block, BranchCode, Code, GroupCode, Jum
 from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
 from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, Move, NamedBarrier, WarpBarrier
 from tilelang.target.cuda.ir.values import Binary, Call, Literal, Unary, Value, both
-from tilelang.target.cuda.schedule.plan import plan_schedule
 from tilelang.target.cuda.tile.nest import Axis, Nest
 from tilelang.target.cuda.tile.tree import (
     Branch,
@@ -48,9 +46,12 @@ _RANKS = ((128, WARP_GROUP_NUMBER), (32, Call("tl::warp_rank")), (1, TID))
 def emit_loop(generator: Any, node: Loop) -> list[Code]:
     """A ``for`` loop, pipelined where its schedule says so."""
     e = generator.emitter
-    schedule = plan_schedule(node, e.tree, e.facts)
-    if schedule is not None:
-        return emit_pipeline(generator, node, schedule)
+    if node.is_pipelined:
+        from tilelang.target.cuda.codegen.pipelined import emit_pipeline  # warp groups that load tiles leave no such loop
+
+        pipelined = emit_pipeline(generator, node)
+        if pipelined is not None:
+            return pipelined
     vectors = _vector_loop(generator, node)
     if vectors is not None:
         return [vectors]

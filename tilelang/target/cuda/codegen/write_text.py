@@ -22,7 +22,6 @@ from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER, Names
 from tilelang.target.cuda.codegen.kernel import arrivals
 from tilelang.target.cuda.codegen.origins import origins_of
 from tilelang.target.cuda.codegen.stages import CudaContext, KernelCode, KernelText, PlannedCode
-from tilelang.target.cuda.inference.sections import partly_written
 from tilelang.target.cuda.intrinsics.table import intrinsic
 from tilelang.target.cuda.intrinsics.values import GRID_STATE, RNG_DEFINITION, RNG_STATE
 from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, counted
@@ -167,7 +166,7 @@ class _Writer:
 
     def _registers(self) -> Iterator[Declare | DeclareArray]:
         """Variables, arrays and fragments."""
-        zeroed = self.known.output.padded | partly_written(self.tree, self.stage.layouts.conversions)
+        zeroed = self.known.output.padded | self.stage.layouts.partly_written
         for buffer in self.tree.allocations:
             dtype = str(buffer.dtype)
             if is_variable(buffer):

@@ -32,6 +32,7 @@ class Layouts:
         per_thread: nests that each thread runs for itself, its stores to memory included.
         conversions: copies that bring a fragment's elements to other places for some statements, with the error to raise where
             only some of the threads run one.
+        partly_written: fragments that these move as a whole although the program may not have written every element before.
         origins: span of the statement that fixed a fragment.
     """
 
@@ -44,6 +45,7 @@ class Layouts:
     origins: Mapping[Any, Any] = field(default_factory=dict)
     per_thread: Set[Any] = field(default_factory=set)
     conversions: Mapping[Any, LayoutConflictError] = field(default_factory=dict)
+    partly_written: Set[Any] = field(default_factory=set)
 
     def place_of(self, buffer: Any) -> Any:
         """Where a fragment or a shared buffer lies; None of a tensor."""

@@ -1,4 +1,4 @@
-"""Layout inference: choices and copies of fragments until every statement finds its elements, the cheapest that are found.
+"""The search: choices and copies of fragments until every statement finds its elements, the cheapest that are found.
 
 One solve decides most kernels without any conflict. Where statements disagree about a fragment, the resolutions are compared by
 what the whole kernel costs then (:mod:`tilelang.target.cuda.inference.cost`), conflicts that are left included:
@@ -40,7 +40,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment
 from tilelang.target.cuda.inference.conversion import carried_out
 from tilelang.target.cuda.inference.cost import cost
-from tilelang.target.cuda.inference.layouts import Layouts, check_fragments
+from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.sections import (
     Rewritten,
@@ -48,13 +48,13 @@ from tilelang.target.cuda.inference.sections import (
     as_conversion,
     family_of,
     is_written,
+    partly_written,
     touched_outside,
     with_copy,
     with_copy_for_head,
     with_copy_of_view,
 )
-from tilelang.target.cuda.inference.solver import WHOLE_BITS, Choices, Conflicts, is_lopsided, solve
-from tilelang.target.cuda.inference.verify import verify
+from tilelang.target.cuda.inference.solver import WHOLE_BITS, Choices, Conflicts, lopsided_nests, solve
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.tree import (
     Branch,
@@ -79,19 +79,21 @@ _DEAD_ENDS = 32
 """States without any resolution, after which the conflict is reported."""
 
 
-def infer(problem: Problem) -> tuple[TileTree, Layouts]:
+def search(problem: Problem, layouts: Layouts, conflicts: Conflicts) -> tuple[TileTree, Layouts]:
     """The layouts of a kernel, and the kernel with conversions between layouts as statements.
+
+    Args:
+        problem: the kernel.
+        layouts: what one solve gives without any choices.
+        conflicts: the statements that these do not suit.
 
     Raises:
         LayoutConflictError: a statement that some threads alone run needs elements in other threads.
     """
-    state = _cheapest(_State(problem))
+    state = _cheapest(_State(problem, solved=(layouts, conflicts)))
     tree, layouts, copies = carried_out(state.problem, state.layouts)
     conversions = {copy: error for node, error in state.conversions.items() for copy in copies.get(node, [node])}
-    layouts = replace(layouts, conversions=conversions).frozen()
-    verify(tree, layouts)
-    check_fragments(tree.root, layouts)
-    return tree, layouts
+    return tree, replace(layouts, conversions=conversions, partly_written=partly_written(tree, conversions))
 
 
 def _cheapest(start: _State) -> _State:
@@ -103,10 +105,7 @@ def _cheapest(start: _State) -> _State:
     Raises:
         LayoutConflictError: a conflict without any resolution.
     """
-    # A nest that few threads run for all is no conflict, but distributing it first may be cheaper.
-    starts = [start] if start.conflicts else [start.choosing(first=node) for node in start.lopsided]
-    if not starts:
-        return start
+    starts = [start] if start.conflicts else [start.choosing(first=node) for node in lopsided_nests(start.problem, start.layouts)]
     number, dead_ends = itertools.count(), 0
     best = min((state for state in (start, *starts) if not state.conflicts), key=lambda state: state.score, default=None)
     waiting: list[tuple[int, float, int, _State]] = [(0, 0.0, next(number), state) for state in starts if state.conflicts]
@@ -138,16 +137,18 @@ class _State:
     Attributes:
         conversions: nodes that fill copies and bring them back, with the conflict that each resolves.
         copies: what stands for a fragment in a section.
+        solved: the layouts under the choices and what they do not suit, where that is known.
     """
 
     problem: Problem
     choices: Choices = Choices()
     conversions: Mapping[Any, LayoutConflictError] = field(default_factory=dict)
     copies: frozenset[Any] = frozenset()
+    solved: tuple[Layouts, Conflicts] | None = None
 
     @cached_property
     def _solved(self) -> tuple[Layouts, Conflicts]:
-        return solve(self.problem, self.choices)
+        return self.solved or solve(self.problem, self.choices)
 
     @property
     def layouts(self) -> Layouts:
@@ -164,12 +165,6 @@ class _State:
         """The first statement that these do not suit, a fragment that it does not find, and why."""
         node, found = next(iter(self.conflicts.items()))
         return node, *next(iter(found.items()))
-
-    @property
-    def lopsided(self) -> list[Parallel]:
-        """The nests that few threads run for all others, because they hold the element of a fragment that all need."""
-        loops, threads_of = self.layouts.loops, self.problem.threads_of
-        return [node for node, loop in loops.items() if is_lopsided(node.nest, loop, len(threads_of[node]))]
 
     @cached_property
     def score(self) -> float:
@@ -188,7 +183,7 @@ class _State:
         """The state with one more choice."""
         firsts = self.choices.first if first is None else (*self.choices.first, first)
         wholes = self.choices.whole if whole is None else (*self.choices.whole, whole)
-        return replace(self, choices=Choices(firsts, wholes))
+        return replace(self, choices=Choices(firsts, wholes), solved=None)
 
     def rewriting(self, new: Rewritten, reason: LayoutConflictError) -> _State:
         """The state of the kernel with a copy in it."""

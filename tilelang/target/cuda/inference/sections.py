@@ -283,7 +283,7 @@ class _Copies:
         """The node with the buffers replaced; itself where it names none of them."""
         if not touches(node, self.values):
             return node
-        new = _with_body(node, self.of(node.body)) if isinstance(node, Loop) else with_parts(node, self.of)
+        new = with_parts(node, self.of)
         if self.section.is_user(node) and any(access.buffer in self.values for access in touched_by(node)):
             new = self._renamed(new)
         self.renewed[node] = new
@@ -324,22 +324,6 @@ def _with_buffers(op: Any, values: Mapping[Any, Any]) -> Any:
     )
 
 
-def _with_body(loop: Loop, body: Sequence, groups: list[list[Any]] | None = None) -> Loop:
-    """A loop with another body.
-
-    Args:
-        groups: what each statement of the old body became, where not one statement each.
-    """
-    if loop.parts is None:
-        return Loop(loop.stmt, body)
-    groups = groups if groups is not None else [[item] for item in body.items]
-    parts, place = [], 0
-    for stmt, nodes in loop.parts:
-        parts.append((stmt, [new for group in groups[place : place + len(nodes)] for new in group]))
-        place += len(nodes)
-    return Loop(loop.stmt, body, parts)
-
-
 def spliced(node: Any, values: Mapping[Any, list[Any]], renewed: dict[Any, Any]) -> Any:
     """The node with some of its statements replaced; the node itself if it contains none of them.
 
@@ -354,8 +338,8 @@ def spliced(node: Any, values: Mapping[Any, list[Any]], renewed: dict[Any, Any])
         new: Any = Sequence([item for group in _spliced_groups(node, values, renewed) for item in group])
     elif isinstance(node, Loop):
         groups = _spliced_groups(node.body, values, renewed)
-        body = renewed[node.body] = Sequence([item for group in groups for item in group])
-        new = _with_body(node, body, groups)
+        new = node.regrouped(groups)
+        renewed[node.body] = new.body
     else:
         new = with_parts(node, lambda child: spliced(child, values, renewed))
     renewed[node] = new

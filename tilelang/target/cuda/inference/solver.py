@@ -120,7 +120,7 @@ class _Solver:
             if node not in pending:
                 continue
             loop = self._partial_loop(node)
-            if loop is None or (node in self.choices.first and is_lopsided(node.nest, loop, len(self.threads_of[node]))):
+            if loop is None or (node in self.choices.first and _is_lopsided(node.nest, loop, len(self.threads_of[node]))):
                 loop = self._free(node)
             self.loops[node] = loop
             self._fix_fragments(node)
@@ -359,14 +359,13 @@ class _Solver:
                 self._conflict(node, buffer, "demands another layout than this statement")
 
 
-def is_lopsided(nest: Nest, loop: LoopLayout, threads: int) -> bool:
-    """Whether the threads that hold one element of a fragment run a nest for all others, many times their share of it.
+def lopsided_nests(problem: Problem, layouts: Layouts) -> list[Parallel]:
+    """The nests that few threads run for all others, because they hold the element of a fragment that all need."""
+    return [node for node, loop in layouts.loops.items() if _is_lopsided(node.nest, loop, len(problem.threads_of[node]))]
 
-    Args:
-        nest: the nest.
-        loop: its distribution.
-        threads: how many could run it.
-    """
+
+def _is_lopsided(nest: Nest, loop: LoopLayout, threads: int) -> bool:
+    """Whether the threads that hold one element of a fragment run a nest for all others, many times their share of it."""
     share = max(1.0, math.prod(axis.extent for axis in nest.axes) / threads)
     return any(dim.var is None for dim in loop.dims) and loop.steps > WARP * share
 

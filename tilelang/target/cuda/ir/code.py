@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any, Union
+from typing import Any, TypeVar, Union
 
 from tilelang.ir.access import READ
 from tilelang.target.cuda.ir.access import Access
-from tilelang.target.cuda.ir.instructions import Instruction, WaitBulk
+from tilelang.target.cuda.ir.instructions import Instruction
 from tilelang.target.cuda.ir.values import Name, Number, Value, value_accesses
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,19 +192,19 @@ def accesses(code: Any) -> Iterator[Access]:
             yield from value_accesses(value)
     elif isinstance(code, (BranchCode, GroupCode)) and code.condition is not None:
         yield from value_accesses(code.condition)
-    for child in code.body if isinstance(code, Leaf) else children(code):
-        yield from accesses(child)
+    for part in code.body if isinstance(code, Leaf) else children(code):
+        yield from accesses(part)
 
 
-def bulk_waits(code: Any) -> Iterator[WaitBulk]:
-    """The waits for bulk stores in some code."""
-    if isinstance(code, WaitBulk):
+def find(code: Any, kind: type[Found]) -> Iterator[Found]:
+    """Code and instructions of a class, in program order."""
+    if isinstance(code, kind):
         yield code
-    for child in code.body if isinstance(code, Leaf) else children(code):
-        yield from bulk_waits(child)
+    for part in code.body if isinstance(code, Leaf) else children(code):
+        yield from find(part, kind)
 
 
-def counted(name: Name, extent: Any, body: list[Any], unroll: int | None = 0, step: int = 1) -> LoopCode:
+def counted(name: Name, extent: Any, body: list[Any], unroll: int | None = 0) -> LoopCode:
     """A counting loop.
 
     Args:
@@ -210,9 +212,8 @@ def counted(name: Name, extent: Any, body: list[Any], unroll: int | None = 0, st
         extent: the exclusive end.
         body: statements.
         unroll: as in :class:`LoopCode`.
-        step: of the counter.
     """
-    return LoopCode(name.is_("<", extent), Block(body), ((name, Number(0)),), ((name, name + step),), unroll)
+    return LoopCode(name.is_("<", extent), Block(body), ((name, Number(0)),), ((name, name + 1),), unroll)
 
 
 def nested(loops: Sequence[tuple[Name, Any]], body: list[Any]) -> list[Any]:

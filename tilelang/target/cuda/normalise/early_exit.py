@@ -49,11 +49,8 @@ def branch_early_exits(tree: TileTree, threads: Mapping[Any, int]) -> TileTree:
 
 def _branched(node: Any, uniformity: Uniformity, allocations: dict[Any, Any]) -> Any:
     """A node with the exits of the iterations of each loop in it as branches."""
-    if isinstance(node, (Loop, Repeat)) and getattr(node, "parts", None) is None:
+    if isinstance(node, (Loop, Repeat)) and not _is_pipelined(node):
         node = replace(node, body=_Exits(uniformity, _is_continue, allocations).body(node.body))
-    if isinstance(node, Loop) and node.parts is not None:
-        groups = [(stmt, [_branched(part, uniformity, allocations) for part in nodes]) for stmt, nodes in node.parts]
-        return Loop(node.stmt, Sequence([part for _, nodes in groups for part in nodes]), groups)
     return with_parts(node, lambda part: _branched(part, uniformity, allocations))
 
 
@@ -96,7 +93,7 @@ class _Exits:
             below = below or self.uniformity.control(node) < BLOCK
         elif isinstance(node, ThreadGroup):
             below = below or node.threads is not None
-        if isinstance(node, (Loop, Repeat)) and (self.is_exit is not is_return or getattr(node, "parts", None) is not None):
+        if isinstance(node, (Loop, Repeat)) and (self.is_exit is not is_return or _is_pipelined(node)):
             return False
         return (below and self.is_exit(node)) or any(self.may_leave(part, below) for part in inside(node))
 
@@ -151,6 +148,10 @@ class _Exits:
     def _branch(self, condition: Any, body: Sequence) -> Branch:
         span = span_of(body.items[0])
         return Branch(ir.IfThenElse(condition, ir.Evaluate(ir.IntImm("int32", 0)), None, span), body, None)
+
+
+def _is_pipelined(node: Loop | Repeat) -> bool:
+    return isinstance(node, Loop) and node.is_pipelined
 
 
 def _is_continue(node: Any) -> bool:

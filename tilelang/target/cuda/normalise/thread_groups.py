@@ -61,10 +61,9 @@ class _Splitter:
             return self.branch(node, threads)
         if isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind):
             self.values[node.stmt.var] = node.stmt.value
-        elif isinstance(node, Loop) and node.parts is not None:
-            parts = [(stmt, [new for each in nodes for new in self.node(each, threads)]) for stmt, nodes in node.parts]
-            return [Loop(node.stmt, Sequence([each for _, nodes in parts for each in nodes]), parts)]
-        elif isinstance(node, (Loop, Repeat)):
+        elif isinstance(node, Loop):
+            return [node.regrouped([self.node(each, threads) for each in node.body.items])]
+        elif isinstance(node, Repeat):
             return [replace(node, body=self.sequence(node.body, threads))]
         elif isinstance(node, ThreadGroup):
             return [replace(node, body=self.sequence(node.body, node.threads or threads))]

@@ -32,15 +32,15 @@ from tilelang.target.cuda.ir.code import (
     Leaf,
     LoopCode,
     Wait,
-    bulk_waits,
     children,
     combined_accesses,
+    find,
     leaves,
     owner,
     rebuilt,
     roles_at,
 )
-from tilelang.target.cuda.ir.instructions import CommitCopies, FenceAsync, Instruction, NamedBarrier
+from tilelang.target.cuda.ir.instructions import CommitCopies, FenceAsync, Instruction, NamedBarrier, WaitBulk
 from tilelang.target.cuda.ir.values import Binary, Name, Number
 from tilelang.target.cuda.schedule.divergence import Divergence, check_returns
 
@@ -199,8 +199,7 @@ class _Inserter:
         """Handles code without a place for barriers inside as one leaf."""
         found = list(leaves(code))
         detached = all(leaf.detached for leaf in found for access in leaf.accesses if access.agent is Agent.CP_ASYNC)
-        body = [*bulk_waits(code)]
-        whole = Leaf(body, detached=detached, hands_over=any(leaf.hands_over for leaf in found))
+        whole = Leaf(list(find(code, WaitBulk)), detached=detached, hands_over=any(leaf.hands_over for leaf in found))
         return self.leaf(whole, combined_accesses(code), pending)
 
     def is_unordered(self, code: LoopCode | BranchCode) -> bool:
@@ -242,7 +241,7 @@ class _Inserter:
         pending.copies |= copies
         pending.implicit |= set() if code.detached else {access for access in copies if access.kind != READ}
         pending.unfenced |= {a.buffer for a in accesses if a.kind != READ and a not in loads}
-        waits = [*bulk_waits(code)]
+        waits = list(find(code, WaitBulk))
         pending.stores |= {access for access in accesses if access.is_bulk_store}
         # The stores that a wait completes have read their source, which one thread alone knows: the others need a barrier
         # before they write there. How many are complete is not followed, so all count.

@@ -17,11 +17,11 @@ from tilelang.errors import PipelineScheduleError
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.ir.facts import Facts
-from tilelang.ir.memory import is_global, is_shared
+from tilelang.ir.memory import is_shared
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
-from tilelang.target.cuda.analysis.availability import is_available
+from tilelang.target.cuda.analysis.availability import is_available, may_be_filled_ahead
 from tilelang.target.cuda.analysis.disjointness import share_out_iterations
 from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
@@ -94,7 +94,7 @@ class Body:
         written = _written(loop)
         unknown = set(bindings(loop.body))
         body = Body(loop, tree, [], [], [], written, unknown)
-        for stmt, nodes in loop.parts or ():
+        for stmt, nodes in loop.parts:
             defines = stmt.var if isinstance(stmt, ir.Bind) else None
             if defines is not None and body.is_usable(stmt.value):
                 unknown.discard(defines)
@@ -121,9 +121,14 @@ class Body:
     def _own_touches(self) -> Counter[Any]:
         return _count_touches(self.loop.body, self.tree)
 
-    def is_viewed(self, buffer: Any) -> bool:
-        """Whether a buffer has another name, or is one."""
-        return buffer in self.tree.aliases or buffer in self.tree.aliases.values()
+    @functools.cached_property
+    def uses(self) -> list[set[Any]]:
+        """The buffers that each statement accesses."""
+        return [{touch.buffer for touch in statement.touches} for statement in self.statements]
+
+    def is_private(self, buffer: Any) -> bool:
+        """Whether the loop alone uses a buffer, by one name."""
+        return buffer not in self.tree.aliased() and not self.is_outside(buffer)
 
 
 _TOUCHES: weakref.WeakKeyDictionary[TileTree, Counter[Any]] = weakref.WeakKeyDictionary()
@@ -203,26 +208,16 @@ def _writes(node: Any) -> set[Any]:
 
 
 def tile_filled_ahead(statement: Statement, body: Body) -> Any:
-    """The shared tile that a statement fills, before any other of its iteration uses it, with data that the loop leaves as it is.
-
-    None where statements outside of the loop use the tile, too.
-    """
-    node = statement.nodes[0]
-    op = node.op if len(statement.nodes) == 1 and isinstance(node, Parallel) else None
+    """The shared tile that a statement fills with data which the loop leaves as it is, if the loop alone uses it; else None."""
+    node = statement.nodes[0] if len(statement.nodes) == 1 else None
+    op = node.op if isinstance(node, Parallel) else None
     copied = rule_of(op).copied(op) if op is not None and rule_of(op).may_run_ahead(op) else None
     if copied is None:
         return None
     source, target = copied
-    if not is_global(source) or not is_shared(target) or not target.is_whole:
+    if not may_be_filled_ahead(copied, body.statements.index(statement), body.uses, body.written, body.is_private):
         return None
-    tile = target.buffer
-    if body.written.get(tile, 0) != 1 or source.buffer in body.written or body.is_viewed(tile) or body.is_outside(tile):
-        return None
-    # A use before it is one of the previous iteration's data, which a slot of this iteration does not hold.
-    first = next(other for other in body.statements if any(touch.buffer == tile for touch in other.touches))
-    if first is not statement:
-        return None
-    return tile if all(map(body.is_usable, (*source.mins, *source.extents))) else None
+    return target.buffer if all(map(body.is_usable, (*source.mins, *source.extents))) else None
 
 
 # Schedules -----------------------------------------------------------------------------------------------------------
@@ -295,7 +290,7 @@ def _carried_conflict(uses: list, slots: int, loop: Loop, facts: Facts) -> tuple
 
 def _is_filled_anew(buffer: Any, uses: list, body: Body) -> bool:
     """Whether each iteration begins with a shared tile by overwriting all of it."""
-    if not ir.is_buffer_var(buffer) or not is_shared(buffer) or body.is_viewed(buffer):
+    if not ir.is_buffer_var(buffer) or not is_shared(buffer) or buffer in body.tree.aliased():
         return False
     first = min(uses, key=lambda use: use[0])[3]
     return first.site.fills and not first.reads

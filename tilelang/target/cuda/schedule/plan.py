@@ -71,8 +71,6 @@ def plan_schedule(loop: Loop, tree: TileTree, facts: Facts) -> Schedule | None:
         PipelineScheduleError: the user's lists do not fit the body, or break a dependence.
     """
     notes = loop.stmt.annotations
-    if loop.parts is None:
-        return None
     body = Body.of(loop, tree)
     slots = as_int(notes["num_stages"]) if "num_stages" in notes else 0
     order, stage, group = (_list(notes, names) for names in (ORDER, STAGE, GROUP))

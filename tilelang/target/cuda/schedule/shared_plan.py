@@ -22,13 +22,14 @@ from tilelang.target.cuda.ir.code import (
     Leaf,
     LoopCode,
     Slot,
-    bulk_waits,
     children,
+    find,
     leaves,
     may_jump,
     owner,
     roles_at,
 )
+from tilelang.target.cuda.ir.instructions import WaitBulk
 
 _BARRIER_ALIGNMENT = 8
 
@@ -130,7 +131,7 @@ class _Lifetimes:
             # A bulk store reads its source until it is waited for, which is after its statement.
             for buffer in {*map(owner, code.storages()), *self._stored}:
                 _extend(spans, buffer, clock, clock)
-            waited = any(not wait.pending for wait in bulk_waits(code))
+            waited = any(not wait.pending for wait in find(code, WaitBulk))
             sources = {owner(access.buffer) for access in code.accesses if access.is_bulk_store}
             self._stored = set() if waited else self._stored | sources
             return clock + 1

@@ -16,10 +16,10 @@ from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
-from tilelang.ir.memory import is_global, is_shared, is_variable
+from tilelang.ir.memory import is_global, is_variable
 from tilelang.ir.region import Region
 from tilelang.ir.visit import any_statement, children, flattened, statement_exprs, variables, walk, walk_expr
-from tilelang.target.cuda.analysis.availability import is_available
+from tilelang.target.cuda.analysis.availability import is_available, may_be_filled_ahead
 from tilelang.target.cuda.intrinsics.table import intrinsic
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import writes_in
@@ -254,20 +254,18 @@ def _load(at: int, stmt: Any, facts: Facts) -> Load | None:
 
 
 def _can_feed(load: Load, uses: Sequence[set[Any]], mentions: Counter[Any], usage: Usage) -> bool:
-    at, source, target = load.at, load.source, load.target
-    if not is_shared(target) or not target.is_whole or _tile_bytes(target) % _SLOT_ALIGNMENT:
+    source, target = load.source, load.target
+
+    def is_private(buffer: Any) -> bool:
+        return buffer not in usage.aliased and not usage.is_outside(buffer, mentions)
+
+    if not may_be_filled_ahead((source, target), load.at, uses, usage.written, is_private):
         return False
-    # The producer runs iterations ahead, so what it reads must be the same then. An alias could be written under another name,
-    # and a safe value is not zero, which is all that the accelerator fills with.
-    if usage.written.get(source.buffer) or source.buffer in usage.aliased or source.buffer in usage.hints.safe_values:
+    # An alias of the source could be written under another name, and a safe value is not zero, which is all that the accelerator
+    # fills with.
+    if source.buffer in usage.aliased or source.buffer in usage.hints.safe_values or _tile_bytes(target) % _SLOT_ALIGNMENT:
         return False
-    if usage.written.get(target.buffer) != 1 or target.buffer in usage.aliased:
-        return False
-    # Used before the load in the same iteration is a use of the previous one's data, which a slot of this iteration does not
-    # hold.
-    if any(target.buffer in used for used in uses[:at]) or not any(target.buffer in used for used in uses[at + 1 :]):
-        return False
-    return usage.is_known(source.mins) and not usage.is_outside(target.buffer, mentions)
+    return usage.is_known(source.mins) and any(target.buffer in used for used in uses[load.at + 1 :])
 
 
 def _grouped(loads: Sequence[Load], uses: Sequence[set[Any]]) -> list[Feed]:

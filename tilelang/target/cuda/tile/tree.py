@@ -5,8 +5,9 @@ Later steps walk this tree several times; it is far cheaper to walk than the IR 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from typing import Any, Union
 
 from tilelang.errors import CompileError
@@ -48,12 +49,36 @@ class Loop:
     """A ``for`` loop that every thread runs.
 
     Attributes:
-        parts: where the loop is pipelined, each statement of the body in the IR with the nodes that it became.
+        origins: where the loop is pipelined, each statement of the body in the IR, with how many nodes it became.
     """
 
     stmt: Any
     body: Sequence
-    parts: list[tuple[Any, list[TileNode]]] | None = None
+    origins: tuple[tuple[Any, int], ...] | None = None
+
+    @staticmethod
+    def of(stmt: Any, parts: list[tuple[Any, list[TileNode]]]) -> Loop:
+        """A pipelined loop of statements of the IR, with the nodes that each became."""
+        body = Sequence([node for _, nodes in parts for node in nodes])
+        return Loop(stmt, body, tuple((child, len(nodes)) for child, nodes in parts))
+
+    @property
+    def is_pipelined(self) -> bool:
+        """Whether a schedule may reorder its statements."""
+        return self.origins is not None
+
+    @property
+    def parts(self) -> Iterator[tuple[Any, list[TileNode]]]:
+        """Each statement of a pipelined loop's body in the IR, with its nodes."""
+        nodes = iter(self.body.items)
+        return ((stmt, list(islice(nodes, count))) for stmt, count in self.origins or ())
+
+    def regrouped(self, groups: Iterable[list[TileNode]]) -> Loop:
+        """The loop with some nodes in place of each node of its body."""
+        if self.origins is None:
+            return Loop(self.stmt, Sequence([node for group in groups for node in group]))
+        left = iter(groups)
+        return Loop.of(self.stmt, [(stmt, [*chain(*islice(left, count))]) for stmt, count in self.origins])
 
 
 @dataclass(eq=False, slots=True)
@@ -261,9 +286,8 @@ class Reader:
     def loop(self, stmt: Any) -> Loop:
         if not any(note in stmt.annotations for note in PIPELINE_NOTES):
             return Loop(stmt, self.block(stmt.body))
-        parts = [(child, self.statement(child)) for child in flattened(stmt.body)]
-        parts = [(child, nodes) for child, nodes in parts if nodes]
-        return Loop(stmt, Sequence([node for _, nodes in parts for node in nodes]), parts)
+        parts = ((child, self.statement(child)) for child in flattened(stmt.body))
+        return Loop.of(stmt, [(child, nodes) for child, nodes in parts if nodes])
 
     def parallel(self, nest: Nest, op: Any = None) -> Any:
         """The node of a nest, inside loops over chunks where its extents are known at run time only; nothing if it is empty."""
@@ -302,13 +326,12 @@ class Reader:
         self.tree.allocations[buffer] = {}
         return Region.whole(buffer)
 
-    def temporary(self, like: Region, name: str, dtype: str | None = None, matrix: bool = False) -> Region:
+    def temporary(self, like: Region, name: str, matrix: bool = False) -> Region:
         """A new fragment with the extents of a region.
 
         Args:
             like: the region.
             name: suffix of its name.
-            dtype: its element type; default that of the region.
             matrix: whether to take the last two extents only.
 
         Raises:
@@ -320,9 +343,8 @@ class Reader:
                 f"on CUDA this operator takes tiles of compile-time sizes, and {like.buffer.name} has {shape_text(like.extents)}",
                 hint="give it the whole tile, and fill what is beyond the size with a value that does not matter",
             )
-        buffer = ir.decl_buffer(
-            shape, dtype or like.dtype, f"{like.buffer.name}_{name}", scope=FRAGMENT, data_alignment=1, layout=None
-        )
+        name = f"{like.buffer.name}_{name}"
+        buffer = ir.decl_buffer(shape, like.dtype, name, scope=FRAGMENT, data_alignment=1, layout=None)
         self.tree.allocations[buffer] = {}
         return Region.whole(buffer)
 
@@ -381,7 +403,8 @@ def is_certainly_run(extent: Any) -> bool:
 
 
 def with_parts(node: Any, of: Callable[[Any], Any]) -> Any:
-    """A container with ``of`` applied to the nodes directly inside it, a loop without parts; itself where it has none inside."""
+    """A container with ``of`` applied to the nodes directly inside it, whose number stays the same; itself where it has none
+    inside."""
     if isinstance(node, Sequence):
         return Sequence([of(item) for item in node.items])
     if isinstance(node, Branch):
