@@ -27,7 +27,7 @@ _COMPARISONS = {"lt": ir.LT, "le": ir.LE, "eq": ir.EQ, "ne": ir.NE}
 
 
 def to_dim(expr: Any) -> Dim:
-    """The plain form of an integer expression over dynamic variables (all non-negative, so C and Python division agree).
+    """The plain form of an integer expression over dynamic sizes. These are not negative, so divisions of C and of Python agree.
 
     Raises:
         CompileError: the expression uses anything but integer arithmetic.

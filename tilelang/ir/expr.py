@@ -13,7 +13,7 @@ from tilelang.ir.misjudged import StandIns, hidden, is_misjudged, restored
 
 @cache
 def _analyzer() -> Any:
-    """One analyzer for the process. No facts are bound in it, so that no answer depends on an earlier query."""
+    """The analyzer of the process. Nothing is ever bound in it, so no answer depends on an earlier query."""
     return ir.Analyzer()
 
 
@@ -53,7 +53,8 @@ def constant(value: Any, dtype: str = "int32") -> Any:
 def float_constant(value: float, dtype: str) -> Any:
     """A number as an expression of a floating-point type.
 
-    TVM takes the fnuz formats for unsigned and has no negative constants of them: there it is a conversion.
+    TVM takes formats whose name ends in ``u`` for unsigned, and refuses negative constants of them: these are converted from
+    float32.
     """
     if dtype.endswith(("fnuz", "fnu")) and value < 0:
         return ir.Cast(dtype, ir.FloatImm("float32", value))
@@ -69,8 +70,11 @@ def same(left: Any, right: Any) -> bool:
 
 
 def same_product(left: Sequence[Any], right: Sequence[Any]) -> bool:
-    """Whether the products of some sizes are provably equal; equal factors are left out first, which simplification of a product
-    of sums does not do."""
+    """Whether the products of some sizes are provably equal.
+
+    Equal factors are cancelled first, as TVM's analyzer does not find that ``(n + 1) * (m + 2) * 4`` is ``(n + 1) * 4 * (m +
+    2)``.
+    """
     rest, theirs = [], _factors(right)
     for factor in _factors(left):
         twin = next((other for other in theirs if same(factor, other)), None)
@@ -82,7 +86,7 @@ def same_product(left: Sequence[Any], right: Sequence[Any]) -> bool:
 
 
 def _factors(values: Sequence[Any]) -> list[Any]:
-    """The factors of a product that are no products themselves, known integers as one."""
+    """The factors of a product, products among them opened; the first one is the product of all known integers."""
     known, found, stack = 1, [], list(values)
     while stack:
         value = as_int(stack.pop())

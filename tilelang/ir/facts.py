@@ -1,6 +1,7 @@
 """Facts about expressions at a place of a program: integer ranges, divisibility, conditions that hold there.
 
-Positions are TVM's analyzer's; of floats and of integers that wrap around it is told an interval (:mod:`tilelang.ir.misjudged`).
+TVM's analyzer answers the questions. Parts of expressions that it would misjudge (:mod:`tilelang.ir.misjudged`) are replaced by
+variables before it sees them, with an interval of their values.
 """
 
 from __future__ import annotations
@@ -17,11 +18,10 @@ from tilelang.ir.misjudged import StandIns, hidden, is_misjudged, restored
 from tilelang.ir.visit import walk_expr
 
 _InternalError = ir.tvm.error.InternalError
-"""The analyzer raises it for some quotients, which it folds before it looks at the divisor."""
-
+"""The analyzer raises it for quotients by an expression that it simplifies to zero."""
 
 _LEAST, _MOST = -(2**63) + 1, 2**63 - 1
-"""What the analyzer says of a value without a known end."""
+"""The bounds that the analyzer gives for a value without a known lower or upper end."""
 
 
 class Facts:
@@ -42,7 +42,7 @@ class Facts:
         self._analyzer.bind(var, ir.Range.from_min_extent(_typed(low, var), _typed(extent, var)), allow_override=True)
 
     def bind_value(self, var: Any, value: Any) -> None:
-        """``var == value``; nothing is kept of values that the analyzer misjudges."""
+        """Adds ``var == value``, unless the analyzer would misjudge the value."""
         if not is_misjudged(value):
             self._analyzer.bind(var, self._seen(value))
 
@@ -50,7 +50,7 @@ class Facts:
     def assuming(self, condition: Any, holds: bool = True) -> Iterator[None]:
         """A context in which ``condition`` holds (or does not).
 
-        What reads memory is not used: the code in the context may store there.
+        Parts that read memory are not used, since the code in the context may store there.
         """
         with ExitStack() as stack:
             for fact in _conjuncts(condition, holds):
@@ -73,7 +73,7 @@ class Facts:
         return restored(found, self._stand_ins.parts)
 
     def bounds(self, expr: Any) -> tuple[int, int]:
-        """The least and largest value, as far as known."""
+        """The least and the largest value, inclusive; those of 64 bits where no other is known."""
         if isinstance(expr, int):
             return expr, expr
         if is_misjudged(expr):
@@ -91,11 +91,11 @@ class Facts:
         return None if low <= _LEAST else low, None if high >= _MOST else high
 
     def _seen(self, expr: Any) -> Any:
-        """An expression as the analyzer gets it."""
+        """An expression with stand-ins for the parts that the analyzer would misjudge."""
         return hidden(expr, self._stand_in)
 
     def _stand_in(self, part: Any) -> Any:
-        """A number where the part has one value, else a variable of the part's interval at this place."""
+        """What the analyzer gets for a part: its value if that is known, else a variable with the part's interval."""
         low, high = interval_of(part, self)
         if low is not None and low == high:
             return ir.IntImm(part.ty, low)
@@ -136,7 +136,7 @@ def _typed(value: Any, var: Any) -> Any:
 
 
 def _conjuncts(condition: Any, holds: bool) -> Iterator[Any]:
-    """The parts of a conjunction that stay true wherever they are known to be."""
+    """The parts of a conjunction that depend on no memory and no call: they stay true in all of the code below it."""
     if isinstance(condition, ir.Not):
         yield from _conjuncts(condition.a, not holds)
     elif isinstance(condition, ir.And if holds else ir.Or):

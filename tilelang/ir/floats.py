@@ -1,8 +1,8 @@
 """Arithmetic on floats without identities that hold for real numbers only.
 
 TVM's operators fold as they build: ``x * 0.0`` and ``0.0 / x`` become ``0.0`` (infinities and NaN are lost), ``x + 0.0`` becomes
-``x`` (a negative zero stays one), ``x / 0.0`` is an error. :func:`install` replaces the four operators by forms that fold two
-constants and nothing else.
+``x`` (a negative zero stays one), ``x / 0.0`` is an error. :func:`install` replaces the four operators: they fold two constants,
+and operands that change no value (``x * 1``), and nothing else.
 """
 
 from __future__ import annotations
@@ -32,9 +32,17 @@ def is_float(dtype: Any) -> bool:
 
 
 def _exact(folding: Callable, node: type) -> Callable:
+    """An operator without the folding of floats.
+
+    Args:
+        folding: TVM's operator.
+        node: the node that it makes.
+    """
+
     def operation(a: Any, b: Any, span: Any = None) -> Any:
         if node is tirx.Div and _is_zero(a, b):
-            # TVM neither builds nor prints a division by the constant; the product with infinity is the same for every ``a``.
+            # TVM neither builds nor prints a division by constant zero. A product with infinity has the same value for every
+            # ``a``: ``0 / 0`` and ``0 * inf`` are both NaN.
             return _ffi_api._OpMul(a, _number_like(b, math.copysign(math.inf, _number(b))), span)
         result = folding(a, b, span)
         folded = isinstance(a, _CONSTANT) and isinstance(b, _CONSTANT)

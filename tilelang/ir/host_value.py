@@ -22,7 +22,7 @@ _COMPARISONS = {ir.LT: "lt", ir.LE: "le", ir.EQ: "eq", ir.NE: "ne"}
 _SWAPPED = {ir.GT: "lt", ir.GE: "le"}
 _LOGIC = {ir.And: "min", ir.Or: "max"}
 _NARROW = ("uint8", "uint16", "uint32")
-"""Unsigned types whose values 64 bits hold with a sign; their arithmetic, which wraps around, is not the host's."""
+"""Unsigned types whose values fit a signed integer of 64 bits. Their arithmetic wraps around, which the host's does not."""
 
 
 def host_names(func: Any) -> dict[Any, str]:
@@ -75,5 +75,5 @@ def _widens(cast: Any) -> bool:
 
 
 def _divides_by_unknown(expr: Any) -> bool:
-    """A division by zero has a value in the language, and none on the host."""
+    """Whether an expression divides by what may be zero: that has a value in the language, but not on the host."""
     return isinstance(expr, (ir.FloorDiv, ir.FloorMod)) and not (isinstance(expr.b, ir.IntImm) and int(expr.b.value) != 0)

@@ -1,7 +1,7 @@
-"""Which values an integer expression can take, as far as the ranges of its variables tell.
+"""Interval arithmetic: which values an integer expression can take, given the ranges of its variables.
 
-An end that is not known is None. Every value that the expression takes lies in its interval; see :func:`is_exact` for where
-the interval's ends are values that it takes.
+An end that is not known is None. The interval contains every value that the expression takes. Whether its ends are among those
+values is another question: :func:`is_exact`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Ranges(Protocol):
 def interval_of(expr: Any, ranges: Ranges) -> Interval:
     """The interval of an integer expression.
 
-    int32 and int64 are taken not to overflow, as positions do not; what may wrap around in another type is any value of it.
+    Arithmetic of int32 and int64 is taken not to overflow (positions do not). In another type, an expression that may wrap around
+    may have any value of the type.
 
     Args:
         expr: the expression, or a number.
@@ -58,11 +59,11 @@ def _computed(expr: Any, ranges: Ranges) -> Interval:
 
 
 _UNBOUNDED = ("int32", "int64")
-"""Types of positions."""
+"""The types of positions, whose arithmetic is taken not to overflow."""
 
 
 def _is_trusted(expr: Any, found: Interval) -> bool:
-    """Whether a position has the computed interval: a conversion to int32 or int64 may have lost bits."""
+    """Whether a position has the computed interval; a conversion to int32 or int64 may have dropped high bits."""
     return not isinstance(expr, ir.Cast) or all(end is None or _contains(_type_range(expr), (end, end)) for end in found)
 
 
@@ -103,7 +104,8 @@ def is_within(index: Any, size: Any, ranges: Mapping[Any, Interval]) -> bool:
 def is_exact(expr: Any) -> bool:
     """Whether an expression takes both ends of its interval where each of its variables takes every value of its range.
 
-    It does where every variable occurs once, and only in sums, differences, multiples and quotients by positive constants.
+    It does if every variable occurs once, and only in sums, differences, multiples and quotients by constants. In ``i - i`` the
+    interval of ``i`` from 0 to 7 gives -7 to 7, but the only value is 0.
     """
     return _distinct_variables(expr) is not None
 
@@ -154,6 +156,7 @@ def _mul(left: Interval, right: Interval) -> Interval:
 
 
 def _floor_div(left: Interval, right: Interval) -> Interval:
+    """Of a floor division; a negative divisor is made positive first, and one that may be zero gives no bounds."""
     small, large = right
     if large is not None and large < 0:
         return _floor_div(_negated(left), _negated(right))
@@ -188,7 +191,7 @@ def _max(left: Interval, right: Interval) -> Interval:
 
 
 def _less(left: Interval, right: Interval) -> Interval:
-    """Of a comparison, as a bool."""
+    """Of ``left < right`` as a number: 1 if it always holds, 0 if it never does."""
     if left[1] is not None and right[0] is not None and left[1] < right[0]:
         return 1, 1
     return (0, 0) if left[0] is not None and right[1] is not None and left[0] >= right[1] else (0, 1)

@@ -1,6 +1,6 @@
-"""Memory scopes: where buffers lie. Every step asks the questions here; the names are those that TVM's buffers have.
+"""Memory scopes: in which memory a buffer lies, by the names that TVM's buffers have. No other module compares these names.
 
-Each question takes a buffer or a :class:`~tilelang.ir.region.Region` of one.
+Each function takes a buffer or a :class:`~tilelang.ir.region.Region` of one.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 GLOBAL = "global"
-"""Tensors, which all blocks share; the scope of a parameter is the empty string, too."""
+"""Tensors in global memory; the scope of a parameter is the empty string, which means the same."""
 SHARED, STATIC_SHARED = "shared.dyn", "shared"
-"""Tiles that a block's threads share; one memory, whichever of the two names a program gives."""
+"""Tiles in a block's shared memory; both names mean the same."""
 FRAGMENT = "local.fragment"
 """Tiles that are spread over the registers of a block's threads."""
 ARRAY, VARIABLE = "local", "local.var"
 """Arrays and variables that each thread has of its own."""
 BARRIER, CLUSTER_BARRIER, TENSOR_MEMORY = "shared.barrier", "shared.cluster_barrier", "shared.tmem"
-"""What lies in shared memory and is no tile: mbarriers, and the addresses of tiles in tensor memory."""
+"""Buffers in shared memory that are no tiles: mbarriers, and addresses of tiles in tensor memory."""
 
 
 def scope_of(place: Any) -> str:
@@ -36,7 +36,7 @@ def is_shared(place: Any) -> bool:
 
 
 def is_memory(place: Any) -> bool:
-    """Whether it is a tensor or a tile in shared memory: elements that other threads may touch by their index."""
+    """Whether it is a tensor or a shared tile: any thread may access any of its elements by index."""
     return is_global(place) or is_shared(place)
 
 
@@ -71,5 +71,5 @@ def is_local(place: Any) -> bool:
 
 
 def lies_in_registers(place: Any) -> bool:
-    """Whether it is a fragment, or each thread's own."""
+    """Whether it is a fragment, or an array or variable of each thread."""
     return scope_of(place).startswith("local")

@@ -1,9 +1,14 @@
-"""Parts of expressions that TVM's analyzer misjudges, and how to keep them from it.
+"""Parts of expressions that TVM's analyzer misjudges, and how they are hidden from it.
 
-The analyzer calculates with mathematical numbers: floats are real numbers to it (``x != x`` would be false), integers have no
-ends (``uint8(i + 200)`` would be at least 200), no divisor is zero (which gives zero here), and of a negative one it negates
-the operands (which the least number does not stand). It is asked about positions, which are int32 and int64 and do not
-overflow; whatever else takes part is a variable to it, of which an interval is known.
+The analyzer calculates with mathematical numbers, where the language does not:
+
+- floats are real numbers to it: ``x != x`` would be false, and is true for NaN;
+- integers do not wrap around: ``uint8(i + 200)`` would be at least 200;
+- no divisor is zero; in the language a division by zero gives zero;
+- for a negative divisor it negates both operands, which overflows for the least number of a type.
+
+It is right about positions, which are int32 and int64 and do not overflow. Any other part of an expression is replaced by a
+variable, its *stand-in*, of which the analyzer knows an interval at most.
 """
 
 from __future__ import annotations
@@ -27,7 +32,7 @@ def is_misjudged(expr: Any) -> bool:
 
 
 def is_narrowed(expr: Any) -> bool:
-    """Whether an expression gives the low bits of data, of which nothing says that they are the whole number."""
+    """Whether an expression takes the low 32 bits of an int64 from memory, which need not be the whole number."""
     return type(expr) is ir.Cast and str(expr.ty) == "int32" and str(expr.value.ty) == "int64" and reads_memory(expr.value)
 
 
@@ -54,23 +59,26 @@ def _is_misjudged_divisor(divisor: Any) -> bool:
 
 
 def _hidden(expr: Any, stand_in: Callable[[Any], Any]) -> Any:
+    """:func:`hidden` of an expression that has such a part."""
     if isinstance(expr, ir.TensorLoad):
         return rebuilt(expr, lambda index: _hidden(index, stand_in)) if not is_misjudged(expr) else stand_in(expr)
     if _is_hidden(expr) or any(map(is_misjudged, operands(expr))):
         return stand_in(expr)
-    # A Let as a whole, because the analyzer remembers what its variable is: the stand-in of one query, which the next has not.
+    # A Let is hidden as a whole. The analyzer remembers the value of its variable, in which there would be a stand-in of this
+    # query that means nothing in the next one.
     if isinstance(expr, (ir.Call, ir.Let)) and any(map(_is_hidden, walk_expr(expr))):
         return stand_in(expr)
     return rebuilt(expr, lambda part: _hidden(part, stand_in)) if operands(expr) else expr
 
 
 class StandIns:
-    """Variables for parts of expressions: one for all parts of one structure and interval.
+    """The variables that stand for parts of expressions: one for all parts of the same structure and interval.
 
-    What is known of a part under a condition is not known outside of it: there it is another variable.
+    The interval counts since the same part may have a narrower one below a condition: what the analyzer learns about it there
+    must not be used elsewhere.
 
     Attributes:
-        parts: what each variable stands for.
+        parts: variable -> the part that it stands for.
     """
 
     def __init__(self) -> None:

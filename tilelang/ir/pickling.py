@@ -1,8 +1,8 @@
 """TVM's nodes as plain values that can be pickled, and back.
 
-TVM's own serialisation (``ir.save_json``) ends the process on every variable. Here a node is a table of rows, one for each
-object that is reachable from it, parts first: an object that is used twice stays one object. Fields are read and set by TVM-FFI's
-reflection, so a new kind of node needs nothing here.
+TVM's own serialisation (``ir.save_json``) crashes the process on every variable. Here a node is a table with a row for each
+object that is reachable from it, parts before the objects that have them; an object that is used twice has one row. Fields are
+read and set by TVM-FFI's reflection, so new kinds of nodes need no code here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Row = tuple[str, tuple[Any, ...]]
 _ARRAY, _MAP = "array", "map"
 
 _BY_NAME: dict[str, Callable[[str], Any]] = {"ir.Op": ir.Op.get, "ir.SourceName": ir.ir.SourceName}
-"""Key of a type that has one object a name -> what finds it."""
+"""Key of a type whose objects are found by their name -> the function that finds one."""
 
 
 class _Place(int):
@@ -37,7 +37,7 @@ def rows_of(node: Any) -> list[Row]:
     """The table of a node; its own row is the last.
 
     Raises:
-        TypeError: something in it is no data, as a function of the run-time.
+        TypeError: a part of it is not data, for example a packed function.
     """
     rows: list[Row] = []
     places: dict[int, _Place] = {}

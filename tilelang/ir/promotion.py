@@ -1,7 +1,7 @@
 """Operators on bools, and of integers with Python numbers that their type does not hold.
 
-TVM's operators keep the type of their expression: a sum of two bools is a bool, ``~`` of a bool flips all of C's bits, and
-``x << 20`` of a uint16 is zero in one target and not in another, as C computes it in ``int``. Others are refused. After
+TVM's operators keep the type of their expression: a sum of two bools is a bool, ``~`` of a bool flips all of C's bits, and ``x <<
+20`` of a uint16 is zero in one target and not in another, as C computes it in ``int``. Other combinations are refused. After
 :func:`install`
 
 - bools are the numbers 0 and 1 in arithmetic, shifts and comparisons (int32 with another bool or a Python int, else of the other
@@ -29,6 +29,7 @@ _INTEGER = ("right_shift", "bitwise_and", "bitwise_or", "bitwise_xor")
 _COMPARISONS = ("_OpEQ", "_OpNE", "_OpLT", "_OpLE", "_OpGT", "_OpGE")
 _HALVES = ("float16", "bfloat16")
 _FOLDED = (tirx.IntImm, tirx.FloatImm)
+"""Results of operations on constants."""
 
 Operation = Callable[..., Any]
 
@@ -45,7 +46,7 @@ def install() -> None:
 
 
 def promoted(a: Any, b: Any) -> tuple[Any, Any]:
-    """Two operands that TVM's operators compute with as they are."""
+    """Two operands in types that TVM's operators accept, and for which they give the language's result."""
     if _is_number(a):
         b, a = promoted(b, a)
     elif _is_number(b):
@@ -91,12 +92,17 @@ def _plain(value: Any) -> Any:
 
 
 def _pair(a: Any, b: Any) -> tuple[Any, Any]:
-    """Operands for TVM, which makes an int64 of each Python int that int32 does not hold, and then of the other operand."""
+    """Operands for TVM's operators.
+
+    TVM makes an int64 of a Python int that int32 does not hold, and then converts the other operand to int64, too; where the
+    other one is unsigned and holds the number, the number gets its type here.
+    """
     a, b = _plain(a), _plain(b)
     return _of_type(a, b), _of_type(b, a)
 
 
 def _of_type(value: Any, other: Any) -> Any:
+    """A Python int as a constant of the other operand's type, if that is unsigned and holds it; else the operand itself."""
     if not isinstance(value, int) or value < 1 << 31 or _is_number(other):
         return value
     kind = canonical(str(other.ty))
@@ -112,7 +118,7 @@ def _is_bool(value: Any) -> bool:
 
 
 def _retrying(operation: Operation) -> Operation:
-    """The operation, on promoted operands where TVM refuses them as they are."""
+    """The operation; where TVM refuses the operands, it is tried again on promoted ones."""
 
     def apply(a: Any, b: Any, span: Any = None) -> Any:
         a, b = _pair(a, b)

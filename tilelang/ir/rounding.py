@@ -1,4 +1,4 @@
-"""Constants of the floating-point formats: what is left of a Python float in each.
+"""The rounding of constants: a Python float in each of the floating-point formats.
 
 Rounding is to nearest, ties to even. float8_e4m3fn and float4_e2m1fn, which have no infinity, saturate at their largest value; a
 float8_e5m2 or float16 overflow is infinity, a fnuz overflow NaN; float8_e8m0fnu is a power of two without sign, or NaN.

@@ -13,7 +13,7 @@ from tilelang.errors import Location, PerformanceWarning
 
 _OWN_PACKAGES = frozenset({"tilelang", "tvm", "tvm_ffi", "torch", "contextlib", "functools"})
 _NATIVE_SOURCES = (".h", ".cc", ".cpp", "<unknown>")
-"""What the frames that TVM adds to an exception's traceback for its C++ functions are named after."""
+"""Ends of the file names of the frames that TVM adds to tracebacks for its C++ functions."""
 
 
 @lru_cache(maxsize=256)
@@ -92,15 +92,17 @@ def location_of(span: Any) -> Location | None:
 
 
 def portable(file: str) -> str:
-    """The path of a program below a folder that modules are imported from, where ``linecache`` looks for it; entries travel, and
-    say nothing of the folders of the machine that made them."""
+    """The path of a program's file relative to a folder of ``sys.path``, where ``linecache`` looks for it.
+
+    Cache entries are copied to other machines and must not name folders of the one that made them.
+    """
     folders = {os.path.join(os.path.abspath(folder), "") for folder in sys.path}
     inside = [file.removeprefix(folder) for folder in folders if file.startswith(folder)]
     return min(inside, key=len, default=os.path.basename(file))
 
 
 _WARNED: dict[str, dict] = {}
-"""Of each file, what the ``warnings`` module has noted."""
+"""For each file, the registry by which the ``warnings`` module shows a warning once."""
 
 
 def warn_slow(message: str, span: Any) -> None:

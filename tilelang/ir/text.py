@@ -29,14 +29,14 @@ _INFIX = {
 def program_text(func: Any) -> str:
     """TVM's script of ``func``, from which its kernel key is made and which ``program.txt`` shows.
 
-    It is the same in every process; spans are not in it, so moving a program keeps its key. What the printer has no short form
-    for, strings of several lines among them, stands in the metadata after the program.
+    It is the same in every process, and has no spans, so a program that moves to another line keeps its key. What the printer has
+    no short form for, such as strings of several lines, is in the metadata after the program.
     """
     return func.script(show_meta=True)
 
 
 def expr_text(expr: Any) -> str:
-    """``expr`` as the user would write it; TVM's printer warns about variables that it sees without their definition."""
+    """``expr`` as the user would write it; TVM's own printer warns about variables that the expression does not define."""
     if isinstance(expr, (ir.IntImm, ir.FloatImm)):
         return str(expr.value)
     if isinstance(expr, ir.Var):

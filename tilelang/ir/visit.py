@@ -1,7 +1,7 @@
 """Walking statements and expressions.
 
-Written over plain attribute access: TVM's Python visitors cost a callback through the FFI for every node, while most walks here
-only look at statements.
+This uses plain attribute access. TVM's own visitors call Python through the FFI for every node, expressions included, while most
+walks here look at statements only.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def operands(expr: Any) -> list[Any]:
     return found(expr) if found is not None else []
 
 
-# Tables, because ``isinstance`` of TVM's classes is a Python call wherever the answer is no.
+# Tables instead of ``isinstance``: for TVM's classes that is a call of a Python method whenever the answer is no.
 
 _Parts = Mapping[type, Callable[[Any], list[Any]]]
 
@@ -110,7 +110,8 @@ _WITH_CHILDREN: Mapping[type, Callable[[Any, list[Any]], Any]] = {
 
 
 def walk_expr(expr: Any) -> Iterator[Any]:
-    """``expr`` and every expression inside it, each shared one once."""
+    """``expr`` and every expression inside it, depth first; one that is used several times comes once, a variable each time."""
+    # Expressions share parts, so a walk that visits them again may take exponential time: `x = x * x`, thirty times.
     stack, seen = [expr], set()
     while stack:
         node = stack.pop()
@@ -125,7 +126,7 @@ def walk_expr(expr: Any) -> Iterator[Any]:
 
 
 def reads_memory(expr: Any) -> bool:
-    """Whether an expression's value depends on what memory holds when it is evaluated."""
+    """Whether an expression loads from memory, so that its value depends on when it is evaluated."""
     return any(isinstance(node, ir.TensorLoad) for node in walk_expr(expr))
 
 

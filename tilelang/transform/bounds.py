@@ -33,7 +33,10 @@ _WARP_GROUPS = "tl.warp_group"
 """The attribute of code that only some of the threads run."""
 
 _SECOND_WHERE = {ir.And: (True,), ir.Or: (False,)}
+"""Operator -> the value of the first operand for which the second one is evaluated."""
+
 _CHOICE = (True, False)
+"""The same for the two values of a conditional expression."""
 
 
 def check_bounds(func: Any, context: Any) -> Any:
@@ -47,6 +50,17 @@ def check_bounds(func: Any, context: Any) -> Any:
 
 
 class _Checker:
+    """Walks a program with what is known about its variables.
+
+    ``conditional`` says whether an access may not be executed in some iteration of the loops around it; then one that is outside
+    in some iterations is not refused, since it may be executed in the others only.
+
+    Attributes:
+        ranges: the exact ranges of variables of loops and threads.
+        facts: the same for proofs, with the conditions around the statement.
+        span: of the last statement that has one.
+    """
+
     def __init__(self) -> None:
         self.ranges: dict[Any, Interval] = {}
         self.facts = Facts()
@@ -66,6 +80,7 @@ class _Checker:
         self._inside(node, conditional)
 
     def _inside(self, node: Any, conditional: bool) -> None:
+        """Checks the statements inside of a statement, under the conditions and ranges that it gives."""
         if isinstance(node, ir.IfThenElse):
             self._under(node.condition, True, lambda guarded: self.stmt(node.then_case, guarded), conditional)
             if node.else_case is not None:
@@ -141,6 +156,7 @@ class _Checker:
                 self._judge(region.buffer, axis, found[0], found[1] + extent - 1, as_int(size), conditional)
 
     def _judge(self, buffer: Any, axis: int, low: int, high: int, size: Any, conditional: bool) -> None:
+        """Refuses an index that takes all values from ``low`` to ``high``, if it certainly leaves the axis."""
         if not isinstance(size, int) or (0 <= low and high < size):
             return
         nowhere_inside = low >= size or high < 0
@@ -157,7 +173,7 @@ class _Checker:
 
 
 def _evaluated_where(expr: Any) -> tuple[bool, ...]:
-    """For each operand after the first: the value of the first where it is evaluated; empty where all always are."""
+    """For each operand after the first, the value of the first for which it is evaluated; empty if all are evaluated always."""
     if isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name == "prim.if_then_else":
         return _CHOICE
     return _SECOND_WHERE.get(type(expr), ())

@@ -1,8 +1,8 @@
-"""What statements do with memory of threads (``T.alloc_var``, ``T.alloc_local``): what they store, and read before they do.
+"""Which elements of memory of threads (``T.alloc_var``, ``T.alloc_local``) a statement stores to, and reads before it has.
 
-An element is a tuple of indices. Loops whose bounds are known are written out: an access below them touches a known set of
-elements. Of an access at any other index only this is known: another one at the same index, in the same iteration, is of the
-same element.
+An element is a tuple of indices. If the bounds of the loops around an access are known, its index is evaluated for every
+iteration, which gives the set of elements that it touches. Otherwise two accesses are known to touch the same element only if
+they have the same index in the same iteration.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Element = tuple[int, ...]
 Ranges = Mapping[Any, range]
 
 _LIMIT = 1 << 14
-"""Elements, or iterations, that are looked at one by one."""
+"""Largest number of elements, or of iterations, that are enumerated."""
 
 _OPERATORS: Mapping[type, Callable[[int, int], int]] = {
     ir.Add: add, ir.Sub: sub, ir.Mul: mul, ir.FloorDiv: floordiv, ir.FloorMod: mod, ir.Min: min, ir.Max: max,
@@ -33,7 +33,7 @@ _OPERATORS: Mapping[type, Callable[[int, int], int]] = {
 
 
 class Use(NamedTuple):
-    """One access of a buffer by a statement itself; ``indices`` is None where the whole buffer is handed on, or filled."""
+    """One access of a buffer by a statement itself; ``indices`` is None for the whole buffer, or for unknown elements."""
 
     buffer: Any
     indices: tuple[Any, ...] | None
@@ -81,9 +81,9 @@ class Memory:
 
     Attributes:
         root: the buffer that was allocated.
-        views: other buffers over the same memory; of theirs, no element is told from another.
-        buffers: all of them.
-        elements: those of the root; the one element ``()``, which no access names, where they are not known or too many.
+        views: other buffers over the same memory; their elements are not told apart.
+        buffers: the root and its views.
+        elements: of the root. If they are not known, or too many, there is one element ``()``, which stands for all of them.
     """
 
     def __init__(self, root: Any, views: Iterable[Any] = ()):
@@ -113,7 +113,7 @@ def by_iteration(indices: Iterable[Any], ranges: Ranges) -> list[tuple[Element, 
 
 
 def _value(expr: Any, values: Mapping[Any, int]) -> Any:
-    """An index for given values of its variables; None where it is no arithmetic."""
+    """The value of an index for given values of its variables; None where it is anything but arithmetic."""
     if isinstance(expr, ir.Var):
         return values[expr]
     if isinstance(expr, ir.IntImm):
@@ -134,7 +134,7 @@ def _value(expr: Any, values: Mapping[Any, int]) -> Any:
 
 @dataclass(frozen=True)
 class _Place:
-    """An index that was stored to, in all iterations of the loops of ``over``."""
+    """An index that was stored to; with ``over``, for all values of these variables of loops."""
 
     indices: tuple[Any, ...]
     over: Ranges = field(default_factory=dict)
@@ -142,29 +142,33 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Stored:
-    """What has certainly been stored."""
+    """What has certainly been stored to: known elements, and places whose element is not known."""
 
     elements: frozenset[Element] = frozenset()
     places: tuple[_Place, ...] = ()
 
     def meet(self, other: _Stored) -> _Stored:
-        """What both hold."""
-        # An index over loops stands for many elements: that the other branch stores all of them is not known from one
-        # index.
+        """What has been stored to on both of two paths."""
+        # A place over loops is many elements; the other path would have to store to all of them, which is not checked.
         places = (place for place in self.places if not place.over and other.holds(place.indices, {}))
         return _Stored(self.elements & other.elements, tuple(places))
 
     def at(self, indices: tuple[Any, ...]) -> _Stored:
-        """With an access more."""
+        """After one more store."""
         found = elements(indices, {})
         if found is not None:
             return _Stored(self.elements | found, self.places)
         if any(isinstance(part, (ir.TensorLoad, ir.Call)) for index in indices for part in walk_expr(index)):
-            return self  # another value the next time
+            return self  # the index may have another value the next time that it is evaluated
         return _Stored(self.elements, (*self.places, _Place(indices)))
 
     def after(self, loop: Any, values: range) -> _Stored:
-        """After the loop, of its end of an iteration."""
+        """What has been stored to after a loop, if this is what has been after one of its iterations.
+
+        Args:
+            loop: the loop.
+            values: of its variable.
+        """
         within = {stmt.var for stmt in walk(loop.body) if isinstance(stmt, ir.Bind)}
         found, left = set(self.elements), []
         for place in self.places:
@@ -173,14 +177,13 @@ class _Stored:
             touched = elements(place.indices, over)
             if touched is not None:
                 found |= touched
-            # A value bound in the body is another one in each iteration, so nothing is known of its index after the
-            # loop.
+            # An index that uses a value bound in the body is a different one in each iteration.
             elif not names & within:
                 left.append(_Place(place.indices, over))
         return _Stored(frozenset(found), tuple(left))
 
     def holds(self, indices: tuple[Any, ...], ranges: Ranges) -> bool:
-        """Whether what an access touches is certainly there."""
+        """Whether all elements that an access touches have been stored to."""
         touched = elements(indices, ranges)
         if touched is not None and touched <= self.elements:
             return True
@@ -192,11 +195,11 @@ def _alike(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 
 
 class FirstUse:
-    """What a statement does with memory of threads.
+    """What a statement does first with each element of some memory of threads.
 
     Attributes:
         read: the elements that it may read before it has stored to them.
-        stored: those that it certainly stores to.
+        stored: the elements that it certainly stores to.
     """
 
     def __init__(self, memory: Memory, stmt: Any):
@@ -223,8 +226,7 @@ class FirstUse:
     def _used(self, use: Use, before: _Stored) -> _Stored:
         is_root = use.buffer.same_as(self.memory.root)
         if use.stores:
-            # A view may have another element type: which elements of the root a store through it fills is not
-            # followed.
+            # A view may have another element type, so it is not known which elements of the root a store through it fills.
             if not is_root:
                 return before
             return _Stored(self.memory.elements, before.places) if use.indices is None else before.at(use.indices)
@@ -241,7 +243,7 @@ class FirstUse:
             self._ranges[loop.loop_var] = values
         end = self._after(loop.body, before)
         self._ranges.pop(loop.loop_var, None)
-        # A loop that may have no iteration, or that a jump may cut short, stores nothing for certain.
+        # A loop that may have no iteration, or that a jump may leave early, may have stored to nothing.
         if not values or any(isinstance(stmt, (ir.Break, ir.Continue)) for stmt in walk(loop.body)):
             return before
         return end.after(loop, values)

@@ -1,7 +1,9 @@
-"""Aliasing of tensor parameters: the caller may give one tensor for two parameters, to work in place.
+"""Aliasing of tensor parameters: a caller may pass one tensor for two parameters, to work in place.
 
-Where each element is read before it is written, any order that a compiler chooses is right. Where a tensor is read after another
-one was written, and both are the same memory, the read has to see the write: such parameters may not be declared ``restrict``.
+``B[i] = A[i] + 1`` is right for ``A`` = ``B`` whatever a compiler reorders, since each element is read before it is written. But
+where
+a tensor is read after another one was written, the read has to see the write if both are the same memory: such parameters must
+not be declared ``restrict``.
 """
 
 from __future__ import annotations
@@ -30,9 +32,9 @@ def are_distinct(func: Any) -> bool:
 
 
 def alias_sensitive(body: Any) -> set[Any]:
-    """Tensors of which one is read after another was written, in program order, which matters if both are the same memory.
+    """The tensors whose order of accesses matters if they are the same memory: one is read after another was written.
 
-    The iterations of a ``T.Parallel`` have none.
+    Iterations of a ``T.Parallel`` have no order, so a loop of them does not count as one.
     """
     order = Order(sources_of(body))
     order.visit(body)
@@ -40,7 +42,7 @@ def alias_sensitive(body: Any) -> set[Any]:
 
 
 def sources_of(body: Any) -> dict[Any, Any]:
-    """Each tensor of a program that views another, with that other."""
+    """View of a tensor -> the tensor."""
     views = [stmt for stmt in walk(body) if isinstance(stmt, ir.DeclBuffer) and not isinstance(stmt.data, ir.Var)]
     return {stmt.buffer: stmt.data.args[0] for stmt in views}
 
@@ -50,9 +52,9 @@ class Order:
 
     Attributes:
         sources: see :func:`sources_of`.
-        written: what has been written so far; in a loop, also what its body writes.
-        read: what has been read so far.
-        found: tensors of which one was read after another was written: both of them.
+        written: the tensors that have been written so far; in a loop, also all that its body writes.
+        read: the tensors that have been read so far.
+        found: the result of :func:`alias_sensitive`.
     """
 
     def __init__(self, sources: Mapping[Any, Any]):
@@ -62,20 +64,23 @@ class Order:
         self.found: set[Any] = set()
 
     def visit(self, stmt: Any) -> None:
+        """Follows a statement."""
         if isinstance(stmt, ir.While) or (isinstance(stmt, ir.For) and stmt.kind != ir.ForKind.PARALLEL):
             # From the second iteration on, all that the body writes has been written before what it reads.
             self.written |= {self.root(b) for each in walk(stmt) for b, kind in accesses(each) if kind == WRITE}
         for buffer, kind in accesses(stmt):
-            self.meet(self.root(buffer), kind)
+            self.access(self.root(buffer), kind)
         for child in children(stmt):
             self.visit(child)
 
     def root(self, buffer: Any) -> Any:
+        """The tensor that a buffer is a view of; itself if it is none."""
         while buffer in self.sources:
             buffer = self.sources[buffer]
         return buffer
 
-    def meet(self, buffer: Any, kind: str) -> None:
+    def access(self, buffer: Any, kind: str) -> None:
+        """Follows an access of a tensor."""
         if kind == WRITE:
             self.written.add(buffer)
             return
@@ -99,7 +104,7 @@ def accesses(stmt: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _given(exprs: Iterable[Any]) -> Iterator[Any]:
-    """The tensors that calls may write: atomic operations get an element first, foreign code addresses or elements."""
+    """The tensors that calls may write: the element that is the first argument of an atomic, all that foreign code is given."""
     calls = (part for expr in exprs for part in walk_expr(expr) if isinstance(part, ir.Call) and isinstance(part.op, ir.Op))
     for call in calls:
         if call.op.name.startswith(_WRITE_FIRST) and isinstance(call.args[0], ir.TensorLoad):

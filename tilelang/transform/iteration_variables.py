@@ -1,4 +1,4 @@
-"""Privatisation of variables and local arrays that iterations of a ``T.Parallel`` store to: each has its own, with old values.
+"""Privatisation: the iterations of a ``T.Parallel`` get copies of their own of the variables and arrays that they store to.
 
 Before: a program in which ``T.Parallel`` loops store to variables and arrays (``T.alloc_var``, ``T.alloc_local``) that other
 statements use too.
@@ -12,12 +12,13 @@ After: no statement outside of such a loop uses the memory that its iterations s
                                             if stored: last = own; any = True
                                         if any: v = last
 
-Dead copies are left out: of the first value where the iteration stores before it reads, of the last one where nothing reads the
-element before it is stored to again. Where iterations leave different values in ``last``, the element is undefined afterwards
-(docs/semantics.md), so that the order of their stores does not matter.
+Copies that nobody needs are left out: the copy in, if an iteration stores to the element before it reads it; the copy out, if
+nothing reads the element after the loop before it is stored to again. If iterations leave different values, the element is
+undefined afterwards (docs/semantics.md), so the order of their stores to ``last`` does not matter.
 
-An array stays as it is where no two iterations touch one element (``l[i] = l[i] + 1``), or where each reads only what it has
-stored, and stores at indices that follow the loop: what such a loop leaves in an array is the target's own matter.
+An array is not privatised if no two iterations touch one element (``l[i] = l[i] + 1``). Neither is one of which each iteration
+reads only what it has stored itself, at indices that depend on the loop's variables: the target decides where the elements of
+such an array are.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _ZERO = ir.IntImm("int32", 0)
 _FEW = 8
 """Largest number of elements that are moved by single statements; more are moved by a loop."""
 _WHOLE_BYTES = {"int4": "int8", "uint4": "uint8", "float4_e2m1fn": "float16"}
-"""The types that carry out elements of which two share a byte: threads store next to each other."""
+"""The types of ``last`` for elements of which two share a byte: threads that store to neighbours would overwrite each other's."""
 
 
 def separate_iterations(func: Any, context: Any = None) -> Any:
@@ -91,7 +92,7 @@ def _shared_by_iterations(body: Any) -> dict[Any, list[Memory]]:
             memories[use.buffer] for other in loops if other is not loop for use in within[other] if use.buffer in memories
         )
         candidates = dict.fromkeys(memories[buffer] for buffer in stored[loop] if buffer in memories)
-        found[loop] = [memory for memory in candidates if _meet_in(memory, loop, within[loop], memory in others)]
+        found[loop] = [memory for memory in candidates if _needs_copies(memory, loop, within[loop], memory in others)]
     return found
 
 
@@ -138,39 +139,44 @@ def _stored_buffers(loop: Any) -> list[Any]:
     return [buffer for buffer in dict.fromkeys(stores) if buffer not in within]
 
 
-def _meet_in(memory: Memory, loop: Any, within: list[Use], used_elsewhere: bool) -> bool:
-    """Whether the iterations of a ``T.Parallel`` need memory of their own in place of what they store to."""
+def _needs_copies(memory: Memory, loop: Any, within: list[Use], used_elsewhere: bool) -> bool:
+    """Whether the iterations of a ``T.Parallel`` need copies of their own of some memory.
+
+    Args:
+        memory: variables or an array that the loop stores to.
+        loop: the loop.
+        within: the accesses of the loop.
+        used_elsewhere: whether other statements access the memory.
+    """
     mine = [use for use in within if use.buffer in memory.buffers]
     if any(use.indices is None for use in mine) or _are_disjoint(loop, mine):
         return False
     if FirstUse(memory, _nest(loop)[-1].body).read:
         return True
-    # No iteration reads what another stored. What is left is the value that later statements find; an array that is
-    # indexed by the loop keeps it in its elements.
-    return used_elsewhere and not (is_array(memory.root) and all(_follows(use, loop) for use in mine if use.stores))
+    # No iteration reads what another one has stored, so only the values after the loop matter. In an array whose index depends on
+    # the loop's variables, each iteration leaves them in elements of its own.
+    return used_elsewhere and not (is_array(memory.root) and all(_index_depends_on(use, loop) for use in mine if use.stores))
 
 
-def _follows(use: Use, loop: Any) -> bool:
-    """Whether the index of an access follows the variables of a ``T.Parallel``."""
-    following = {each.loop_var for each in _nest(loop)}
+def _index_depends_on(use: Use, loop: Any) -> bool:
+    """Whether the index of an access depends on the variables of a ``T.Parallel``."""
+    dependent = {each.loop_var for each in _nest(loop)}
     for stmt in walk(loop):
         target = stmt.var if isinstance(stmt, ir.Bind) else stmt.loop_var if isinstance(stmt, ir.For) else None
-        if target is not None and any(var in following for expr in statement_exprs(stmt) for var in variables(expr)):
-            following.add(target)
-    return any(var in following for index in use.indices or () for var in variables(index))
+        if target is not None and any(var in dependent for expr in statement_exprs(stmt) for var in variables(expr)):
+            dependent.add(target)
+    return any(var in dependent for index in use.indices or () for var in variables(index))
 
 
 def _are_disjoint(loop: Any, mine: list[Use]) -> bool:
-    """Whether no two iterations touch one element: some axes of the indices, alone, tell the iteration."""
+    """Whether no two iterations touch one element: the indices along some axes already differ between any two iterations."""
     if any(not use.buffer.same_as(mine[0].buffer) for use in mine):
         return False
     ranges = _known_ranges(loop)
-    movers = [each.loop_var for each in _nest(loop) if as_int(each.extent) != 1]
-    # A term that all accesses share (an outer loop, a block index) moves all elements alike and tells no iterations
-    # apart.
+    variables_that_vary = [each.loop_var for each in _nest(loop) if as_int(each.extent) != 1]
+    # A term that all accesses share (an outer loop's variable, a block index) shifts all elements by the same distance.
     columns = [_unshifted(column, loop) for column in zip(*(use.indices for use in mine))]
-    # An axis whose index is not known is left out: two iterations that differ in the axes left touch different
-    # elements anyway.
+    # Axes whose index is not known are left out: if two iterations differ along another axis, their elements differ in any case.
     columns = [column for column in columns if all(var in ranges for index in column for var in variables(index))]
     owner: dict[Element, Any] = {}
     for indices in zip(*columns):
@@ -178,14 +184,14 @@ def _are_disjoint(loop: Any, mine: list[Use]) -> bool:
         if found is None:
             return False
         for element, values in found:
-            iteration = [values.get(var) for var in movers]
+            iteration = [values.get(var) for var in variables_that_vary]
             if None in iteration or owner.setdefault(element, iteration) != iteration:
                 return False
-    return bool(columns) or not movers
+    return bool(columns) or not variables_that_vary
 
 
 def _unshifted(column: tuple[Any, ...], loop: Any) -> tuple[Any, ...]:
-    """The indices of an axis without what all of them add that no statement of the loop changes."""
+    """The indices along an axis without the term that all of them add, if it does not change in the loop."""
     inner = {
         stmt.loop_var if isinstance(stmt, ir.For) else stmt.var for stmt in walk(loop) if isinstance(stmt, (ir.For, ir.Bind))
     }
@@ -217,7 +223,7 @@ def _nest(loop: Any) -> list[Any]:
 
 
 class _Declared:
-    """Buffers to allocate beside those that they are made for, and views of them."""
+    """New buffers, which are allocated next to the buffers that they copy, and new views of them."""
 
     def __init__(self) -> None:
         self._buffers: dict[Any, list[Any]] = {}
@@ -253,7 +259,12 @@ class _Separated:
     """A ``T.Parallel`` whose variables and arrays become private.
 
     Attributes:
+        loop: as it is in the program.
         results: the variables and arrays that carry values out of it.
+        values: buffer of the program -> an iteration's own copy.
+        marks: buffer of the program -> flags: which elements the iteration has stored to.
+        before, after: statements around the loop.
+        first, last: statements at the start and at the end of an iteration.
     """
 
     def __init__(self, loop: Any):
@@ -316,7 +327,8 @@ class _Separated:
         loops = _nest(self.loop)
         body = substitute(self._marked(loops[-1].body), self.values)
         if self.last and any(isinstance(stmt, ir.Continue) for stmt in walk(body)):
-            once = ir.IntImm("int32", 1)  # what ends the iteration then ends this loop
+            # `continue` would skip the copies out. In a loop of one iteration it ends that loop only.
+            once = ir.IntImm("int32", 1)
             body = ir.For(ir.Var("once", "int32"), _ZERO, once, ir.ForKind.SERIAL, body, span=self.loop.span)
         new = _sequence([*self.first, body, *self.last])
         for loop in reversed(loops):
@@ -326,7 +338,7 @@ class _Separated:
         return _sequence([*self.before, new, *self.after])
 
     def _marked(self, body: Any) -> Any:
-        """The body, which records by flags what it stores to."""
+        """The body, which also sets the flags of the elements that it stores to."""
 
         def mark(stmt: Any) -> Any:
             if stmt.buffer not in self.marks:
@@ -337,7 +349,7 @@ class _Separated:
 
 
 def _each(memory: Memory, which: Iterable[Element], statement: Callable[[list[Any]], Any]) -> list[Any]:
-    """A statement for some elements, or for all where they are many or not known."""
+    """A statement for each of some elements; a loop over all elements if they are many, or not known."""
     which = sorted(which)
     if len(which) <= _FEW and () not in which:
         return [statement([ir.IntImm("int32", index) for index in element]) for element in which]

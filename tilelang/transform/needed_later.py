@@ -1,4 +1,7 @@
-"""Which elements of memory of threads are read after a ``T.Parallel``, before they are stored to: a walk backwards."""
+"""Liveness of memory of threads after each ``T.Parallel``: which elements are read before they are stored to again.
+
+The analysis walks the program backwards, with the set of elements whose values are needed after each statement.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class NeededLater:
         self._memories = list(memories)
         self._all: Needed = frozenset((memory, element) for memory in self._memories for element in memory.elements)
         self._after: dict[Any, Needed] = {}
-        self._plain: dict[Any, bool] = {}
+        self._opaque: dict[Any, bool] = {}
         self._before(body, frozenset())
 
     def after(self, loop: Any, memory: Memory) -> set[tuple[int, ...]]:
@@ -34,7 +37,7 @@ class NeededLater:
     def _before(self, stmt: Any, after: Needed) -> Needed:
         """What is needed before a statement, from what is needed after it."""
         if isinstance(stmt, (ir.Break, ir.Continue)):
-            # Control goes on elsewhere, where anything may be read.
+            # Control goes on at another place, where any element may be read.
             return self._all
         if isinstance(stmt, ir.SeqStmt):
             for part in reversed(flattened(stmt)):
@@ -42,10 +45,10 @@ class NeededLater:
             return after
         if is_parallel(stmt):
             self._after[stmt] = self._after.get(stmt, frozenset()) | after
-        if self._is_plain(stmt):
+        if self._is_opaque(stmt):
             return self._through(stmt, after)
         if isinstance(stmt, (ir.For, ir.While)):
-            # Twice: what the next iteration reads is needed at the end of this one.
+            # Two passes reach the fixed point: what an iteration reads is needed at the end of the one before it.
             for _ in range(2):
                 after = after | self._before(stmt.body, after)
             return after | self._read_by(stmt)
@@ -53,14 +56,15 @@ class NeededLater:
         passes = isinstance(stmt, ir.IfThenElse) and stmt.else_case is None
         return self._read_by(stmt).union(after if passes else (), *(self._before(side, after) for side in sides))
 
-    def _is_plain(self, stmt: Any) -> bool:
-        """Whether a statement is looked at as a whole: no ``T.Parallel`` is in it, and nothing leaves it."""
-        if stmt not in self._plain:
+    def _is_opaque(self, stmt: Any) -> bool:
+        """Whether a statement can be analysed as a whole: it contains no other ``T.Parallel``, and no jump."""
+        if stmt not in self._opaque:
             inner = () if is_parallel(stmt) else walk(stmt)
-            self._plain[stmt] = not any(is_parallel(part) or isinstance(part, (ir.Break, ir.Continue)) for part in inner)
-        return self._plain[stmt]
+            self._opaque[stmt] = not any(is_parallel(part) or isinstance(part, (ir.Break, ir.Continue)) for part in inner)
+        return self._opaque[stmt]
 
     def _through(self, stmt: Any, after: Needed) -> Needed:
+        """What is needed before such a statement."""
         named = {use.buffer for part in walk(stmt) for use in uses(part)}
         for memory in self._memories:
             if not named.isdisjoint(memory.buffers):

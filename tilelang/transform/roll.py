@@ -5,9 +5,9 @@ from one repetition to the next: ``A[0, 0]``, ``A[16, 0]``, ``A[32, 0]``. In a k
 become the ``for`` that the program could have had, and every later step sees one repetition. Compilers of machine code take at
 least linear time in a function's length, and 1,000 unrolled products of 64 x 64 x 64 are half a million instructions.
 
-An integer may vary where the generated code may have a variable: in an index of memory, a condition, a stored value. One that
-must stay constant (an index of registers, an extent, an argument of an intrinsic) has to be the same in each repetition. The
-statements of a pipelined loop, which its schedule numbers, stay as they are.
+An integer may vary only where generated code may have a variable: in an index of memory, a condition, a stored value. Integers
+that must be constants (an index of registers, an extent, an argument of an intrinsic) have to be the same in each repetition. The
+statements of a pipelined loop are not rolled, because its schedule refers to them by number.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tilelang.ir.memory import is_memory
 from tilelang.ir.visit import rebuilt, statement_exprs, variables, walk, with_children
 
 LONG = 200
-"""The fewest statements of a kernel that is rerolled."""
+"""Smallest number of statements of a kernel that is rerolled."""
 
 REPETITIONS = 8
-"""The fewest repetitions that become a loop."""
+"""Smallest number of repetitions that become a loop."""
 
 LONGEST = 64
-"""The most statements of one repetition."""
+"""Largest number of statements of one repetition."""
 
 _PIPELINE = ("num_stages", "order", "stage", "group")
 
@@ -61,7 +61,7 @@ def _inside(stmt: Any) -> Any:
 
 
 def _is_numbered(loop: Any) -> bool:
-    """Whether the statements of a loop are a nest's, or those of a pipeline."""
+    """Whether a loop is a ``T.Parallel``, or a pipeline whose schedule refers to statements by number."""
     return any(str(note) == "tl.parallel" or str(note).endswith(_PIPELINE) for note in loop.annotations)
 
 
@@ -113,8 +113,7 @@ def _once(items: list[Any]) -> list[Any]:
             found.append(items[at])
             at += 1
             continue
-        # The most statements saved; of equal savings the shortest period, since every multiple of a period is a
-        # period too.
+        # The period that saves most statements; of several the shortest, since every multiple of a period is a period, too.
         period = max(enough, key=lambda period: ((counts[period] - 1) * period, -period))
         count = counts[period]
         steps = [cast("tuple[int, ...]", known[at + place].step(known[at + period + place])) for place in range(period)]
@@ -133,8 +132,8 @@ def _repetitions(forms: list[_Form], start: int, period: int) -> int:
             break
         if len(steps) < period:
             steps.append(step)
-        # The first repetition fixes the step of each integer: where a later one differs, the integers are not linear
-        # in the repetition.
+        # The first repetition fixes the step of each integer. If a later one has another step, the integer is no linear function
+        # of the repetition's number.
         elif step != steps[(at - start) % period]:
             break
         at += 1
@@ -186,8 +185,7 @@ class _Forms:
             bare = _Integers(take).stmt(stmt)
         except KeyError:  # a kind of statement that no table here has
             return _Form(None)
-        # Equality is asked of the few statements of the same hash only: comparing all pairs would be quadratic in the
-        # kernel.
+        # Only statements of the same hash are compared: comparing all pairs would take quadratic time.
         alike = self.known.setdefault((tvm_ffi.structural_hash(bare), _names(bare)), [])
         for other, number in alike:
             if tvm_ffi.structural_equal(bare, other):

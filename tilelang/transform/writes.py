@@ -12,7 +12,7 @@ from tilelang.tileop.thread import intrinsic_name
 from tilelang.transform.in_place import sources_of
 
 _READS_AT_MOST = 2
-"""The largest of TVM's effect kinds without writes: annotations, pure functions and reads."""
+"""TVM's effect kinds up to this one are those of calls that do not write: annotations, pure functions, reads."""
 
 _ADDRESSES = ("tirx.address_of", "tirx.tvm_access_ptr")
 

@@ -1,7 +1,7 @@
-"""How code touches memory: one record for every step of the CUDA target.
+"""Accesses of memory: the record that all steps of the CUDA target use.
 
-A step knows more than the one before it. In the tile IR an access says what the program says: a buffer, its indices, the kind.
-In the device IR the program's indices are gone: the buffer is the one that owns the memory, and the access knows which agent
+Later steps fill in other fields than earlier ones. In the tile IR an access has what the program says: a buffer, its indices, the
+kind. In the device IR the program's indices are gone: the buffer is the one that owns the memory, and the access says which agent
 makes it and which thread touches which element.
 """
 
@@ -16,7 +16,10 @@ from tilelang.ir.access import READ, UPDATE, WRITE
 
 
 class Agent(enum.Enum):
-    """Who makes an access. All but a thread's own are asynchronous: they are complete after a wait for that agent."""
+    """Who makes an access. All but a thread's own are asynchronous: they are complete after a wait for that agent.
+
+    See the PTX manual, "Memory Consistency Model", "Proxies" and "Asynchronous operations".
+    """
 
     THREAD = "thread"
     CP_ASYNC = "cp.async"
@@ -26,12 +29,15 @@ class Agent(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ThreadMap:
-    """Which thread touches which element of a buffer, as far as the element's index tells.
+    """Which thread touches which element of a buffer, as far as the element's index determines it.
+
+    If 128 threads write a tile (32, 64), of which thread ``t`` writes row ``t // 4``, then the index of the first axis determines
+    a part of the thread's number: the digit ``(0, 1, 4, 32, 0)``, since ``index // 1 % 32 == t // 4 % 32``.
 
     Attributes:
         buffer: the buffer, by the name that the indices are of; None where one thread makes all accesses.
-        digits: parts of the thread's number that an index tells, each as (axis, weight, low, extent, offset):
-            ``(index - offset) // weight % extent`` is ``thread // low % extent``. The offset is less than ``weight * extent``.
+        digits: the parts of the thread's number that an index determines, each as (axis, weight, low, extent, offset):
+            ``(index - offset) // weight % extent == thread // low % extent``. The offset is less than ``weight * extent``.
         first: the thread that is number 0.
         threads: how many may take part.
         place: a hash of the index expressions, where they depend on numbers of threads and iterations only.
@@ -44,10 +50,16 @@ class ThreadMap:
     place: int | None = None
 
     def separates(self, other: ThreadMap, group: int = 1) -> bool:
-        """Whether no element is touched by threads of two different aligned groups of ``group`` threads, one by each map."""
+        """Whether two threads that touch the same element, one by each map, are in the same aligned group of ``group`` threads.
+
+        If so, no barrier wider than such a group is needed between the two accesses: with ``group=1`` none at all, as each thread
+        meets only its own accesses, with ``group=32`` one of warps.
+        """
         if self.first != other.first or (self.buffer != other.buffer and max(self.threads, other.threads) > 1):
             return False
-        # Equal digits of an element's index give equal digits of both threads' numbers: of these the low part is known so far.
+        # The element is the same, so both threads' numbers have the same digits where both maps derive them from the same part of
+        # the index. `known` is the modulus up to which the numbers are equal, positions within a group aside; digits must join
+        # without a gap. If it reaches the number of threads, the two threads are in one group.
         known = group
         for low, extent in sorted((low, extent) for _, _, low, extent, _ in self.digits & other.digits):
             if low <= known:
@@ -62,12 +74,12 @@ class Site:
     Attributes:
         indices: of the element, or of the region's first one.
         extents: of a region; None of an element.
-        fills: whether the region is the whole buffer, and nothing of what was there is used.
+        fills: whether the region is the whole buffer, and its old content is not used.
         conditional: whether the access may not happen.
         local_index: whether an index uses variables that the statement's body defines.
         loaded: the buffers that an index is loaded from.
-        step: number of the store or call, in program order; in an inner loop, where a read may follow every store of the loop,
-            stores have the number of its first statement, and reads that of the statement after it.
+        step: number of the store or call, in program order. In an inner loop a read may follow any store of the loop, in the next
+            iteration; so there all stores have the number of the first statement, and all reads that of the statement after it.
     """
 
     indices: tuple[Any, ...] = ()
@@ -80,7 +92,7 @@ class Site:
 
     @property
     def in_body(self) -> bool:
-        """Whether the index is known inside of the statement's body only."""
+        """Whether the index can be computed inside of the statement's body only."""
         return self.local_index or bool(self.loaded)
 
 
@@ -96,9 +108,9 @@ class Access:
         buffer: in the tile IR as the program names it; in the device IR the one that owns the memory, or one slot of it.
         kind: :data:`~tilelang.ir.access.READ`, ``WRITE``, ``UPDATE`` or ``ADDRESS``.
         agent: who makes it.
-        operation: of an update.
-        maps: which threads touch which elements, by one of several statements each; None where that is not known.
-        site: where it stands in the program.
+        operation: of an update: updates by the same operation commute.
+        maps: which threads touch which elements, one map for each statement that makes the access; None where that is not known.
+        site: where the program makes it.
     """
 
     buffer: Any
@@ -110,17 +122,17 @@ class Access:
 
     @property
     def reads(self) -> bool:
-        """Whether what was there may be used."""
+        """Whether the old content may be used."""
         return self.kind != WRITE
 
     @property
     def writes(self) -> bool:
-        """Whether what was there may be changed."""
+        """Whether the content may be changed."""
         return self.kind != READ
 
     @property
     def synchronous(self) -> bool:
-        """Whether it has happened when the statement is over."""
+        """Whether it is complete when its statement is."""
         return self.agent is Agent.THREAD
 
     @property
@@ -140,19 +152,19 @@ class Access:
         return self.kind == other.kind == READ
 
     def is_disjoint_from(self, other: Access, group: int = 1) -> bool:
-        """Whether no threads of two aligned groups touch the same element of one storage, one by each access."""
+        """Whether no element is touched by threads of two different aligned groups of ``group`` threads, one by each access."""
         if self.maps is None or other.maps is None or self.buffer != other.buffer:
             return False
         return all(one.separates(two, group) for one in self.maps for two in other.maps)
 
 
 def any_conflict(left: Iterable[Access], right: Iterable[Access], overlap: Any, group: int = 1) -> tuple[Access, Access] | None:
-    """Two accesses, one of each collection, that different threads must not make in another order.
+    """Two accesses, one of each collection, whose order a barrier between them has to keep; None where there are none.
 
     Args:
-        left, right: the accesses before and after a place.
+        left, right: the accesses before and after the place of the barrier.
         overlap: whether two storages share bytes.
-        group: the threads of an aligned group of so many are taken to be in order.
+        group: threads of one aligned group of this size are in order without a barrier.
     """
     right = list(right)
     for one in left:

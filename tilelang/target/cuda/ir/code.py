@@ -1,4 +1,8 @@
-"""Code as a tree: groups of statements with the memory that each touches, and the structure that barriers need around them."""
+"""The device IR as a tree: leaves of statements with the memory that they touch, and the structure around them.
+
+Barriers are placed between leaves, never inside of one. So a leaf has the accesses of all its statements together, and the
+structure says where threads may take different paths and thus cannot meet at a barrier.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,9 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One slot of a shared buffer that has several; accesses name it in place of the buffer.
+    """One slot of a multi-buffered shared tile; accesses name it in place of the buffer.
 
-    Slots are numbered within a step of the loop that steps through them: equal numbers are the same memory there.
+    Numbers are relative to the iteration of the pipelined loop: within one iteration, equal numbers are the same memory.
     """
 
     buffer: Any
@@ -38,11 +42,11 @@ class Leaf:
     Attributes:
         body: instructions, and loops and branches over such.
         accesses: their accesses of memory that barriers order, without duplicates.
-        fills: the storages that they overwrite as a whole.
-        detached: whether the program waits explicitly for their asynchronous copies.
-        hands_over: whether the statements signal other threads that they may access what was written before.
-        synchronises: whether the program orders its threads here by itself.
-        uniform: whether what the statements compute is the same for all threads, so that those may do it too that do not need it.
+        fills: the storages that they overwrite as a whole, so that no old content is needed.
+        detached: whether the program waits for their asynchronous copies by statements of its own.
+        hands_over: whether the statements signal other threads that they may access what was written before, as an arrival does.
+        synchronises: whether the program itself orders its threads here.
+        uniform: whether the statements compute the same in all threads, so that threads that do not need the result may run them.
         span: of the statement.
     """
 
@@ -65,8 +69,9 @@ class Barrier:
     """Every thread of the group waits for all others.
 
     Attributes:
-        fence: whether what they wrote is for an asynchronous agent (wgmma, the tensor memory accelerator).
-        of_program: whether the program has it.
+        fence: whether an asynchronous agent (wgmma, the tensor memory accelerator) will read what they wrote: it accesses memory
+            through another proxy, which needs a proxy fence first (PTX manual, "Async proxy").
+        of_program: whether the program asked for it.
     """
 
     fence: bool = False
@@ -75,11 +80,11 @@ class Barrier:
 
 @dataclass(eq=False, slots=True)
 class Wait:
-    """The threads' own asynchronous copies are complete, except the newest ``pending`` groups.
+    """Waits until the threads' own asynchronous copies are complete, except the newest ``pending`` groups.
 
     Attributes:
-        users: the program's own wait, which is taken to cover every copy that is used after it.
-        rings: where given, the wait of a pipelined loop for the slots of these buffers that the step uses, and for them only.
+        users: whether the program wrote it; it is then taken to cover every copy that is used after it.
+        rings: of a wait of a pipelined loop, the buffers whose slots it waits for; it covers no other copies.
     """
 
     pending: int
@@ -96,7 +101,7 @@ class Jump:
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """Code in order; what it defines is not visible outside where it stands in ``braces``."""
+    """Code in order; with ``braces`` its definitions are not visible outside."""
 
     items: list[Any] = field(default_factory=list)
     braces: bool = False
@@ -112,9 +117,9 @@ class LoopCode:
         advance: what the variables become after an iteration.
         unroll: number of iterations to unroll: 0 for all of them, None to leave it to the device compiler.
         dtype: of the counters.
-        carried: shared buffers that the loop manages by itself (the rings of a pipeline); they count as read when it is over.
+        carried: shared buffers whose slots the loop itself keeps apart (the rings of a pipeline); they count as read after it.
         divergent: whether threads may leave it at different times, so that no barrier can be inside.
-        by_warps: whether those of a warp leave it together even so.
+        by_warps: of a divergent loop, whether the threads of a warp leave it together.
         span: of the statement.
     """
 
@@ -136,8 +141,8 @@ class BranchCode:
 
     Attributes:
         divergent: whether threads may disagree on its condition, so that no barrier can be inside.
-        threads: those that take a divergent one, where they are known neighbours.
-        by_warps: whether the threads of a warp agree even so.
+        threads: those that take a divergent branch, where they are known to be a range.
+        by_warps: of a divergent branch, whether the threads of a warp agree.
         span: of the statement.
     """
 
@@ -155,9 +160,9 @@ class GroupCode:
     """Code for some neighbouring threads of the block.
 
     Attributes:
-        condition: whether a thread is one of them; None where all threads around run it, with a barrier of another kind.
-        barrier: the barrier of these threads; None where they order what they do by themselves.
-        in_order: whether it stays in order with the code before and after it, even where other threads run that.
+        condition: whether a thread is one of them; None where all threads around run it, but with a barrier of another kind.
+        barrier: the barrier of these threads; None where the program orders them itself.
+        in_order: whether it is ordered with the code before and after it, although other threads run that.
     """
 
     condition: Value | None
@@ -184,7 +189,7 @@ def leaf(body: list[Any], fills: Any = (), detached: bool = False, hands_over: b
 
 
 def accesses(code: Any) -> Iterator[Access]:
-    """What some code touches of the memory that barriers guard, in program order."""
+    """The accesses of memory that barriers order, in program order."""
     if isinstance(code, Instruction):
         yield from code.accesses()
     elif isinstance(code, LoopCode):
@@ -281,18 +286,21 @@ def with_span(items: list[Code], span: Any) -> list[Code]:
     """The same code; whatever in it has no span yet gets this one."""
     for code in items:
         if isinstance(code, (Leaf, LoopCode, BranchCode, Instruction)) and getattr(code, "span", None) is None:
-            object.__setattr__(code, "span", span)  # instructions are equal and frozen whatever their span
+            object.__setattr__(code, "span", span)  # instructions are frozen; their span takes no part in comparisons
         with_span(children(code), span)
     return items
 
 
 def may_jump(code: Code) -> bool:
-    """Whether code may leave the iteration that it stands in."""
+    """Whether code may leave the iteration that it is in; a jump inside of an inner loop leaves that one only."""
     return isinstance(code, Jump) or not isinstance(code, LoopCode) and any(map(may_jump, children(code)))
 
 
 def roles_at(items: list[Code], position: int) -> list[GroupCode]:
-    """The longest run of groups from a position on that have no thread in common: they run concurrently."""
+    """The longest run of groups from a position on that have no thread in common, such as the roles of a warp-specialised kernel.
+
+    They run concurrently, so no barrier can order one after the other.
+    """
     found: list[GroupCode] = []
     for code in items[position:]:
         if not isinstance(code, GroupCode) or any(code.in_order or _share_threads(code, other) for other in found):

@@ -1,8 +1,8 @@
-"""The statements of one thread that are no structure (definitions, stores, moves, the instructions of the hardware), and what
-stands around a kernel: its head, its parameters, the memory that it declares.
+"""The instructions of one thread (definitions, stores, moves, hardware instructions), and the declarations around a kernel's
+code: its head, its parameters, its shared memory.
 
-A field that is a place or a pointer says what the instruction does there (:func:`reads`, :func:`writes`, :func:`updates`) and by
-which agent; that is all that barriers and liveness need to know of an instruction.
+A field that is a place or a pointer declares what the instruction does there (:func:`reads`, :func:`writes`, :func:`updates`) and
+by which agent. The analyses of dependences and liveness use nothing else of an instruction.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Instruction:
     """Base of the statements without statements inside.
 
     Attributes:
-        span: of the program's statement that it was made for, where one is known; no part of what the instruction is.
+        span: of the program's statement that it was made for, if known; comparisons ignore it.
     """
 
     __slots__ = ("span",)
 
     def operands(self) -> Iterator[tuple[Value, str | None, Agent | None]]:
-        """Each value of the instruction; of a place or pointer also what is done there, and by whom."""
+        """Each value of the instruction, with the kind and the agent of the access if it is a place or a pointer."""
         for name, kind, agent in _fields(type(self)):
             found = getattr(self, name)
             for value in found if isinstance(found, tuple) else (found,):
@@ -58,7 +58,7 @@ class Instruction:
                     yield value, kind, agent
 
     def accesses(self) -> Iterator[Access]:
-        """What the instruction touches of the memory that barriers guard."""
+        """The accesses of memory that barriers order."""
         for value, kind, agent in self.operands():
             yield from value_accesses(value, kind, agent)
 
@@ -73,7 +73,7 @@ def _fields(record: type) -> tuple[tuple[str, str | None, Agent | None], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Define(Instruction):
-    """A variable with its first value; it never changes where ``constant``."""
+    """A variable with its first value; a ``constant`` one never changes."""
 
     name: Name
     dtype: str
@@ -91,7 +91,7 @@ class Declare(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class DefinePointer(Instruction):
-    """A pointer; what it points to is constant where ``constant``."""
+    """A pointer; to constants if ``constant``."""
 
     array: Array
     value: Value
@@ -138,7 +138,7 @@ class Evaluate(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class Move(Instruction):
-    """The vector of so many bytes at a pointer goes to another; zeros where the condition ``exists`` is not met."""
+    """Copies a vector of ``bytes`` bytes from one pointer to another; zeros where the condition ``exists`` does not hold."""
 
     bytes: int
     target: Value = writes()
@@ -148,7 +148,7 @@ class Move(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class Return(Instruction):
-    """The thread is done."""
+    """Ends the thread."""
 
 
 # Asynchronous copies --------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ class Return(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class CopyAsync(Instruction):
-    """``cp.async`` of so many bytes; zeros where the condition ``exists`` is not met."""
+    """``cp.async`` of 4, 8 or 16 bytes; zeros where the condition ``exists`` does not hold."""
 
     bytes: int
     target: Value = writes(Agent.CP_ASYNC)
@@ -166,21 +166,21 @@ class CopyAsync(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class CommitCopies(Instruction):
-    """The asynchronous copies so far are one group."""
+    """``cp.async.commit_group``: the thread's asynchronous copies since the last one are a group."""
 
 
 @dataclass(frozen=True, slots=True)
 class FenceAsync(Instruction):
-    """What this thread has written is there for asynchronous agents."""
+    """``fence.proxy.async``: orders the thread's writes before accesses of asynchronous agents."""
 
 
 @dataclass(frozen=True, slots=True)
 class BulkLoad(Instruction):
-    """The tensor memory accelerator fills a box.
+    """``cp.async.bulk.tensor``: the tensor memory accelerator copies a box of a tensor into shared memory.
 
     Attributes:
         map: the kernel's parameter that describes the tensor.
-        barrier: on which the bytes arrive.
+        barrier: the mbarrier that counts the bytes.
         coordinates: of the box, innermost first.
         multicast: mask of the blocks of the cluster that get the box.
         policy: of the cache: ``"evict_first"`` …
@@ -196,7 +196,7 @@ class BulkLoad(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class BulkStore(Instruction):
-    """The tensor memory accelerator stores a box, or combines it with what is there by ``reduction``."""
+    """``cp.async.bulk.tensor`` from shared memory: stores a box, or combines it with the tensor by ``reduction``."""
 
     map: Value
     source: Value = reads(Agent.BULK)
@@ -206,12 +206,15 @@ class BulkStore(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class CommitBulk(Instruction):
-    """The bulk stores so far are one group."""
+    """``cp.async.bulk.commit_group``: the thread's bulk stores since the last one are a group."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitBulk(Instruction):
-    """Bulk stores, except the newest ``pending`` groups, have read their source; with ``complete`` also written their target."""
+    """``cp.async.bulk.wait_group.read``: waits until bulk stores, except the newest ``pending`` groups, have read their source.
+
+    With ``complete`` until they have written their target, too (without ``.read``).
+    """
 
     pending: int = 0
     complete: bool = False
@@ -219,7 +222,7 @@ class WaitBulk(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class ExpectBytes(Instruction):
-    """A barrier waits for so many bytes more."""
+    """``mbarrier.expect_tx``: the barrier's phase waits for ``bytes`` more bytes."""
 
     barrier: Value
     bytes: int
@@ -259,11 +262,11 @@ class Multiply(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class WarpGroupMultiply(Instruction):
-    """``wgmma``: the product is added to the accumulator where ``scale`` is not zero, and replaces it otherwise.
+    """``wgmma.mma_async``: the product is added to the accumulator if ``scale`` is not zero, and replaces it otherwise.
 
     Attributes:
         instruction: its shape and types (:class:`~tilelang.target.cuda.ir.wgmma.Wgmma`).
-        left, right: descriptors of tiles, or the registers of the left one.
+        left, right: descriptors of tiles in shared memory; the left one may be registers instead.
     """
 
     instruction: Wgmma
@@ -275,24 +278,27 @@ class WarpGroupMultiply(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class FenceProducts(Instruction):
-    """Registers and shared memory are as written when the next products start."""
+    """``wgmma.fence``: orders the threads' accesses of registers before those of the next products."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitProducts(Instruction):
-    """The products so far are one group."""
+    """``wgmma.commit_group``: the products since the last one are a group."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitProducts(Instruction):
-    """Products are complete, except the newest ``pending`` groups."""
+    """``wgmma.wait_group``: waits until products, except the newest ``pending`` groups, are complete."""
 
     pending: int
 
 
 @dataclass(frozen=True, slots=True)
 class PinRegisters(Instruction):
-    """No instruction: keeps the compiler from moving accesses of registers across this place."""
+    """No machine instruction: keeps the device compiler from moving accesses of these registers across this place.
+
+    Products in flight read and write registers without the compiler's knowledge.
+    """
 
     count: int
     registers: Value = updates()
@@ -300,7 +306,7 @@ class PinRegisters(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class SetRegisters(Instruction):
-    """The warp group gives back registers (``"dec"``) or takes more (``"inc"``) until it has ``count`` each thread."""
+    """``setmaxnreg``: the warp group releases (``"dec"``) or requests (``"inc"``) registers, to ``count`` for each thread."""
 
     change: str
     count: int
@@ -311,7 +317,7 @@ class SetRegisters(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class NamedBarrier(Instruction):
-    """So many threads wait for each other at one of the block's hardware barriers."""
+    """``barrier.sync``: ``threads`` threads wait for each other at one of the block's 16 hardware barriers."""
 
     number: int
     threads: int
@@ -319,17 +325,17 @@ class NamedBarrier(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class WarpBarrier(Instruction):
-    """The lanes of a mask wait for each other."""
+    """``bar.warp.sync``: the lanes of a mask wait for each other."""
 
     mask: int
 
 
-# What stands around a kernel's code -------------------------------------------------------------------------------------
+# Declarations around a kernel's code ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ValueParameter:
-    """A number that the kernel gets."""
+    """A scalar parameter."""
 
     name: str
     dtype: str
@@ -337,12 +343,12 @@ class ValueParameter:
 
 @dataclass(frozen=True, slots=True)
 class PointerParameter:
-    """A tensor, or another address.
+    """A parameter that is a tensor, or another address.
 
     Attributes:
         dtype: of what it points to.
-        constant: whether the kernel only reads there.
-        restrict: whether nothing else that the kernel gets points there.
+        constant: whether the kernel only reads the memory.
+        restrict: whether no other parameter points to the memory.
     """
 
     name: str
@@ -366,8 +372,8 @@ class Signature:
     """The head of a kernel.
 
     Attributes:
-        threads: of a block, at most.
-        blocks: that a multiprocessor must have room for; None leaves that to the device compiler.
+        threads: largest number of threads of a block.
+        blocks: smallest number of blocks that must fit on a multiprocessor; None leaves that to the device compiler.
     """
 
     name: str
@@ -386,7 +392,7 @@ class DeclarePool(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class DefineSharedArray(Instruction):
-    """A name for a part of it, for the whole kernel."""
+    """A name for a part of the block's shared memory, in the whole kernel."""
 
     array: Array
     start: Value

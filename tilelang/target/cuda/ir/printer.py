@@ -1,6 +1,7 @@
-"""The device IR as CUDA C++: the only place where code becomes text.
+"""Prints the device IR as CUDA C++: the only place where code becomes text.
 
-While it prints, the printer notes which names and functions it has written; that is what a kernel has to declare, and to include.
+The printer records which names, functions and types it has written. From these follow the declarations of a kernel and the
+headers that it includes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _PRECEDENCE: Mapping[str, int] = {
     "+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT,
 }  # fmt: skip
 _BITWISE = frozenset({"|", "^", "&", "<<", ">>", "||"})
-"""Operators whose operands stand in parentheses, as readers do not know their precedence by heart."""
+"""Operators whose operands are put in parentheses even where C++ needs none: few readers know their precedence."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _QUALIFIED = re.compile(r"\btl::\w+")
@@ -49,7 +50,7 @@ def _of(code: Any, text: str) -> Line:
 
 
 Statement = Union[str, op.Instruction]
-"""A barrier: an instruction, or its text."""
+"""The barrier of the threads that run some code: an instruction, or its text."""
 
 
 class Printer:
@@ -69,7 +70,7 @@ class Printer:
     # Values ------------------------------------------------------------------------------------------------------------
 
     def value(self, value: v.Value, least: int = 0) -> str:
-        """The text of a value; in parentheses where it binds less than ``least``."""
+        """The text of a value; in parentheses if its operator has a lower precedence than ``least``."""
         text, precedence = _VALUES[type(value)](self, value)
         return f"({text})" if precedence < least else text
 
@@ -165,7 +166,7 @@ class Printer:
     # Code --------------------------------------------------------------------------------------------------------------
 
     def lines(self, code: Any, indent: int = 1, barrier: Statement = "__syncthreads();") -> Iterator[str]:
-        """The lines of some code; ``barrier`` is that of the threads that run it.
+        """The lines of some code.
 
         Args:
             code: a node of the device IR.
@@ -307,7 +308,7 @@ class Printer:
         metadata = [] if code.metadata is None else [code.metadata]
         return self._statement(code.function, code.accumulator, code.left, code.right, *metadata)
 
-    # What stands around code --------------------------------------------------------------------------------------------
+    # Declarations around code -------------------------------------------------------------------------------------------
 
     def head(self, signature: op.Signature) -> str:
         """The line that begins a kernel."""
@@ -387,7 +388,13 @@ _STRUCTURE: Mapping[type, Callable[[Printer, Any, int, Statement], Iterator[str]
 
 
 def _call(function: str, *fields: str, **templates: str) -> Callable[[Printer, Any], str]:
-    """An instruction that is one device function: ``{name}`` in its name is a field's value, ``fields`` are its arguments."""
+    """The printer of an instruction that is a call of one device function.
+
+    Args:
+        function: name of the function; ``{name}`` in it stands for the value of a field.
+        fields: the fields that are its arguments.
+        templates: the names of the fields that are its template arguments.
+    """
 
     def text(printer: Printer, code: Any) -> str:
         name = function.format_map({f: getattr(code, f) for f in code.__slots__})

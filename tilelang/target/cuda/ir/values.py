@@ -1,6 +1,7 @@
 """Values of one thread: variables, constants, arithmetic, calls of device functions, elements of arrays and pointers to them.
 
-Python's operators build them and fold what is known: ``thread // 32 * 4 + 0`` is two operations.
+Python's operators build them, and fold constants and neutral operands: ``thread // 32 * 4 + 0`` is two operations. ``//`` and
+``%`` are C's, which equal Python's only for operands that are not negative; numbers of threads and offsets are not.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class Text(Value):
 
 @dataclass(frozen=True, slots=True)
 class Verbatim(Value):
-    """C++ that the program brought; the compiler adds no such text of its own."""
+    """C++ text from the program (``T.call_extern`` and the like); the compiler itself makes none."""
 
     text: str
 
@@ -123,7 +124,7 @@ class Unary(Value):
 
 @dataclass(frozen=True, slots=True)
 class Select(Value):
-    """One of two values; the other is not computed."""
+    """One of two values by a condition; the other is not computed."""
 
     condition: Value
     then: Value
@@ -165,7 +166,7 @@ class Array(Value):
 
     Attributes:
         dtype: of its elements.
-        storage: the memory that barriers guard, where they do.
+        storage: the buffer that barriers have to order accesses of; None for a thread's own memory.
     """
 
     name: str
@@ -173,11 +174,11 @@ class Array(Value):
     storage: Any = None
 
     def at(self, index: Any) -> Element:
-        """The element of a number."""
+        """The element with an index."""
         return Element(self, value_of(index))
 
     def to(self, index: Any, kind: str = ADDRESS) -> Pointer:
-        """The address of the element of a number."""
+        """The address of the element with an index."""
         return Pointer(self, kind=kind) + index
 
 
@@ -199,9 +200,9 @@ class Pointer(Value):
     """The address of an element.
 
     Attributes:
-        offsets: in elements; each is added to the pointer by itself, which wraps nowhere.
-        kind, agent: what is done there by whoever gets it, and who that is.
-        of_variable: whether the array is one variable, whose address this is.
+        offsets: in elements. Each is added to the pointer separately: their sum might overflow int32, a pointer does not.
+        kind, agent: how the receiver of the address accesses the memory, and who that is.
+        of_variable: whether the array is a single variable, whose address this is.
     """
 
     array: Array
@@ -217,7 +218,7 @@ class Pointer(Value):
 
 @dataclass(frozen=True, slots=True)
 class AddressOf(Value):
-    """The address of a place that the program hands on; whoever gets it may do anything there."""
+    """The address of a place that the program passes on; the receiver may read and write there."""
 
     place: Value
 
@@ -270,7 +271,7 @@ def total(parts: Iterable[Any]) -> Value:
 
 
 def both(conditions: Iterable[Value | None]) -> Value | None:
-    """The conjunction of those conditions that are there; None of none."""
+    """The conjunction of conditions, of which None always holds; None if all of them do."""
     found: Value | None = None
     for condition in conditions:
         if condition is not None:
@@ -279,7 +280,7 @@ def both(conditions: Iterable[Value | None]) -> Value | None:
 
 
 def parts_of(value: Value) -> tuple[Value, ...]:
-    """The values directly inside one; the array of an element or pointer is no part of it."""
+    """The values directly inside of one; the array of an element or pointer is not one of them."""
     found: list[Value] = []
     for name, several in _part_fields(type(value)):
         part = getattr(value, name)
@@ -295,11 +296,11 @@ def _part_fields(kind: Any) -> tuple[tuple[str, bool], ...]:
 
 
 def value_accesses(value: Value, kind: str | None = None, agent: Agent | None = None) -> Iterator[Access]:
-    """What evaluating a value touches of the memory that barriers guard.
+    """The accesses of memory that barriers order by the evaluation of a value.
 
     Args:
         value: the value.
-        kind, agent: what is done at the place that the value is or points to, and by whom, where that is known.
+        kind, agent: of the access at the place that the value is or points to, and who makes it, if that is known.
     """
     if isinstance(value, Element):
         yield from _access(value.array, kind or READ, agent or Agent.THREAD)
@@ -309,6 +310,7 @@ def value_accesses(value: Value, kind: str | None = None, agent: Agent | None = 
         kind = kind or ADDRESS
     elif isinstance(value, Word):
         kind = kind or READ
+    # These name the place of their operand, so what is done there is done to the operand. Any other value only reads its parts.
     same_place = isinstance(value, (AddressOf, Word, Cast, Field))
     for part in parts_of(value):
         yield from value_accesses(part, kind, agent) if same_place else value_accesses(part)

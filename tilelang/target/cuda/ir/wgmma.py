@@ -1,7 +1,8 @@
-"""The text of wgmma instructions.
+"""The text of wgmma instructions (PTX manual, "wgmma.mma_async").
 
-One instruction names up to 128 accumulators, 32 widths exist for every pair of types, and a kernel uses one or two of them:
-so the wrapper functions are written into the kernel's source on demand, from their names:
+One instruction names up to 128 accumulators, there are 32 widths for every pair of types, and a kernel uses one or two of them.
+So
+the wrapper functions are not in a header: those that a kernel calls are written into its source, from their names:
 
     tl::wgmma_m64n128k16_f32_f16_f16_ss_tb(void* d, uint64_t a, uint64_t b, int scale_d)
     tl::wgmma_m64n64k16_f32_bf16_bf16_rs(void* d, const void* a, uint64_t b, int scale_d)
@@ -33,7 +34,7 @@ class Wgmma:
     """One wgmma instruction: D (64, n) += A (64, k) @ B (k, n) by a warp group.
 
     Attributes:
-        n: a multiple of 8 up to 256 (of 16 above 32 for integers).
+        n: a multiple of 8 up to 256; for integers 8, 24 or a multiple of 16 (PTX manual, "wgmma.mma_async", "Matrix shape").
         accumulator, a, b: PTX type names.
         a_in_registers: A comes from registers instead of shared memory.
         transpose_a, transpose_b: the operand's rows run along M or N instead of K (16-bit types only).
