@@ -59,3 +59,8 @@ def run_python(code: str, *arguments: str, check: bool = True, **environment: st
 def python_path() -> str:
     """Where new processes find the package and the tests."""
     return os.pathsep.join((str(REPOSITORY), str(REPOSITORY / "testing" / "python")))
+
+
+def never():
+    """A compilation that must not happen."""
+    raise AssertionError("compiled although the entry is there")

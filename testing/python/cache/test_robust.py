@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import gc
 import json
 import os
 import shutil
-import signal
-import sqlite3
-import subprocess
 import sys
-import threading
-import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tilelang.cache import warn
-from tilelang.cache.database import index, journal
-from tilelang.cache.entries import manifest, scratch, sources, store
+from tilelang.cache.database import journal
+from tilelang.cache.entries import manifest, scratch, store
 from tilelang.cache.kernel_cache import KernelCache
 from tilelang.cache.keys.source_key import FunctionTracker, SourceKey
-from tilelang.cache.locks import forks, lease
 from tilelang.cache.places import location
 from tilelang.errors import CacheWarning
 from tilelang.fingerprint import plain
@@ -36,10 +28,6 @@ from . import fakes, hostile
 from .needs import as_nobody
 
 SOURCE = SourceKey("5" * 64, "module.make")
-
-
-def never():
-    raise AssertionError("compiled although the entry is there")
 
 
 # -- values ---------------------------------------------------------------------------------------------------------
@@ -91,7 +79,7 @@ def test_a_kernel_without_a_key_is_compiled_and_not_kept(cache, own_cache, name)
 def test_texts_that_utf8_cannot_hold_are_kept_as_escapes(cache):
     key = fakes.key("add\ud800", program="C = '\udfff'")
     assert cache.lookup_or_compile(key, fakes.artifact).path.is_relative_to(cache.root)
-    entry = KernelCache().lookup_or_compile(key, never)
+    entry = KernelCache().lookup_or_compile(key, fakes.never)
     assert entry.artifact.files["program.txt"] == b"C = '\\udfff'" and cache.disk.index.listed() == [key.digest]
 
 
@@ -184,7 +172,7 @@ def test_an_entry_that_cannot_be_read_for_the_moment_stays(cache, own_cache, mon
         now.setattr(store.plain_files, "read", too_many_open)
         assert KernelCache().lookup_or_compile(fakes.key(), fakes.artifact).artifact == fakes.artifact()
     assert not (own_cache / "quarantine").exists()
-    assert KernelCache().lookup_or_compile(fakes.key(), never).origin == "disk"
+    assert KernelCache().lookup_or_compile(fakes.key(), fakes.never).origin == "disk"
 
 
 def test_the_directory_is_removed_while_it_is_used(cache, own_cache):
@@ -244,168 +232,7 @@ def test_kernels_in_memory_whose_files_were_removed_are_made_again(cache, monkey
     assert entry.origin == "compiled" and (entry.path / "kernel_lib.so").is_file()
 
 
-# -- other processes ------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def locked(database: Path):
-    holder = sqlite3.connect(database, isolation_level=None)
-    holder.execute("PRAGMA locking_mode=EXCLUSIVE")
-    holder.execute("BEGIN EXCLUSIVE")
-    try:
-        yield
-    finally:
-        holder.close()
-
-
-def test_a_locked_index_is_waited_for_once(cache, monkeypatch):
-    monkeypatch.setattr(index, "BUSY_SECONDS", 0.3)
-    cache.lookup_or_compile(fakes.key(), fakes.artifact)
-    cache.disk.index.close()
-    waits = []
-    real = sqlite3.connect
-    with locked(cache.disk.index.path), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        monkeypatch.setattr(index.sqlite3, "connect", lambda *args, **options: waits.append(1) or real(*args, **options))
-        others = [KernelCache(cache.root), cache]
-
-        def compile(number: int) -> None:
-            entry = others[number % 2].lookup_or_compile(fakes.key(f"k{number}"), fakes.artifact)
-            assert entry.path.is_relative_to(cache.root)
-
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(compile, range(1, 7)))
-    assert len(waits) == 1
-    assert ["database is locked" in str(warning.message) for warning in caught] == [True]
-    monkeypatch.setattr(index, "_left_out_until", {})
-    assert cache.disk.index.listed() == [fakes.key().digest]
-
-
-def test_the_wait_for_the_index_is_two_seconds():
-    assert (index.BUSY_SECONDS, index.LEFT_OUT_SECONDS) == (2.0, 30.0)
-
-
-HOLDER = """
-import sys, time
-from pathlib import Path
-from tilelang.cache.locks import forks, lease
-with lease.exclusive(Path(sys.argv[1])):
-    print("held", flush=True)
-    time.sleep(600)
-"""
-
-
-@contextlib.contextmanager
-def holding(path: Path):
-    """Another process that holds the lock file ``path``."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "PYTHONPATH": fakes.python_path()}
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True, cwd="/", env=environment
-    )
-    try:
-        assert holder.stdout.readline() == "held\n"
-        yield holder
-    finally:
-        holder.kill()
-        holder.communicate()
-
-
-def test_a_suspended_lock_holder_is_not_waited_for(cache, own_cache):
-    with holding(cache.root / "locks" / f"{fakes.key().digest}.lock") as holder:
-        os.kill(holder.pid, signal.SIGSTOP)
-        started = time.monotonic()
-        with pytest.warns(CacheWarning, match=f"process {holder.pid}, which has it, is stopped"):
-            assert cache.lookup_or_compile(fakes.key(), fakes.artifact).origin == "compiled"
-        assert time.monotonic() - started < 20
-    assert KernelCache().lookup_or_compile(fakes.key(), never).origin == "disk"
-
-
-def test_waiting_for_a_live_lock_holder_times_out(tmp_path):
-    with holding(tmp_path / "lock"):
-        with pytest.raises(lease.NotReleased, match="has not given it back for 0 s"), lease.exclusive(tmp_path / "lock", 0.1):
-            raise AssertionError("two holders")
-
-
-def test_forks_while_other_threads_compile(cache):
-    stop = threading.Event()
-
-    def compile_on():
-        number = 0
-        while not stop.is_set():
-            number += 1
-            KernelCache().lookup_or_compile(fakes.key(f"{threading.get_ident()}-{number % 5}"), fakes.artifact)
-
-    threads = [threading.Thread(target=compile_on) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    try:
-        for number in range(10):
-            child = os.fork()
-            if child == 0:
-                signal.signal(signal.SIGALRM, signal.SIG_DFL)
-                signal.alarm(60)
-                good = cache.lookup_or_compile(fakes.key(f"child{number}"), fakes.artifact).origin == "compiled"
-                cache.disk.index.totals()
-                os._exit(0 if good else 1)
-            assert os.waitpid(child, 0)[1] == 0
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-
-
-def test_an_unreferenced_connection_closes_only_where_no_fork_happens(cache):
-    """SQLite's allocator has a mutex; a child forked while a dropped connection closes itself would wait for it for ever."""
-    cache.lookup_or_compile(fakes.key(), fakes.artifact)
-    cache.disk.index.totals()
-    transaction, dropped = threading.Event(), threading.Event()
-
-    def hold():
-        with forks.native:
-            transaction.set()
-            dropped.wait()
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    transaction.wait()
-    cache.disk.index._local.__dict__.clear()
-    gc.collect()
-    during = descriptors_of(cache.disk.index.path)
-    dropped.set()
-    thread.join()
-    cache.disk.index.totals()
-    assert (during, descriptors_of(cache.disk.index.path)) == (1, 1)
-
-
-def descriptors_of(path):
-    """How many times this process has the file open."""
-    links = [Path("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
-    return sum(link.is_symlink() and os.readlink(link) == str(path) for link in links)
-
-
-def test_clearing_twice_at_once(cache):
-    for number in range(30):
-        cache.lookup_or_compile(fakes.key(f"k{number}"), fakes.artifact, SourceKey(f"{number:064x}", "m.f"))
-    cache.disk.release_leases()
-    counts, errors = [], []
-    gate = threading.Barrier(4)
-
-    def clear():
-        gate.wait()
-        try:
-            counts.append(KernelCache().clear_cache())
-        except Exception as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=clear) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == [] and sum(counts) == 30
-    assert list(store.keys(cache.root)) == [] and list(sources.links(cache.root)) == []
-    assert cache.disk.index.totals() == (0, 0)
+# -- layers -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("place", ["", "kernels", "kernels/{key}", "sources"])
@@ -503,7 +330,7 @@ def test_a_journal_is_bounded(cache, own_cache, monkeypatch):
         monkeypatch.setattr(cache.disk, "_has_locks", keeps)
         for _ in range(200):
             cache.forget()
-            cache.lookup_or_compile(fakes.key(), never)
+            cache.lookup_or_compile(fakes.key(), fakes.never)
             assert (own_cache / "journal").stat().st_size < 2_200 if (own_cache / "journal").exists() else True
 
 

@@ -7,7 +7,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from testing.python.frontend.support import error_at_mark
-from testing.python.target.test_every_target import every_target, run
+from testing.python.target.every_target import every_target, run
 from tilelang.errors import IndexRangeError
 
 LIST = [1.5, 2.0, 4.0, -8.0]

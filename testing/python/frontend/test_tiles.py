@@ -4,7 +4,7 @@ import torch
 
 import tilelang.language as T
 from testing.python.frontend.support import error_at_mark
-from testing.python.target.test_every_target import every_target, run
+from testing.python.target.every_target import every_target, run
 
 X = torch.arange(64).float().reshape(8, 8)
 

@@ -7,7 +7,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
-from testing.python.target.test_every_target import every_target, run
+from testing.python.target.every_target import every_target, run
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 

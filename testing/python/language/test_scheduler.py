@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import tilelang.language as T
-from testing.python.target.test_every_target import every_target
-from testing.python.target.test_every_target import run as run_on
+from testing.python.target.every_target import every_target
+from testing.python.target.every_target import run as run_on
 from tilelang.errors import CompileError
 
 from ..frontend.support import error_at_mark

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 import tilelang.language as T
-from testing.python.target.test_every_target import every_target, run
+from testing.python.target.every_target import every_target, run
 
 THREADS = 64
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import tilelang.language as T
-from testing.python.target.test_every_target import run
+from testing.python.target.every_target import run
 from testing.python.target.test_integers import DTYPES, bits_of, corner_values, each_language, elementwise, tensor, wrapped
 
 EDGES = [

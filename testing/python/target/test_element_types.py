@@ -9,7 +9,7 @@ import torch
 
 import tilelang.language as T
 from testing.python.target.definition import check_meaning
-from testing.python.target.test_every_target import every_target, run
+from testing.python.target.every_target import every_target, run
 from tilelang.errors import CompileError
 
 

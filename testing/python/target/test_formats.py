@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tilelang.language as T
-from testing.python.target.test_every_target import every_target, run
+from testing.python.target.every_target import every_target, run
 
 FORMATS = [torch.float8_e8m0fnu, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]
 each_format = pytest.mark.parametrize("kind", FORMATS, ids=str)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import tilelang.language as T
-from testing.python.target.test_every_target import TARGETS, run
+from testing.python.target.every_target import TARGETS, run
 from tilelang import interpreter
 
 LANGUAGES = ("cpu", "c", "sm_80")

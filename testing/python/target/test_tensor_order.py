@@ -8,7 +8,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.support import cuda, source
-from testing.python.target.test_every_target import every_target, run
+from testing.python.target.every_target import every_target, run
 
 N = 64
 

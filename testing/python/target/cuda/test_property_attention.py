@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilelang.language as T
+from testing.python.target.cuda.hopper import attention
 from testing.python.target.cuda.support import simulate
-from testing.python.target.cuda.test_hopper import attention
 
 
 def check(length: int, dim: int, block: tuple[int, int], threads: int, causal: bool, stages: int, dynamic: bool) -> None:

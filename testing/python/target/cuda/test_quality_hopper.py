@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import tilelang
+from testing.python.target.cuda.hopper import attention
 from testing.python.target.cuda.programs import matmul
 from testing.python.target.cuda.support import budget, cuda, source
-from testing.python.target.cuda.test_hopper import attention
 from tilelang.execution.simulated import last_reports
 from tilelang.target.cuda.toolchain import compile_device, sass
 

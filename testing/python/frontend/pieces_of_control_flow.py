@@ -1,0 +1,241 @@
+"""Pieces of kernels with loops, conditions and functions, for ``test_python_meaning.py``."""
+
+PIECES = [
+    """
+for k in [1, 2, 3]:
+    x += A[k] * k
+    A[k] = x
+""",
+    """
+def g(t):
+    return t + x
+x = 10
+y = g(3)
+""",
+    """
+i = 5
+for i in range(3):
+    x += i
+y = 4
+""",
+    """
+if x == 1 and y == 2 or z == 9:
+    x = 100
+""",
+    """
+for i in range(7, 0, -2):
+    x = x * 2 + i
+""",
+    """
+for i in reversed(range(4)):
+    x = x * 2 + i
+""",
+    """
+for i, v in enumerate([3, 1, 2]):
+    x = x * 2 + A[v] * i
+""",
+    """
+for a, b in zip(range(3), [5, 6, 7]):
+    x = x * 2 + a * b
+""",
+    """
+n = 3
+for i in range(n):
+    n = 5
+    x += 1
+""",
+    """
+for i in range(y):
+    y = 5
+    x += 1
+""",
+    """
+l = []
+for k in [1, 2]:
+    l.append(A[k])
+x = l[0] * 10 + l[1]
+""",
+    """
+match FIVE:
+    case 4:
+        x = 1
+    case 5:
+        x = 55
+""",
+    """
+while True:
+    x += 1
+    if x > 6:
+        break
+""",
+    """
+while x < 10 and A[x % 8] < 5:
+    x += 1
+""",
+    """
+while not (x > 5 or y > 8):
+    x += 1
+    y += 2
+""",
+    """
+k = 0
+for i in range(4):
+    k = i
+x = 3
+""",
+    """
+if x:
+    y = 9
+if not z:
+    y = 10
+""",
+    """
+for i in range(2, 2):
+    x = 9
+for i in range(0):
+    x = 9
+""",
+    """
+if FIVE == 5:
+    x = 3
+else:
+    undefined_name()
+""",
+    """
+c = (y > 5 or z > 1)
+d = c and y > 1
+if d and not (c and y == 9):
+    x = 70
+""",
+    """
+fs = []
+for k in [1, 2]:
+    fs.append(lambda t: t * k)
+x = fs[0](y) + fs[1](y)
+""",
+    """
+for v in gen(3):
+    x += A[v]
+""",
+    """
+for v in (A[i] for i in range(3)):
+    x += v
+""",
+    """
+def g(t):
+    if t > 3:
+        return t
+    return t * 10
+x = g(4) + g(2)
+""",
+    """
+acc = 0
+for k in [0, 1, 2]:
+    acc = acc + A[k] * k
+x = acc
+""",
+    """
+acc = 0
+for k in [0, 1, 2]:
+    acc += A[k] * k
+    A[k] = acc
+x = acc
+""",
+    """
+for i in range(2):
+    t = A[i] + 1
+    for j in range(2):
+        t2 = t + j
+        A[4 + i * 2 + j] = t2
+    x = t
+""",
+    """
+for i in range(3):
+    prev = x
+    x = y
+    y = prev + x
+""",
+    """
+n = 0
+while n < 3:
+    t = x
+    x = x + y
+    y = t
+    n += 1
+z = n
+""",
+    """
+i = 0
+while i < 4:
+    i += 1
+    if i == 2:
+        continue
+    if i == 4:
+        break
+    x += i * 10
+y = i
+""",
+    """
+for i in range(5):
+    if i == 1:
+        continue
+    for j in range(5):
+        if j == 3:
+            break
+        if (i + j) % 2:
+            continue
+        x += i * 5 + j
+""",
+    """
+if y > 1:
+    t = 4
+    x = t * 2
+else:
+    t = 5
+    x = t * 3
+""",
+    """
+if y > 1:
+    if z > 5:
+        x = 1
+    elif z > 2:
+        x = 2
+    else:
+        x = 3
+elif y > 0:
+    x = 4
+""",
+    """
+for i in range(A[3]):
+    A[3] = 0
+    x += 1
+""",
+    """
+for i in range(x, x + 3):
+    x += 1
+""",
+    """
+for k in range(3):
+    for l in [4, 5]:
+        x += k * l
+""",
+    """
+t = A[0]
+for i in range(3):
+    t2 = t + i
+    A[i] = t2
+x = t
+""",
+    """
+A[0] = 5
+if A[0] == 5:
+    A[0] = 6
+    if A[0] == 6:
+        x = 3
+""",
+    """
+for _ in range(3):
+    x *= 2
+_ = 5
+""",
+]

@@ -1,0 +1,272 @@
+"""Pieces of kernels that compute, assign and unpack values, for ``test_python_meaning.py``."""
+
+PIECES = [
+    """
+v = [A[i] + x for i in range(3)]
+x = 9
+y = v[0] + v[1] * v[2]
+""",
+    "x = sum([A[i] for i in range(4)])",
+    """
+y = (w := A[3] + 4) + 1
+x = w * 2
+""",
+    """
+f = lambda t: t + x
+x = 10
+y = f(3)
+""",
+    "x = y = z + 1",
+    "x, (y, z) = y, (z, x)",
+    """
+a, *b = A[0], A[1], A[2]
+x = a + b[0] * 10 + b[1] * 100
+""",
+    "x = y or 7",
+    "x = (y - 2) or 7",
+    "x = y and 7",
+    "x = not y",
+    "x = (y > 1) + (z > 1)",
+    "x = (y > 1) * 5",
+    "x = -(y > 1)",
+    """
+x = macro(A[5])
+y = macro(2, k=4)
+""",
+    "x = helper(y) + helper(A[2], 5)",
+    """
+x += A[x]
+A[x] += x
+A[A[2]] -= 3
+""",
+    "A[x], x = x + 10, 3",
+    "x, A[x] = 3, 9",
+    """
+t = x
+x = 5
+y = t
+""",
+    """
+t = A[2]
+A[2] = 77
+y = t
+""",
+    "x = 1 if y == 2 else 2 if z == 3 else 4",
+    "x = max(A[1], A[2], A[3]) - min(x, y, z)",
+    "x = abs(-A[3]) + pow(y, 3) + y ** 2",
+    "x = divmod(A[7], 4)[0] * 10 + divmod(A[7], 4)[1]",
+    "x = int(A[3] / 2.0)",
+    "x = round(A[3] / 2.0)",
+    "x = (A[3] - 8) // 3 + (A[3] - 8) % 3",
+    """
+x = (A[3] - 8) >> 1
+y = ~y
+z = z ^ 5
+""",
+    "x = [10, 20, 30, 40][y]",
+    """
+d = {"a": 1, "b": A[2]}
+x = d["a"] + d["b"]
+d["a"] = 7
+y = d["a"]
+""",
+    """
+x = any([A[1] == 1, A[2] == 9])
+y = all([A[1] == 1, A[2] == 9])
+""",
+    "x = 3 if not (A[1] == 1) else 4",
+    """
+assert x == 1
+x = 2
+""",
+    """
+x = A[1] < A[2] < A[3]
+y = A[1] < A[2] > A[3]
+""",
+    """
+del y
+y = min(3, 4)
+""",
+    "x = A[-1] + A[-2]",
+    "x = max(y > 1 and z > 1, 0)",
+    "x = sum(A[i] * i for i in range(4))",
+    "y = len([A[i] for i in range(3) if i != 1])",
+    "A[2:4] = A[4:6]",
+    """
+x = 5; y = x; x = 6
+z = y
+""",
+    """
+global_name = FIVE + x
+x = global_name
+""",
+    "x = 7 if FIVE == 5 else undefined_name",
+    """
+x = y - 2 or z - 3 or 9
+y = y and z and A[5]
+z = (z > 1) and (x > 2) and A[3]
+""",
+    "x = (y > 5 or A[2]) + (y - 2 and A[3])",
+    """
+x = y > 1 and True
+y = y > 1 or False
+z = False or (z - 3) or 5
+""",
+    """
+x = 3 if y and z else 4
+y = 3 if not (y and z) else 4
+assert z and z
+""",
+    """
+x <<= 2
+x |= 1
+x &= 0xd
+x ^= 3
+x //= 2
+x %= 3
+x **= 2
+""",
+    """
+fs = [lambda t, k=k: t + k for k in range(3)]
+x = fs[0](y) + fs[2](y)
+""",
+    "x, y = two(A[3], y)",
+    "x = recursive(3, A[2])",
+    """
+o = Scale(3)
+o.v = A[2]
+x = o.scaled(y)
+o.v = 5
+y = o.scaled(z)
+""",
+    "x = Scale.static(A[4]) + Scale(2).scaled(y)",
+    """
+acc = x
+acc = acc + 1
+y = acc
+z = x
+""",
+    """
+acc = x
+acc += 1
+y = acc
+z = x
+""",
+    """
+acc = A[1]
+acc += 1
+y = acc
+z = A[1]
+""",
+    """
+a = b = A[2]
+a += 1
+x = a
+y = b
+""",
+    """
+kw = dict(t=A[2], k=5)
+x = helper(**kw)
+args = [y, 3]
+y = helper(*args)
+""",
+    """
+s = "abc"
+x = len(s) + {"abc": 4}[s]
+y = s.index("c")
+""",
+    """
+v = x + 1 if y > 1 else A[2]
+x = 100
+y = v
+""",
+    """
+v = A[x]
+x = 5
+y = v + A[x]
+""",
+    """
+p = (x, y)
+x, y = 50, 60
+z = p[0] + p[1]
+""",
+    """
+lst = [x, y, z]
+x = 40
+z = lst[0] + lst[1]
+""",
+    """
+lst = [1, 2, 3]
+lst[1] = x
+x = 90
+z = lst[1]
+""",
+    "x = (lambda: y * 3)()",
+    """
+x = 5 if A[1] and A[2] else 6
+y = 5 if A[0] or A[0] else 6
+""",
+    "x = int(y > 1) + int(True) + bool(A[3])",
+    "A[x], A[y] = A[y], A[x]",
+    """
+A[1] += A[1]; A[1] += A[1]
+x = A[1]
+""",
+    """
+b = y > 1
+y = 0
+x = 3 if b else 4
+""",
+    """
+b = not (y > 1)
+c = b or z == 3
+x = 3 if c and not b else 4
+""",
+    """
+x = -7 // 2 + -7 % 3 * 100
+y = (A[1] - 8) // 2
+z = (A[1] - 8) % 3
+""",
+    """
+x = (x - 9) // -2
+y = (y - 9) % -4
+""",
+    """
+x = 7 - -3 - +2
+y = ~-3
+""",
+    "x = (A[5] & 6) | (A[1] ^ 3) << 2",
+    """
+x = 1 << A[3]
+y = 200 >> A[2]
+""",
+    "x = nested_macro(A, 2)",
+    """
+swap_macro(A, 1, 2)
+swap_macro(A, 2, 3)
+""",
+    "x = scaled_macro(y) + scaled_macro(y, scale=5) + scaled_macro(t=z, scale=A[2])",
+    """
+a, b = pair_macro(A[4])
+x = a
+y = b
+""",
+    """
+inc_var = y
+inc_var += 5
+x = inc_var
+""",
+    "x = sorted([3, 1, 2])[0] + sum([1, 2]) + max([4, 5])",
+    """
+t: int = 5
+x = t
+""",
+    """
+x = A[0] == 0
+y = (A[1] != 1) + (A[2] <= 2)
+""",
+    """
+f = helper
+x = f(y)
+""",
+]
