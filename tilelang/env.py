@@ -212,12 +212,12 @@ def lookup_code() -> CodeType:
 
 def raw_table() -> dict[bytes, bytes]:
     """The table that ``os.environ`` decodes: name -> value, for checks by identity that must take nanoseconds."""
-    return os.environ._data  # type: ignore[attr-defined]
+    return os.environ._data  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def raw_key(name: str) -> bytes:
     """The key of :func:`raw_table` for a variable."""
-    return os.environ.encodekey(name)  # type: ignore[attr-defined]
+    return os.environ.encodekey(name)  # pyright: ignore[reportReturnType]
 
 
 def code_changing_keys(kind: str = "") -> list[bytes]:

@@ -13,5 +13,5 @@ def run_while_tracing(function: F) -> F:
 
     This is ``torch.compiler.assume_constant_result`` without the import of the tracer, which that function makes.
     """
-    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    function._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
     return function

@@ -26,7 +26,7 @@ class Scope:
 
     def __init__(self, function: FunctionType):
         self.globals = function.__globals__
-        self.builtins = function.__builtins__  # type: ignore[attr-defined]
+        self.builtins = function.__builtins__
         self.cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
 
 

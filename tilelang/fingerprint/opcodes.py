@@ -136,12 +136,12 @@ def _shifted(bits: int) -> Callable[[CodeType, int], str]:
 
 
 def _variable(code: CodeType, argument: int) -> str:
-    return code._varname_from_oparg(argument) if VERSION >= (3, 11) else code.co_varnames[argument]  # type: ignore[attr-defined]
+    return code._varname_from_oparg(argument) if VERSION >= (3, 11) else code.co_varnames[argument]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _cell(code: CodeType, argument: int) -> str:
     if VERSION >= (3, 11):
-        return code._varname_from_oparg(argument)  # type: ignore[attr-defined]
+        return code._varname_from_oparg(argument)  # pyright: ignore[reportAttributeAccessIssue]
     return (*code.co_cellvars, *code.co_freevars)[argument]
 
 

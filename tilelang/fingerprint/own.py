@@ -118,7 +118,7 @@ def _made_later(describer: Describer, name: str, home: str) -> Any:
 def is_ours(value: Any) -> bool:
     """Whether a function or class is found to be ours by its code, or a value is of a class of ours."""
     if type(value) is FunctionType and value.__code__ is _CONTEXT_MANAGER and value.__globals__ is vars(contextlib):
-        value = value.__closure__[0].cell_contents  # type: ignore[index]
+        value = value.__closure__[0].cell_contents  # pyright: ignore[reportOptionalSubscript]
     if not isinstance(value, (FunctionType, type)):
         value = type(value)
     try:

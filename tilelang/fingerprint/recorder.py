@@ -176,7 +176,7 @@ def _begin_profiling(touched: Touched) -> Any:
 
 
 def _begin_monitoring(touched: Touched) -> Any:
-    monitoring = sys.monitoring  # type: ignore[attr-defined]
+    monitoring = sys.monitoring  # pyright: ignore[reportAttributeAccessIssue]
     tool = next((number for number in (3, 4) if monitoring.get_tool(number) is None), None)
     if tool is None:
         return None

@@ -2,10 +2,10 @@
 
 Before: tile IR. After: the same, in which
 
-- the fill of an accumulator with zeros is gone where the next that uses it is a product of all of it: that product, or its first
-  turn in a loop, does not use what the accumulator held. The zeros were a pass over memory, and so was reading them back;
-- an accumulator is gone, too, where it was only summed and then copied to a tensor as it is. The sums lie in the tensor from the
-  start; so no other tensor of the program may be the same, which is known of one whose type no other tensor has.
+- the fill of an accumulator with zeros is removed if its next use is a product of all of it: that product, or its first iteration
+  in a loop, then ignores the old content. This saves two passes over memory, to write the zeros and to read them;
+- an accumulator is removed if it is only summed and then copied to a tensor without conversion: the tensor itself is the
+  accumulator. Since no other tensor may be the same memory then, this is done only for a tensor whose type no other one has.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Where a product is rounded before it is added.
+"""Sums and differences of two products, which must not be contracted to a fused multiply-add.
 
-Compilers fuse a product with the sum that takes it (one rounding, as GPUs do it). In ``a * b - c * d`` only one of the two can
-be fused, so equal products leave the rounding error of the other, not 0. ``exp2(x * scale - top * scale)`` in a row of a softmax
-whose scores are all -1e30 becomes infinity that way.
+Compilers contract a product and the sum that uses it to one operation with one rounding, as on GPUs. In ``a * b - c * d`` only
+one of the products can be contracted, so for equal products the result is the rounding error of the other one, not 0. ``exp2(x *
+scale - top * scale)`` in a row of a softmax whose scores are all -1e30 becomes infinity that way.
 """
 
 from __future__ import annotations

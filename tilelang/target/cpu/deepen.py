@@ -1,9 +1,9 @@
 """Step ``deepen``: a loop along K of shallow products becomes one of deep products.
 
 Before: tile IR, in which products read global tensors where ``elide_copies`` could let them. After: the same, in which a loop
-whose body is one product of tiles that follow each other along K has fewer turns, or is a single product. Depths that suit the
-shared memory of a GPU (16 to 64) load and store C again and again; a CPU keeps C in registers over as much of K as the
-first-level cache holds panels of B for.
+whose body is one product of tiles that follow each other along K has fewer iterations, or is a single product. Products of a
+depth that suits a GPU's shared memory (16 to 64) load and store C in every iteration. A CPU keeps C in registers over as much of
+K as panels of B fit the first-level cache.
 
 The sums are the same, in the same order: C has the type that sums are kept in, so that nothing is rounded between products. A and
 B lie in tensors and C does not, so that no product writes what a later one reads.
@@ -50,7 +50,7 @@ class _Deepening(StmtRewriter):
         return loop if found is None else found.deeper(self._turns(found.record))
 
     def _turns(self, record: Gemm) -> int:
-        """How many products a deep one takes at most."""
+        """The largest number of products that one deep product replaces."""
         way = _way(record, self.scope)
         return max(1, _STEPS * way.depth // record.k)
 
@@ -61,8 +61,8 @@ class _Loop:
 
     Attributes:
         node: the loop.
-        low: its first value.
-        turns: how many there are.
+        low: the first value of its variable.
+        turns: how many iterations it has.
         record: the product.
         clears: the first product starts from zeros.
         span: the product's source location.
@@ -76,7 +76,7 @@ class _Loop:
     span: Any
 
     def deeper(self, most: int) -> Any:
-        """The same sums by products that take up to ``most`` turns each, all but the last one equally many."""
+        """The same sums as products of up to ``most`` iterations each, of equal length but for the last one."""
         # As few products as `most` allows, of equal length: a short last one would load and store all of C for a few steps.
         each = -(-self.turns // -(-self.turns // most))
         full, rest = divmod(self.turns, each)

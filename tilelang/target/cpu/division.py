@@ -1,7 +1,7 @@
 """Integer division for LLVM, defined for every operand: by zero quotient and remainder are 0; the least value by -1 wraps around.
 
-The machine's instruction truncates, and stops the process in both of these cases. Zero keeps every bound that is known of a
-quotient or remainder of numbers that are not negative, so no index leaves its range by it.
+The processor's instruction truncates, and traps in both of these cases. Zero is within every bound that is known for a quotient
+or remainder of numbers that are not negative, so a guard that was left out because of such a bound stays right.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ways of forming products: in what type operands lie in their panels, and how one step multiplies and adds."""
+"""The ways of computing products: the type of the elements of packed panels, and how one step multiplies and adds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Way:
         depth: products summed in one step: 1, 2 or 4.
         helper: the helper function of a step; empty for ``acc + a * b``.
         operand_b: the element type of B's panels where it is another one.
-        bias: what panels hold more than B's elements, whose sign bit is flipped; 0 where they hold these as they are.
+        bias: what is added to B's elements in the panels when their sign bit is flipped; 0 if it is not.
     """
 
     operand: str
@@ -141,8 +141,8 @@ def choose_way(a: str, b: str, c: str, k: Any, context: Any) -> Way:
 def _by_fours(a: str, b: str) -> Way:
     """Products of 8 bits: the instruction multiplies unsigned by signed ones, so B's sign bit is flipped where both are the same.
 
-    That adds 128 to signed elements of B, and takes 128 from unsigned ones (read as signed), so that each sum is off by so many
-    times the sum of A's row.
+    Flipping the bit adds 128 to signed elements of B, and subtracts 128 from unsigned ones (read as signed). So each sum is too
+    large or too small by 128 times the sum of A's row, which is corrected at the end.
     """
     bias = 0 if a != b else (128 if b == "int8" else -128)
     return Way(a, "uint32", "int32", 4, "tl_dot_u8s8" if a == "uint8" else "tl_dot_s8u8", operand_b=b, bias=bias)

@@ -1,8 +1,8 @@
 """Step ``elide_copies``: products read a global tensor directly where its tile is used by nothing else.
 
 Before: tile IR. After: the same, in which an operand of ``T.gemm`` is the region of the global tensor that a copy would have put
-into its shared tile or fragment; the copy and the buffer are gone. On a CPU the product packs its operands, or reads them in
-place, so that the copy is a pass over memory for nothing.
+into its shared tile or fragment; the copy and the buffer are removed. On a CPU a product packs its operands itself, or reads them
+in place, so the copy would only be one more pass over memory.
 
 The product sees the same elements, because
 
@@ -200,7 +200,7 @@ def _reads(index: Any) -> bool:
 def _may_read_globally(product: Any, key: int) -> bool:
     """Whether it is a product that may read its operand from where the tile was copied from.
 
-    Columns of A stay copied: read in place, far apart, they would drive each other out of the caches.
+    Columns of A are still copied: read in place, their elements lie far apart and would evict each other from the caches.
     """
     if not isinstance(product, Gemm) or hash(product.c.buffer) == key:
         return False

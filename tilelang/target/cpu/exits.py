@@ -1,8 +1,8 @@
 """Step ``lower_exits``: ``return``, ``break`` and ``continue`` become conditions, since neither code generator has them.
 
 Before: blocks that may end early, loops whose bodies may leave early. After: none. A ``return`` is a ``continue`` of the loop
-over blocks; in an inner loop it is a ``break``, and again a ``return`` after the loop. A loop with a ``break`` runs while a flag
-is down; what follows a point where a flag may have been raised stands under a condition that it is not.
+over blocks; in an inner loop it is a ``break``, followed by a ``return`` after the loop. A ``break`` sets a flag, and the loop
+runs while it is not set; statements after a point where a flag may have been set are executed under the condition that it is not.
 """
 
 from __future__ import annotations

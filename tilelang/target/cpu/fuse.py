@@ -1,8 +1,8 @@
-"""Elementwise loops before a reduction of what they make: pieces of a line are made, and combined while they are in registers.
+"""Fusion of elementwise loops with a reduction of their result: a piece of a line is computed, then combined while in registers.
 
-``T.copy(X[row, 0], x)`` or a ``T.Parallel`` over all of ``x``, followed by ``T.reduce_*(x, …)`` along the last axis, are one loop
-over the line in place of two. That is the same program where the pieces do not meet: each buffer that the loops store to is
-accessed by them at the element of the iteration only, and has no other name.
+``T.copy(X[row, 0], x)`` or a ``T.Parallel`` over all of ``x``, followed by ``T.reduce_*(x, …)`` along the last axis, become one
+loop over the line. This is legal if no piece depends on another: each buffer that the loops store to is accessed by them only at
+the element of the iteration, and has no other name.
 """
 
 from __future__ import annotations

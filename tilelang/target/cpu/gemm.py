@@ -33,7 +33,7 @@ def lower_gemm(record: Gemm, scope: Scope) -> Any:
     m, n, k = as_int(record.m), as_int(record.n), as_int(record.k)
     few = isinstance(m, int) and m <= ROWS
     read_once = few and not record.transpose_b and record.b.dtype == "bfloat16" and not len(record.b.buffer.strides)
-    # Pairs of rows of B have to be packed, which is for nothing where they are read once.
+    # Ways that sum several products need pairs of rows of B packed, which does not pay if they are read only once.
     way = choose_way(record.a.dtype, record.b.dtype, record.c.dtype, None if read_once else k, scope.context)
     steps = k // way.depth if isinstance(k, int) else k
     before = Before([], [])
@@ -140,8 +140,8 @@ def _row_sums(record: Gemm, way: Way, a: Elements, steps: int, scope: Scope, bef
 def _accumulator(record: Gemm, way: Way, before: Before) -> tuple[tuple[Any, tuple[Any, ...], Any, Any], Any, Any]:
     """Where C is accumulated, and the statements before and after.
 
-    C itself where it has the accumulator's type; else a copy of that type, rounded into C once at the end. What C holds before is
-    not copied where it does not count.
+    That is C itself if it has the accumulator's type; else a copy of that type, which is rounded into C once at the end. The old
+    content of C is copied only if the product adds to it.
     """
     c, clear = record.c, _cleared(record)
     if c.dtype == way.accumulator:
@@ -156,7 +156,7 @@ def _accumulator(record: Gemm, way: Way, before: Before) -> tuple[tuple[Any, tup
 
 
 def _cleared(record: Gemm) -> Any:
-    """Whether what C holds before does not count: known, or an expression."""
+    """Whether the old content of C is ignored: a bool, or an expression."""
     clear = record.clear_accum
     return bool(clear) if isinstance(clear, int) else clear
 

@@ -150,7 +150,7 @@ class Legalizer(StmtRewriter):
         if not is_global(node.buffer):
             return ir.BufferStore(buffer, packed.replaced(byte, shift, value), indices, node.span)
         address = ir.Call(ir.Op.get("tirx.address_of"), [byte], ret_ty="handle")
-        call = self.helper("tl_set_nibble", [address, packed.kept(shift), value << shift], "int32")
+        call = self.helper("tl_set_nibble", [address, packed.other_bits(shift), value << shift], "int32")
         return ir.Evaluate(call, node.span)
 
     def stored(self, value: Any, dtype: str) -> Any:

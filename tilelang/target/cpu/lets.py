@@ -1,8 +1,9 @@
-"""Values that an expression names (``Let``) become local variables: what remains for LLVM code generation has no ``Let``.
+"""Lowers ``Let`` expressions to local variables, since LLVM code generation must not see them.
 
-TVM's code generator tells its analyzer the value of every bound variable, and the analyzer simplifies it with all earlier ones
-in place: two bindings inside each other may contradict one another, and functions of functions grow as a product. A variable in
-memory is nothing that it looks at; LLVM keeps it in a register.
+TVM's code generator gives its analyzer the value of every bound variable, and the analyzer simplifies that with all earlier
+values
+substituted: nested bindings may contradict one another, and the size of nested functions multiplies. The analyzer ignores
+variables in memory, and LLVM keeps them in registers.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from tilelang.target.cpu.rewriter import StmtRewriter
 class LetLowering(StmtRewriter):
     """Puts the statements that compute named values before the statement that uses them.
 
-    What only one arm of a conditional expression names is computed under its condition. The condition of ``while`` keeps what it
-    names, as it is evaluated again in each iteration.
+    A value that only one arm of a conditional expression uses is computed under its condition. In the condition of a ``while`` a
+    ``Let`` stays, since it is evaluated again in each iteration.
     """
 
     def __init__(self) -> None:

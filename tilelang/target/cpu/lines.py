@@ -1,8 +1,8 @@
 """Reductions of contiguous lines in vector registers, for LLVM.
 
-A line is combined into several registers, so that no addition waits for the one before it; these are folded into one, and its
-lanes into one value. The last elements, fewer than a register has lanes, are taken by narrower ones. (An array of partial results
-becomes stores that narrower loads wait for: 60 cycles a line of 64 elements.)
+A line is combined into several registers, so that no addition waits for the one before it; these are combined into one, and its
+lanes into one value. The last elements, fewer than a register has lanes, use narrower registers. (Partial results are not an
+array: narrower loads would wait for its wide stores, 60 cycles for a line of 64 elements.)
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Loops that unpack numbers of four bits: what they store is looked up among the sixteen values that it can have.
 
-``W[i, j] = cast((B[i, j] & 15) - 8, "float32") * scale[i]`` stores one of sixteen values in all of a row, whatever it computes.
-They are computed once a row, by the same expression, and held in a register: a permutation by the bytes of ``B`` then stands for
-the mask, the subtraction, the conversion and the product of each element.
+In a row, ``W[i, j] = cast((B[i, j] & 15) - 8, "float32") * scale[i]`` stores only sixteen different values. They are computed
+once a
+row by the same expression, and kept in a register: one permutation by the bytes of ``B`` then replaces the mask, the subtraction,
+the conversion and the product of each element.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ define i32 @tl_look_up_{bits}(ptr %target, ptr %table, {lanes} %codes) alwaysinl
 
 
 def _shift_down(bits: int) -> str:
-    """By how much is hidden from LLVM, which would shift the bytes that words are made of, mask these and widen them again."""
+    """A shift by an amount that is hidden from LLVM, which would otherwise shift and mask the bytes first and then widen them."""
     lanes = f"<{_REGISTER // bits} x i{bits}>"
     return f"""
 define {lanes} @tl_shift_down_{bits}({lanes} %words, {lanes} %amounts) alwaysinline {{

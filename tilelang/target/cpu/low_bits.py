@@ -1,8 +1,8 @@
-"""Remainders by powers of two, in a form that LLVM does not take for a number that grows without end.
+"""Remainders by powers of two, in a form that LLVM's loop vectoriser does not misread.
 
-LLVM 22 reads ``(i + 2) & 63`` as the six-bit number ``i + 2``, and its loop vectoriser takes that for one that never wraps,
-without a check at run time: loads and stores leave the row. So the mask, or the width of a narrowing cast, is a number that it
-cannot see; the vectoriser then gathers.
+LLVM 22 reads ``(i + 2) & 63`` as the six-bit number ``i + 2``, and its loop vectoriser assumes, without a check at run time, that
+this never wraps around: loads and stores leave the row. So the mask, or the width of a narrowing cast, is hidden from LLVM, which
+then uses gathers.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Before: the legal program with its plain entry. After: buffers have one axis and the types of memory; divisions truncate;
 mathematical operators are LLVM's intrinsics; a comparison for inequality holds where an operand is NaN.
 
-TVM's own passes for this (``FlattenBuffer``, ``LowerIntrin``) ask an analyzer that takes floats for real numbers, gets falling
-indices such as ``(2 - i) % 8`` wrong and fails on some conditions. Nothing here needs more than whether an index is negative.
+TVM's own passes for this (``FlattenBuffer``, ``LowerIntrin``) use an analyzer that takes floats for real numbers, gets decreasing
+indices such as ``(2 - i) % 8`` wrong and fails for some conditions. This step only has to know which indices may be negative.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class _Machine(StmtRewriter):
         return rebuilt(node, self.expr)
 
     def _add(self, node: Any) -> Any:
-        """A product that is added at once: one rounding where the machine has the instruction, as GPUs do it."""
+        """A sum; of a product, a multiply-add with one rounding if the processor has the instruction, as on GPUs."""
         if combines_products(node):
             return self._of_rounded(node)
         node = rebuilt(node, self.expr)
@@ -222,7 +222,7 @@ class _Machine(StmtRewriter):
         return self._of_rounded(node) if combines_products(node) else self._arithmetic(node)
 
     def _of_rounded(self, node: Any) -> Any:
-        """The instruction selector fuses any product with its sum, unless a fence is between the two."""
+        """A sum of products that are rounded first: a fence keeps the instruction selector from contracting them with it."""
         node = rebuilt(node, self.expr)
         return type(node)(*(_intrinsic(node.ty, "llvm.arithmetic.fence", product) for product in (node.a, node.b)))
 
@@ -230,7 +230,7 @@ class _Machine(StmtRewriter):
         return self._wrapping(rebuilt(node, self.expr))
 
     def _wrapping(self, node: Any) -> Any:
-        """Integers wrap around. TVM's code generation tells LLVM that wide ones never do: that is left so for indices."""
+        """Arithmetic that wraps around; TVM tells LLVM that wide integers never do, which is true for indices only."""
         dtype = canonical(str(node.ty))
         if dtype.lanes > 1 or not dtype.is_integer or dtype.bits < 32 or self.counting and dtype.kind == "int":
             return node
@@ -239,7 +239,7 @@ class _Machine(StmtRewriter):
         return ir.Call(ir.Op.get("tirx.call_pure_extern"), [ir.StringImm(name), node.a, node.b], ret_ty=node.ty)
 
     def _unequal(self, node: Any) -> Any:
-        """LLVM code generation has an ordered comparison for ``!=``, which is false where an operand is NaN."""
+        """``!=`` as the negation of ``==``: TVM emits LLVM's ordered comparison for it, which is false if an operand is NaN."""
         floats = is_float(node.a.ty)
         node = rebuilt(node, self.expr)
         return ir.Not(ir.EQ(node.a, node.b)) if floats else node

@@ -30,13 +30,13 @@ from tilelang.transform.in_place import Order, are_distinct, sources_of
 Step = Callable[[CpuProgram, Any], CpuProgram]
 
 LONG = 500
-"""Weight of a kernel from which on it is divided."""
+"""A kernel of more than this weight is divided."""
 
 PART = 200
-"""Weight from which on a part is complete: enough to pay for a call, little enough for a compiler."""
+"""A part is complete when it has this weight: large enough to be worth a call, small enough to compile fast."""
 
-_LEAVES = (ir.AssertStmt, ir.tirx.Return)
-"""What returns from the function that it stands in."""
+_RETURNING = (ir.AssertStmt, ir.tirx.Return)
+"""Statements that return from the function that they are in, so they cannot move to another one."""
 
 
 def outline(func: Any, context: Any) -> CpuProgram:
@@ -56,7 +56,7 @@ def each(step: Step) -> Step:
 
 
 def weight(stmt: Any) -> int:
-    """About how much code a compiler makes of a statement."""
+    """A measure of how much machine code a statement becomes."""
     return _weight(Counter(map(type, walk(stmt))))
 
 
@@ -94,13 +94,12 @@ class _Outliner(StmtRewriter):
         return seq([self.call(run, users) if run.movable else run.statements for run in runs])
 
     def call(self, run: _Run, users: Mapping[int, int]) -> list[Any]:
-        """The call of the function that a run becomes, after the allocations that others use, too."""
+        """Makes a function of a run; gives its call, after the allocations of buffers that other parts use, too."""
         kept, own, free = [], [], STACK_BYTES
         for stmt in run.statements:
             if isinstance(stmt, ir.AllocBuffer):
                 size = buffer_bytes(stmt.buffer)
-                # Other parts use it too, or the stack of this one cannot hold it: it is allocated before the call and
-                # passed.
+                # A buffer that other parts use, or that is too large for this part's stack, is allocated before the call.
                 if users[hash(stmt.buffer)] > 1 or not isinstance(size, int) or size > min(free, LARGEST_ON_STACK):
                     kept.append(stmt)
                     continue
@@ -110,8 +109,8 @@ class _Outliner(StmtRewriter):
         inside = _defined(body)
         params = [var for key, var in run.variables.items() if key not in inside]
         func = ir.PrimFunc(params, body, ret_type=ir.ir.PrimType("int32"))
-        # LLVM takes noalias for a fact about all accesses in the function: a view, or a tensor that may be another
-        # one, breaks it.
+        # `noalias` is a promise about all accesses in the function: a view, or a tensor that may be the same as another, breaks
+        # it.
         if self.views.isdisjoint(params) and not run.late:
             func = func.with_attr("tirx.noalias", True)
         name = ir.StringImm(str(self._known(func).attrs["global_symbol"]))
@@ -176,12 +175,14 @@ class _Piece:
     @property
     def movable(self) -> bool:
         """Whether it defines nothing that a later statement names, and returns from nothing."""
-        return not isinstance(self.stmt, (ir.DeclBuffer, ir.Bind)) and self.kinds.keys().isdisjoint(_LEAVES)
+        return not isinstance(self.stmt, (ir.DeclBuffer, ir.Bind)) and self.kinds.keys().isdisjoint(_RETURNING)
 
 
 def _sunk(pieces: list[_Piece]) -> Iterator[_Piece]:
-    """The statements with each allocation just before its first use: the front end puts all of them first, where they would be
-    parts of their own that hand every buffer to every other part."""
+    """The statements with each allocation just before its first use.
+
+    The front end puts all allocations first. There they would be a part of their own, and each buffer a parameter of every part.
+    """
     waiting = {hash(piece.stmt.buffer): piece for piece in pieces if piece.allocates}
     for piece in pieces:
         if not piece.allocates:
@@ -194,7 +195,7 @@ class _Run:
     """Neighbouring statements.
 
     Attributes:
-        late: whether one of them reads a tensor after it wrote another that may be the same one.
+        late: whether one of them reads a tensor after it wrote another one that may be the same memory.
         movable: they become a function; otherwise it is one statement that stays.
     """
 
@@ -216,10 +217,10 @@ class _Run:
 
 
 def _runs(pieces: Iterable[_Piece], sources: Mapping[Any, Any] | None) -> Iterator[_Run]:
-    """The parts: a part is complete once it is long enough, the statements of one operator staying together if they can.
+    """Divides statements into parts of enough weight; the statements of one operator stay together if possible.
 
-    It is also complete before it would read a tensor after writing another that may be the same: compilers do well only with
-    functions whose pointers are distinct, and would check in each of a thousand loops.
+    A part also ends before it would read a tensor after writing another one that may be the same memory. Then its pointers are
+    distinct, and the compiler does not have to check for overlap in every loop.
     """
     run, length, allocates, late, written = [], 0, False, False, set()
     for piece in pieces:

@@ -66,11 +66,11 @@ def replaced(old: Any, shift: Any, code: Any) -> Any:
         shift: the element's position, in bits.
         code: the element's bits, in the low bits.
     """
-    return (old & kept(shift)) | (code << shift)
+    return (old & other_bits(shift)) | (code << shift)
 
 
-def kept(shift: Any) -> Any:
-    """The bits of a byte that belong to the other element."""
+def other_bits(shift: Any) -> Any:
+    """The mask of the bits of a byte that belong to the other element."""
     return _u8(0xF0) >> shift
 
 

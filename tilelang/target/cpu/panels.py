@@ -1,8 +1,8 @@
-"""How a product reads B: from panels as wide as the register tile, or where it lies.
+"""How a product reads B: from packed panels as wide as the register tile, or in place.
 
-A packed panel is read in order, and once for each row of tiles. Packing is for nothing where the product has one row of tiles
-only, where B is small enough that the first-level cache holds it as it lies, and where it lies as one panel already; B is then
-read in place, as far as its elements need no more than widening.
+A packed panel is read in order, once for each row of tiles. Packing does not pay if there is only one row of tiles, if B is so
+small that it stays in the first-level cache anyway, or if its memory already has the order of a panel. B is then read in place,
+provided that its elements need no conversion but widening.
 """
 
 from __future__ import annotations

@@ -125,8 +125,8 @@ class _Placer(StmtRewriter):
     """Rewrites allocations.
 
     Attributes:
-        in_lines: whether buffers on the stack are made to begin with a line of the cache. TVM aligns an array to
-            16 bytes at most, so that most accesses of a whole register would lie in two lines; an array of registers has theirs.
+        in_lines: whether buffers on the stack are aligned to cache lines. TVM aligns an array to 16 bytes at most, so most
+            accesses of a whole register would touch two lines; an array of vectors has the alignment of these.
     """
 
     def __init__(self, offsets: dict[Any, Any], total: Any, level: int, in_lines: bool):

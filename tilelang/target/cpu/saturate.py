@@ -1,7 +1,7 @@
 """Floats that become integers: truncated, limited to the range of int32, uint32, int64 or uint64, zero where they are NaN.
 
-That is what a GPU's conversion does; C and LLVM leave everything outside of the range open. Narrower integers are the low bits of
-the int32.
+This is what a GPU's conversion does (PTX manual, "cvt"); in C and LLVM a value outside of the range is undefined. Narrower
+integers are the low bits of the int32.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Loops that store to tensors too large for the caches: whole lines go past these to memory, the next block's rows come in.
+"""Non-temporal stores to tensors too large for the caches, and prefetches of the rows of the next block.
 
-A store to a line that no cache has reads it first, and drives out another one that has to be written; a whole line that is
-streamed is only written. A piece of the loop is computed into registers (for the loop, an array of a few lines) and streamed from
-there. That is the same program where nothing reads the tensor, and for rows that begin with a line: which rows do is asked when
-the kernel runs. While rows are stored only, memory has time to read: what the next block copies is fetched meanwhile; while
-exponentials are computed it has more of it, so that these rows are fetched there.
+An ordinary store to a cache line that is in no cache first reads the line, and evicts another one. A non-temporal store of a
+whole line only writes it. So a piece of the loop is computed into an array of a few lines, which the compiler keeps in registers,
+and stored from there. This is legal if nothing reads the tensor, and possible for rows that begin at a cache line, which is
+checked at run time. While a loop only stores, or computes exponentials, the memory has time for reads: then the rows that the
+next block will copy are prefetched.
 """
 
 from __future__ import annotations

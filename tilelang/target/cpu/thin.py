@@ -1,7 +1,7 @@
 """Products of few rows with a transposed B: dot products along K, of rows of A with rows of B as they lie.
 
-Nothing is packed, since each element of B is used once a row. A group of columns keeps registers of partial sums for each of
-its elements of C, so many that no addition waits for the one before it; they and their lanes are added up at the end.
+Nothing is packed, since each element of B is used only once for each row of A. A group of columns has several registers of
+partial sums for each element of C, so that no addition waits for the one before it; they and their lanes are added at the end.
 """
 
 from __future__ import annotations

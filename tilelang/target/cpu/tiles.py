@@ -59,7 +59,7 @@ class Matrices:
         a: the elements of A.
         c: the buffer, of the accumulator type, where C is accumulated.
         c_prefix, c_row, c_column: the indices of the matrix in it, of its first row and of its first column.
-        cleared: whether what C holds before does not count; known, or an expression.
+        cleared: whether the old content of C is ignored: a bool, or an expression.
         excess: row -> what the way's bias adds to each sum of that row; None where it has no bias.
     """
 

@@ -1,6 +1,6 @@
 """Packing a transposed operand: blocks of 16 x 16 words are transposed in registers.
 
-Left to a compiler, the loop becomes one of gathers, four cycles a word. A block is 16 loads, four rounds of 16 shuffles (of
+A compiler makes gathers of the loop, which take four cycles a word. Here a block takes 16 loads, four rounds of 16 shuffles (of
 words, of pairs of words, and twice of quarters of the register), and 16 stores.
 """
 

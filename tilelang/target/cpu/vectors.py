@@ -1,8 +1,8 @@
 """Loops as vector operations: each operation of their body, with a lane for each iteration.
 
-LLVM unrolls a loop of sixteen iterations before its vectoriser sees it, and does not find all of the way back. So where a rule
-annotates a loop with :data:`AS_VECTOR`, its legal form is rewritten here; what has no form in vectors stays a loop. Loops that
-call functions of whole registers (``wide_functions.py``) are rewritten, too, so many iterations at a time.
+LLVM unrolls a loop of sixteen iterations before its vectoriser sees it, and then vectorises only parts of it. So loops that a
+rule annotates with :data:`AS_VECTOR` are vectorised here; one that has no vector form stays a loop. Loops that call functions of
+whole registers (``wide_functions.py``) are vectorised, too, as many iterations at a time as a register has lanes.
 """
 
 from __future__ import annotations

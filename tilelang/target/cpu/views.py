@@ -1,7 +1,7 @@
 """Memory under several names: views of a buffer, and rows read as pairs or fours.
 
-LLVM code generation tells LLVM that accesses under different names never overlap. So where one memory is accessed under more
-than one, all its loads and stores are functions (inlined), about which nothing of the kind is said.
+TVM's code generation tells LLVM that accesses under different names never overlap. So if memory is accessed under several names,
+all its loads and stores are calls of inlined functions, to which that information is not attached.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Elementary functions of sixteen float32 in a register of AVX-512, by instructions that no scalar expression becomes.
 
-``vscalefps`` multiplies by two to the power of a *float*, of any size, and makes zero and infinity of what infinities leave over
-(a NaN times ``2**-inf`` is 0), so that ``2**x`` needs no bounds and no integer: it is a rounding, a subtraction, a polynomial of
-six steps and a scaling. LLVM's scaling takes an integer.
+``vscalefps`` multiplies by two to the power of a *float* of any size, and gives zero and infinity for infinite exponents (also
+for a NaN times ``2**-inf``). So ``2**x`` needs no range check and no integer: a rounding, a subtraction, a polynomial of six
+steps and a scaling. LLVM's scaling takes an integer.
 
-``vpermi2ps`` looks up sixteen of 32 values at once, so that the error function can be a short polynomial of its own for each of
-32 segments: four steps instead of the eleven, and an exponential, of one that covers all arguments.
+``vpermi2ps`` looks up sixteen of 32 values at once. So the error function is a short polynomial for each of 32 segments: four
+steps instead of eleven and an exponential for a polynomial that covers all arguments.
 """
 
 from __future__ import annotations
