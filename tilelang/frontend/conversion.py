@@ -1,6 +1,6 @@
 """Types of scalars: conversion from one to another, and the type that operands of different types have in common.
 
-Nothing here needs TVM until it meets an expression.
+TVM is loaded only when a function gets an expression.
 """
 
 from __future__ import annotations

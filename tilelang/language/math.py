@@ -5,7 +5,7 @@ stay compile-time values; anything else becomes an expression of the kernel. Ope
 operators ``+ - *`` promote them; a Python ``float`` counts as float32, a Python ``int`` beside an int8 as int32.
 Elementary functions of integers and of float8 values are computed in float32.
 
-Nothing here needs TVM until it meets an expression.
+TVM is loaded only when a function gets an expression.
 """
 
 from __future__ import annotations

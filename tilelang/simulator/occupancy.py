@@ -21,7 +21,7 @@ class Occupancy:
         blocks: resident blocks a multiprocessor.
         warps: resident warps a multiprocessor.
         most_warps: what the device can hold.
-        limits: what allows how many blocks: ``blocks``, ``threads``, ``shared memory``, ``registers`` (where they are known).
+        limits: how many blocks each resource allows: ``blocks``, ``threads``, ``shared memory``, ``registers`` (if known).
     """
 
     blocks: int

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tilelang.language as T
-from testing.python.target.test_every_target import every_target, run
+from testing.python.target.every_target import every_target, run
 
 
 @every_target

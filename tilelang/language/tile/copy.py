@@ -55,7 +55,7 @@ def _padded(part: Region, tile: Region) -> Region:
 
 
 def _reaches(low: Any, extent: Any, length: Any, size: Any) -> bool:
-    """Whether a range of an axis may have another length: its own, or a longer one where it ends with the axis.
+    """Whether a range may be copied to or from one of another length: of its own, or of a longer one if it ends with its axis.
 
     Args:
         low: the first index.

@@ -16,7 +16,11 @@ from tilelang.tileop.scan import Scan
 
 
 def _readings(what: str, dim: int, region: Region) -> list[tuple[int, tuple[int, ...]]]:
-    """The axis that ``dim`` may mean, with the axes among which it counts: all of a region, or those of the slice as a value."""
+    """The axes that ``dim`` may mean, each with the axes that it counts.
+
+    Of ``x[k, :, :]``, ``dim=1`` is the second axis of ``x`` if all axes count, and the third if those count that the slice has as
+    a value, from which the index ``k`` has removed the first.
+    """
     rank = len(region.extents)
     axes = [each for each in (tuple(range(rank)), own_axes(region)) if -len(each) <= dim < len(each)]
     if not axes:
@@ -25,13 +29,13 @@ def _readings(what: str, dim: int, region: Region) -> list[tuple[int, tuple[int,
 
 
 def _is_rest(target: Region, source: Region, reduced: int) -> bool:
-    """Whether the axes of ``target`` are those of ``source`` but ``reduced``: the same ones are named by an index."""
+    """Whether ``target`` has the axes of ``source`` without ``reduced``, an index naming the same of them in both."""
     rest = [axis in own_axes(source) for axis in range(len(source.extents)) if axis != reduced]
     return rest == [axis in own_axes(target) for axis in range(len(target.extents))]
 
 
 def _reduced_axis(what: str, dim: int, source: Region, target: Region) -> int:
-    """The axis of a region that ``dim`` means: what the destination's axes fit, else an axis of the slice as a value.
+    """The axis that ``dim`` means: the reading that fits the destination's axes, else the axis of the slice as a value.
 
     Raises:
         CompileError: it would be another axis if two sizes were equal.

@@ -1,4 +1,4 @@
-"""What events of the virtual device measure: the time that a model gives tilelang's kernels, and this machine's for the rest."""
+"""What events of the virtual device measure: modelled time of tilelang's kernels, and this machine's time of everything else."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def fresh_streams() -> Iterator[None]:
 
 
 class Event:
-    """An event; what :meth:`elapsed_time` means is the clock's affair."""
+    """An event; :class:`~tilelang.simulator.virtual.clock.Clock` defines what :meth:`elapsed_time` means."""
 
     clock: ClassVar[Clock] = Clock()
 

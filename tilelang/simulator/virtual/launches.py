@@ -1,7 +1,7 @@
 """Kernel calls of a program on the virtual device.
 
-A program that measures a kernel calls it a hundred times with the same arguments. On a simulator that is a hundred times the
-work for a number that means nothing, so a measured call runs a few times, and later ones give the last result.
+A program that measures a kernel calls it a hundred times with the same arguments. On a simulator that is a hundred times the work
+for a meaningless number. So a call that is measured runs a few times, and later calls give the last result.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which tensors count as being on the virtual device.
 
-Their memory is the CPU's; what makes a tensor the device's is an entry for its storage, so views agree with what they view. An
-entry holds a weak reference, which keeps the address of a freed storage from being given to another one.
+Their memory is the CPU's. A tensor is on the device if there is an entry for its storage, so a view is where its base is. An
+entry holds a weak reference, which keeps the address of a freed storage from being reused for another one.
 """
 
 from __future__ import annotations
