@@ -1,7 +1,8 @@
 """Files of the user that the toolchain reads for a kernel: headers that its sources include, and files that its flags name.
 
 The closure of ``#include`` is taken over all branches of conditionals, in the directories that the flags and the variables of the
-toolchain name. What is found nowhere there is the toolchain's own, which counts by version.
+toolchain name, and in that for headers of this machine. Every file of a name counts, in whichever of them it is: compilers search
+them in orders of their own. What is found nowhere there is the toolchain's own, which counts by version.
 """
 
 from __future__ import annotations
@@ -14,23 +15,37 @@ from dataclasses import dataclass, field
 
 from tilelang import env
 
-_HASH = r"^[ \t]*(?:#|%:|\?\?=)[ \t]*"  # also as a digraph or trigraph
+_SPACE = r"[ \t\f\v]*"
+_HASH = rf"^{_SPACE}(?:#|%:|\?\?=){_SPACE}"  # also as a digraph or trigraph
 _INCLUDE = re.compile(
-    _HASH + r'(include|include_next|import|embed)\b[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|([^\s"<][^\n]*))', re.MULTILINE
+    _HASH + rf'(include|include_next|import|embed)\b{_SPACE}(?:"([^"\n]+)"|<([^>\n]+)>|([^\s"<][^\n]*))', re.MULTILINE
 )
-_ASKED = re.compile(r'__has_(?:include|embed)(?:_next)?[ \t]*\([ \t]*(?:["<]([^">\n]+)[">]|([^\s"<)]))')
+_ASKED = re.compile(rf'__has_(?:include|embed)(?:_next)?{_SPACE}\({_SPACE}(?:["<]([^">\n]+)[">]|([^\s"<)]))')
 _FOLDER = re.compile(
-    r"^(?:-I|-iquote|-isystem|-cxx-isystem|-idirafter|--include-path|--include-directory|-B|-L|--system-include)=?(.*)$"
+    r"^(?:-I|-iquote|-isystem|-cxx-isystem|-idirafter|--include-path|--include-directory-after|--include-directory|-L|--library-path"
+    r"|--library-directory|--system-include)=?(.*)$"
 )
 _BEFORE = re.compile(r"^(?:-include|-imacros|--include|--imacros|--pre-include)=?(.*)$")
 _MOVES = re.compile(
-    r"^(?:--?sysroot|-isysroot|-iprefix|-iwithprefix|-imultilib|-working-directory|-optf|--options-file|--config)"
+    r"^(?:--?sysroot|-isysroot|-iprefix|-iwithprefix|--include-(?:with-)?prefix|-imultilib|-working-directory|-optf|--options-file"
+    r"|--config|--?specs|-B(?!symbolic|static|dynamic)|--prefix|-wrapper|--script|-T|-ccbin|--compiler-bindir)"
 )
-"""Flags after which headers are looked for elsewhere, or which name more flags."""
-_LIBRARY = re.compile(r"^-l(:?)(.+)$")
-_CONTINUED = re.compile(r"\\[ \t]*\r?\n")
+"""Flags after which headers, tools or libraries are looked for elsewhere, or which name more flags."""
+_PASSED_ON = re.compile(r"^(?:-X[a-z]+|-W[alp]|--[a-z]+-options)(?:[=,]|$)")
+"""What stands before a flag that the compiler hands to one of its tools."""
+_LIBRARY = re.compile(r"^(?:-l|--library=)(:?)(.+)$")
+_BINARIES = (b"\x7fELF", b"!<arch>\n")
+"""How files begin that name no other files."""
+_CONTINUED = re.compile(r"(?:\\|\?\?/)[ \t]*\r?\n")
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-_BY_ASSEMBLER = ".incbin"
+_JOINT = re.compile(r'"\s*"|\s*##\s*')
+_ASSEMBLY = re.compile(r"\b(?:asm|__asm|__asm__)\b")
+_BY_ASSEMBLER = re.compile(r"incbin|\.\s*inc|\\[0-7x]")
+"""What may make assembly read a file: its directives, and escapes that may spell one."""
+_REMARK = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+_SOURCES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hpp", ".cuh", ".inc")
+_OF_MACHINE = "/usr/local/include"
+_TOOLS_FROM = ("COMPILER_PATH", "GCC_EXEC_PREFIX")
 _MOST_FILES = 2000
 
 
@@ -60,8 +75,10 @@ def user_files(source: str, flags: Sequence[str], variables: Mapping[str, str]) 
     """
     found = UserFiles()
     words = list(_words(flags))
-    folders = [*_folders(words), *_folders_of_variables(variables)]
+    folders = [*_folders(words), *_folders_of_variables(variables), _OF_MACHINE]
     pending = [(source, "")]
+    for name in filter(variables.get, _TOOLS_FROM):
+        found.problem = f"the variable {name} decides which tools the compiler runs"
     for name in _values(words, _BEFORE):
         _read(found, name, ["", *folders], pending)
     for word in words:
@@ -69,22 +86,24 @@ def user_files(source: str, flags: Sequence[str], variables: Mapping[str, str]) 
         if _MOVES.match(word):
             found.problem = f"the flag {word} decides where files are looked for"
         for name in _libraries(word):
-            _read(found, name, folders, [])  # no text, so that nothing in it is searched for
+            _expect_binaries(found, name, folders)
     while pending and len(found.digests) < _MOST_FILES:
         text, home = pending.pop()
-        for name, every in _included(found, text):
-            _read(found, name, [home, *folders], pending, every)
+        for name in _included(found, text):
+            _read(found, name, [home, *folders], pending)
     if pending:
         found.problem = f"it includes more than {_MOST_FILES} files"
     return found
 
 
 def _words(flags: Iterable[str]) -> Iterator[str]:
-    """Flags one by one; those for the host compiler come in lists."""
+    """Flags one by one, also those that are handed on, one after the other or in lists."""
     for flag in flags:
-        yield flag
-        if "," in flag:
-            yield from flag.split(",")
+        word = _PASSED_ON.sub("", flag)
+        if word:
+            yield word
+        if "," in word:
+            yield from word.split(",")
 
 
 def _folders(words: Sequence[str]) -> Iterator[str]:
@@ -100,8 +119,9 @@ def _values(words: Sequence[str], flags: re.Pattern[str]) -> Iterator[str]:
 
 
 def _folders_of_variables(variables: Mapping[str, str]) -> Iterator[str]:
-    for name in env.INCLUDE_PATHS:
-        yield from filter(None, variables.get(name, "").split(os.pathsep))
+    for name in (*env.INCLUDE_PATHS, "LIBRARY_PATH"):
+        if variables.get(name):
+            yield from (folder or "." for folder in variables[name].split(os.pathsep))
 
 
 def _libraries(word: str) -> tuple[str, ...]:
@@ -120,13 +140,24 @@ def _named(found: UserFiles, word: str, pending: list[tuple[str, str]]) -> None:
             _read(found, name, [""], pending)
             if word.startswith("@"):
                 found.problem = f"the flag {word} names a file of flags"
+            elif not name.endswith(_SOURCES):
+                _expect_binaries(found, name, [""])
 
 
-def _included(found: UserFiles, text: str) -> Iterator[tuple[str, bool]]:
-    """(name of a file that a text includes, whether it may be any of that name); a comment may stand inside of a directive."""
+def _expect_binaries(found: UserFiles, name: str, folders: Iterable[str]) -> None:
+    """Adds object files and libraries; what is none of these (a linker's script, a thin archive) may name further files."""
+    for path in _paths(name, folders):
+        _add(found, name, path)
+        with open(path, "rb") as file:
+            if not file.read(8).startswith(_BINARIES):
+                found.problem = f"the file {name} may name others"
+
+
+def _included(found: UserFiles, text: str) -> Iterator[str]:
+    """Names of files that a text includes; a comment may stand inside of a directive."""
     joined = _CONTINUED.sub("", text)
-    if _BY_ASSEMBLER in joined:
-        found.problem = f"{_BY_ASSEMBLER} names a file for the assembler"
+    if _ASSEMBLY.search(joined) and _assembly_may_read(_JOINT.sub("", _INCLUDE.sub("", joined))):
+        found.problem = "the assembler may read a file that its source names"
     # With comments and without: `/*` in a string begins none, and one may stand inside of a directive. A file too many only
     # makes the key change more often.
     for each in {joined, _COMMENT.sub(" ", joined)}:
@@ -134,33 +165,46 @@ def _included(found: UserFiles, text: str) -> Iterator[tuple[str, bool]]:
             if computed.strip() and not computed.startswith("/*"):
                 found.problem = f"#{directive} {computed.strip()} names no file"
             elif not computed:
-                yield quoted or bracketed, directive == "include_next"
+                yield quoted or bracketed
         for name, computed in _ASKED.findall(each):
             if computed:
                 found.problem = f"__has_include({computed}…) names no file"
             else:
-                yield name, True
+                yield name
 
 
-def _read(found: UserFiles, name: str, folders: Iterable[str], pending: list[tuple[str, str]], every: bool = False) -> None:
-    """Adds a file, and its text to what is still to be searched.
+def _assembly_may_read(text: str) -> bool:
+    """Whether a text has a directive of an assembler that reads a file, or a word that a macro may make one of."""
+    return _BY_ASSEMBLER.search(text) is not None or re.search(r"\binclude\b", _REMARK.sub("", text)) is not None
+
+
+def _read(found: UserFiles, name: str, folders: Iterable[str], pending: list[tuple[str, str]]) -> None:
+    """Adds the files of a name, and their texts to what is still to be searched.
 
     Args:
         found: what is added to.
         name: as it is written.
         folders: where it is looked for.
         pending: texts, each with its folder.
-        every: whether all files of that name count, and not only the first.
     """
-    for folder in folders:
-        path = os.path.join(folder, name)
-        if os.path.isfile(path):
-            with open(path, "rb") as file:
-                content = file.read()
-            # The same name may mean another file, with another content, for another includer.
-            digest = hashlib.sha256(content).hexdigest()
-            if digest not in found.digests.get(name, ""):
-                found.digests[name] = found.digests.get(name, "") + digest
-                pending.append((content.decode("utf-8", "replace"), os.path.dirname(path) or "."))
-            if not every:
-                return
+    for path in _paths(name, folders):
+        content = _add(found, name, path)
+        if content is not None:
+            pending.append((content.decode("utf-8", "replace"), os.path.dirname(path) or "."))
+
+
+def _paths(name: str, folders: Iterable[str]) -> list[str]:
+    paths = dict.fromkeys(os.path.join(folder, name) for folder in folders)
+    return [path for path in paths if os.path.isfile(path)]
+
+
+def _add(found: UserFiles, name: str, path: str) -> bytes | None:
+    """The content of a file that was not added under this name before."""
+    with open(path, "rb") as file:
+        content = file.read()
+    # The same name may mean another file, with another content, for another includer.
+    digest = hashlib.sha256(content).hexdigest()
+    if digest in found.digests.get(name, ""):
+        return None
+    found.digests[name] = found.digests.get(name, "") + digest
+    return content

@@ -59,7 +59,15 @@ def test_dependencies_that_cannot_be_followed_are_reported(folder):
     (folder / "flags.txt").write_text("-DA")
     assert "file of flags" in user_files("", [f"@{folder}/flags.txt"], {}).problem
     assert "names no file" in user_files("#if __has_include(NAME)", [], {}).problem
-    assert "assembler" in user_files('asm(".incbin \\"table.bin\\"");', [], {}).problem
+    for text in (
+        '".incbin \\"table.bin\\""',
+        '".inc" "bin \\"table.bin\\""',
+        '"." NAME(incbin)',
+        '".include \\"a.s\\""',
+        '"." NAME(include)',
+    ):
+        assert "assembler" in user_files(f"asm({text});", [], {}).problem
+    assert not user_files('asm("bar.sync 0;"); // these include the last one', [], {}).problem
     assert digests("#include <math.h>", [], {}) == {}
 
 
@@ -74,9 +82,9 @@ def test_every_header_of_a_name_counts_where_the_next_one_is_included(folder):
 
 @pytest.mark.parametrize("flag", ["-lhelper", "-l:libhelper.a"])
 def test_libraries_that_flags_name_count(folder, flag):
-    (folder / "libhelper.a").write_bytes(b"1")
+    (folder / "libhelper.a").write_bytes(b"!<arch>\n1")
     before = digests("", [f"-L{folder}", flag], {})
-    (folder / "libhelper.a").write_bytes(b"2")
+    (folder / "libhelper.a").write_bytes(b"!<arch>\n2")
     assert before and digests("", [f"-L{folder}", flag], {}) != before
 
 
@@ -131,7 +139,10 @@ def test_a_header_that_a_flag_includes_is_looked_for_in_the_directories_too(fold
     assert before.digests and user_files("", flags, {}).digests != before.digests
 
 
-@pytest.mark.parametrize("flag", ["--sysroot=x", "-isysroot", "-iprefix", "--options-file=x", "-optf", "-working-directory"])
+@pytest.mark.parametrize(
+    "flag",
+    ["--sysroot=x", "-isysroot", "-iprefix", "--options-file=x", "-optf", "-working-directory", "-specs=x", "-B/x", "-Wl,-T"],
+)
 def test_flags_that_move_where_headers_are_found_leave_no_key(flag):
     assert "decides where files are looked for" in user_files("", [flag, "x"], {}).problem
 
@@ -145,3 +156,43 @@ def test_links_count_by_what_they_lead_to_and_where_they_are(folder):
     (folder / "other" / "deep" / "inner.h").write_text("#define FACTOR 8\n")
     after = user_files('#include "linked.h"', [f"-I{folder}/other"], {}).digests
     assert before["linked.h"] == after["linked.h"] and before["deep/inner.h"] != after["deep/inner.h"]
+
+
+@pytest.mark.parametrize("flag", ["-isystem{0}/first", "-idirafter{0}/first", "-iquote{0}/first"])
+@pytest.mark.parametrize("form", ['"outer.h"', "<outer.h>"])
+def test_files_of_one_name_count_in_whichever_directory_a_compiler_searches_first(folder, monkeypatch, flag, form):
+    (folder / "first").mkdir()
+    for place in ("outer.h", "first/outer.h"):
+        (folder / place).write_text("#define FACTOR 2\n")
+    monkeypatch.chdir(folder / "first")
+    for place in ("outer.h", "first/outer.h"):
+        before = digests(f"#include {form}", [flag.format(folder), f"-I{folder}"], {})
+        (folder / place).write_text(f"#define FACTOR 3 // {place}\n")
+        assert digests(f"#include {form}", [flag.format(folder), f"-I{folder}"], {}) != before
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["-Xpreprocessor", "-I", "-Xpreprocessor", "{0}/deep"],
+        ["-Wp,-I,{0}/deep"],
+        ["--include-directory-after={0}/deep"],
+        ["--compiler-options=-I{0}/deep"],
+    ],
+)
+def test_directories_in_flags_that_are_handed_on(folder, flags):
+    assert "inner.h" in digests("#include <inner.h>", [flag.format(folder) for flag in flags], {})
+
+
+def test_libraries_that_name_other_files_leave_no_key(folder):
+    (folder / "libscript.so").write_text("INPUT(libother.a)")
+    (folder / "libthin.a").write_bytes(b"!<thin>\n")
+    for name in ("script", "thin"):
+        for flags, variables in (([f"-L{folder}", f"-l{name}"], {}), ([f"-Wl,--library={name}"], {"LIBRARY_PATH": str(folder)})):
+            assert "may name others" in user_files("", flags, variables).problem
+    assert "may name others" in user_files("", [f"-Wl,{folder}/libscript.so"], {}).problem
+
+
+@pytest.mark.parametrize("variables", [{"COMPILER_PATH": "/x"}, {"GCC_EXEC_PREFIX": "/x"}])
+def test_tools_of_other_directories_leave_no_key(variables):
+    assert "decides which tools" in user_files("", [], variables).problem
