@@ -3,31 +3,66 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterable, Iterator
 from types import CodeType
 
-from tilelang.fingerprint.reads import ANNOTATION, FREE, GLOBAL, Read, code_tree
+from tilelang.fingerprint.opcodes import UnknownInstruction
+from tilelang.fingerprint.reads import ANNOTATION, CodeReads, code_reads, code_tree
 
 
-def annotation_reads(tree: ast.AST, code: CodeType) -> tuple[Read, ...]:
-    """The reads in annotations of local variables (``A: T.Tensor((M, K), dtype)``), and in annotations that are text.
+def annotation_reads(text: str | None, code: CodeType) -> tuple[CodeReads, ...]:
+    """What the annotations of local variables (``A: T.Tensor((M, K), dtype)``) read, and annotations that are text, when they
+    are evaluated where the function is defined.
 
     Args:
-        tree: the source of the function.
+        text: the source of the function; None where it is not known.
         code: its code.
+
+    Returns:
+        The reads of annotations that only name types, and those of annotations that call something.
+
+    Raises:
+        UnknownInstruction: an annotation has code that is not known.
     """
-    local = {name for part in code_tree(code) for name in (*part.co_varnames, *part.co_cellvars)}
-    found: dict[Read, None] = {}
-    for node in _annotations(tree):
-        for name, chain in _name_chains(node):
-            if name in code.co_freevars:
-                found[Read(FREE, name, chain, use=ANNOTATION)] = None
-            elif name not in local:
-                found[Read(GLOBAL, name, chain, use=ANNOTATION)] = None
-    return tuple(found)
+    if text is None or ":" not in text:
+        return ()
+    names = frozenset(name for part in code_tree(code) for name in (*part.co_varnames, *part.co_cellvars))
+    return _reads(text, names, code.co_freevars)
 
 
-def _annotations(tree: ast.AST) -> Iterator[ast.AST]:
+@functools.lru_cache(maxsize=1024)
+def _reads(text: str, local: frozenset[str], free: tuple[str, ...]) -> tuple[CodeReads, ...]:
+    try:
+        found = list(_annotations(ast.parse(text)))
+    except SyntaxError as error:
+        raise UnknownInstruction(f"its source cannot be parsed ({error.msg})") from None
+    if not found:
+        return ()
+    calls = [each for each in found if any(isinstance(part, ast.Call) for part in ast.walk(each))]
+    types = [each for each in found if each not in calls]
+    try:
+        named, called = (_read_by(each, local, free) for each in (types, calls))
+    except (SyntaxError, ValueError) as error:
+        raise UnknownInstruction(f"an annotation cannot be compiled ({error})") from None
+    return named._replace(reads=tuple(read._replace(use=ANNOTATION) for read in named.reads)), called
+
+
+def _read_by(expressions: list[ast.expr], local: frozenset[str], free: tuple[str, ...]) -> CodeReads:
+    """The reads of expressions in a function that has these local variables, and free ones."""
+    parameters = sorted(name for name in local if name.isidentifier() and name not in free)
+    function = _lambda(free, _lambda(parameters, ast.Tuple(expressions, ast.Load())))
+    code = compile(ast.fix_missing_locations(ast.Expression(function)), "<annotations>", "eval", dont_inherit=True)
+    for _ in range(2):  # through the outer function, whose parameters are the free variables
+        code = next(each for each in code.co_consts if isinstance(each, CodeType))
+    return code_reads(code)
+
+
+def _lambda(names: Iterable[str], body: ast.expr) -> ast.Lambda:
+    return ast.Lambda(ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, []), body)
+
+
+def _annotations(tree: ast.AST) -> Iterator[ast.expr]:
     for node in ast.walk(tree):
         annotation = getattr(node, "annotation", None) or getattr(node, "returns", None)
         if annotation is None:
@@ -36,19 +71,6 @@ def _annotations(tree: ast.AST) -> Iterator[ast.AST]:
         for part in ast.walk(annotation):
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
                 try:
-                    yield ast.parse(part.value, mode="eval")
+                    yield ast.parse(part.value, mode="eval").body
                 except SyntaxError:
                     continue
-
-
-def _name_chains(tree: ast.AST) -> Iterator[tuple[str, tuple[str, ...]]]:
-    inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    for node in ast.walk(tree):
-        if id(node) in inner or not isinstance(node, (ast.Name, ast.Attribute)):
-            continue
-        chain: list[str] = []
-        while isinstance(node, ast.Attribute):
-            chain.append(node.attr)
-            node = node.value
-        if isinstance(node, ast.Name):
-            yield node.id, tuple(reversed(chain))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import functools
 import logging
@@ -39,7 +38,7 @@ from tilelang.fingerprint import (
 from tilelang.fingerprint.annotations import annotation_reads
 from tilelang.fingerprint.canonical import canonical
 from tilelang.fingerprint.containers import hash_order, pairs
-from tilelang.fingerprint.reads import CodeReads, Read, code_reads
+from tilelang.fingerprint.reads import CodeReads, code_reads
 from tilelang.fingerprint.references import READERS_OF_TYPES, reference
 from tilelang.fingerprint.walk import OTHERWISE, Describer, describes
 
@@ -54,13 +53,14 @@ def function(describer: Describer, value: FunctionType) -> None:
     describer.record(watch.FUNCTION, value, None, state)
     describer.text(f"function {value.__name__} {value.__qualname__}")
     with describer.at(f"{value.__qualname__}()"):
-        _code(describer, value.__code__)
+        text = source_text.block(value.__code__, value.__globals__)
+        _code(describer, value.__code__, text)
         for name, part in (("defaults", value.__defaults__), ("keyword defaults", value.__kwdefaults__)):
             with describer.at(name):
                 describer.value(part)
         describer.attributes(own)
         _annotations(describer, notes)
-        _reads(describer, value)
+        _reads(describer, value, text)
 
 
 def labelled(describer: Describer, value: Any) -> bool:
@@ -138,10 +138,9 @@ def code_and_closure(describer: Describer, value: FunctionType) -> None:
             describer.value(own.cell_content(describer, cell))
 
 
-def _code(describer: Describer, code: CodeType) -> None:
+def _code(describer: Describer, code: CodeType, text: str | None) -> None:
     describer.text(code_text(code))
     describer.covered.append(code)
-    text = source_text.block(code)
     if text is not None:
         describer.codes.append(code)
     describer.text(text or "no source")
@@ -155,16 +154,18 @@ def _annotations(describer: Describer, notes: dict[str, Any]) -> None:
             reference(describer, note)
 
 
-def _reads(describer: Describer, value: FunctionType) -> None:
+def _reads(describer: Describer, value: FunctionType, text: str | None) -> None:
     try:
         found = code_reads(value.__code__)
+        noted = annotation_reads(text, value.__code__)
     except opcodes.UnknownInstruction as error:
         raise describer.refuse(str(error)) from None
-    _names(describer, found)
+    for each in (found, *noted):
+        _names(describer, each)
     if found.compares_self:
         describer.method_of_equality(value)
     scope = modules.Scope(value)
-    for read in (*found.reads, *_annotation_reads(describer, value.__code__)):
+    for read in dict.fromkeys(read for each in (found, *noted) for read in each.reads):
         if not (value.__code__.co_name == "__hash__" and modules.is_builtin_hash(read, scope)):
             # The result of `__hash__` is visible only to `hash`, which is refused, and in the order of sets.
             modules.read(describer, read, scope)
@@ -196,16 +197,6 @@ def reads_name(describer: Describer, name: str) -> None:
     describer.names.add(name)
     if name in attributes.SEPARATING:
         ambient.numeric_locale(describer)
-
-
-def _annotation_reads(describer: Describer, code: CodeType) -> tuple[Read, ...]:
-    text = source_text.block(code)
-    if text is None or ":" not in text:
-        return ()
-    try:
-        return annotation_reads(ast.parse(text), code)
-    except SyntaxError as error:
-        raise describer.refuse(f"its source cannot be parsed ({error.msg})") from None
 
 
 # -- code -----------------------------------------------------------------------------------------------------------

@@ -6,17 +6,39 @@ indentation of what follows it.
 
 from __future__ import annotations
 
+import functools
 import linecache
 import textwrap
 from collections.abc import Iterable
 from types import CodeType
+from typing import Any
 
+from tilelang.code_texts import NAMELESS, ByIdentity, text_of
 from tilelang.fingerprint.reads import code_tree
 
 
-def block(code: CodeType) -> str | None:
-    """The lines of the ``def`` (with decorators) that ``code`` came from, or None where there is no source."""
-    lines = linecache.getlines(code.co_filename)
+def block(code: CodeType, variables: dict[str, Any] | None = None) -> str | None:
+    """The lines of the ``def`` (with decorators) that ``code`` came from, or None where there is no source.
+
+    Args:
+        code: of the function. Its lines are read once: what was compiled does not change with the file.
+        variables: the globals of the function; a loader named there knows the text of a module in a ZIP file, for instance.
+    """
+    if code.co_filename == NAMELESS:
+        text = text_of(code)
+        return None if text is None else _block(text.splitlines(keepends=True), code)
+    if variables is not None:
+        linecache.lazycache(code.co_filename, variables)
+    return _block_of_file(ByIdentity(code))
+
+
+@functools.lru_cache(maxsize=4096)
+def _block_of_file(key: ByIdentity) -> str | None:
+    linecache.checkcache(key.code.co_filename)  # what another version of the file left there, before it was loaded again
+    return _block(linecache.getlines(key.code.co_filename), key.code)
+
+
+def _block(lines: list[str], code: CodeType) -> str | None:
     first = code.co_firstlineno - 1
     if not 0 <= first < len(lines) or code.co_name == "<lambda>":
         return None
@@ -42,13 +64,17 @@ def changed_file(codes: Iterable[CodeType]) -> str | None:
     for code in codes:
         by_file.setdefault(code.co_filename, []).append(code)
     for file, members in by_file.items():
+        if file == NAMELESS:
+            continue  # a text that was noted for this very code
         linecache.checkcache(file)
-        text = "".join(linecache.getlines(file))
+        lines = linecache.getlines(file)
+        text = "".join(lines)
         try:
             compiled = {_place(part): part for part in code_tree(compile(text, file, "exec", dont_inherit=True))}
         except (SyntaxError, ValueError):
             return file
-        if not all(_same(code, compiled.get(_place(code))) for code in members):
+        # An annotation of a local variable is in the text alone.
+        if not all(_same(code, compiled.get(_place(code))) and block(code) == _block(lines, code) for code in members):
             return file
     return None
 

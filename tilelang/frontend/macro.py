@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from tilelang.errors import CompileError
+from tilelang.frontend.source import remember
 from tilelang.ignored import ignored
 
 _DEEPEST = 64
@@ -29,6 +30,7 @@ class Macro:
 
     def __init__(self, function: Callable[..., Any]):
         self.function = function
+        remember(function.__code__)
         self._signature: inspect.Signature | None = None
         functools.update_wrapper(self, function)
 

@@ -31,6 +31,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from tilelang.code_texts import ByIdentity
 from tilelang.errors import Location, SourceUnavailableError, UnsupportedSyntaxError
 from tilelang.frontend.liveness import assigned_names, carried_names, declared_names, target_names
 from tilelang.frontend.source import FUTURE_ANNOTATIONS, source_lines
@@ -79,7 +80,7 @@ def rewrite(function: Callable[..., Any], hooks: Any) -> Callable[..., Any]:
         SourceUnavailableError: Python does not know the function's source text.
         UnsupportedSyntaxError: the function uses a construct that has no meaning in a kernel.
     """
-    code = _rewritten_code(function.__code__)
+    code = _rewritten_code(ByIdentity(function.__code__))
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
     cells[HOOKS] = types.CellType(hooks)
     closure = tuple(cells[name] for name in code.co_freevars)
@@ -99,7 +100,8 @@ def declared_arguments(function: Callable[..., Any]) -> frozenset[str]:
 
 
 @lru_cache(maxsize=1024)
-def _rewritten_code(code: types.CodeType) -> types.CodeType:
+def _rewritten_code(key: ByIdentity) -> types.CodeType:
+    code = key.code
     definition = _definition(code)
     rewriter = _Rewriter(code)
     inner = rewriter.function(definition)

@@ -29,7 +29,7 @@ from tilelang.dtypes import DType, all_names, canonical
 from tilelang.errors import ArgumentError
 from tilelang.frontend.signature import EagerSignature, SignatureParam
 from tilelang.jit.kernel import JITKernel
-from tilelang.jit.lookup import UNKEYED, Lookup, caching, compiled, from_source
+from tilelang.jit.lookup import UNKEYED, Lookup, caching, compiled, from_source, say_off
 from tilelang.language.tensors import TensorSpec, declared_pointer
 
 _SIGNATURE = "eager_signature"
@@ -226,6 +226,8 @@ class EagerFunction:
         if kernel is not None:
             return kernel, source
         kernel, source = self._compile(signature, fixed, sizes, source)
+        if source.reason:
+            say_off(source)
         if source.digest is not None and kernel.cache_key:
             # A process that knows no sizes yet finds a kernel by this, and in it the program's signature.
             default_cache().link(tracker.source_key((), fixed), kernel.cache_key)

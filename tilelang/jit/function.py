@@ -13,16 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
-from tilelang.cache.keys.source_key import FunctionTracker, SourceKey
+from tilelang.cache.keys.source_key import FunctionTracker
 from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.ignored import ignored
 from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel
-from tilelang.jit.lookup import UNKEYED, Lookup, caching, compiled, from_source
+from tilelang.jit.lookup import UNKEYED, Lookup, caching, compiled, from_source, say_off
 from tilelang.jit.options import CompileOptions
 from tilelang.jit.traced import TracedCall, check_in_force, is_traced
 from tilelang.keywords import near_keywords
-from tilelang.log import logger
 from tilelang.target import enclosing
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ class JitFunction(Generic[_P, _R]):
             kernel, source = compiled(make, options, source)
         tracker.remember(args, kwargs, kernel, source)
         if source.reason:
-            _say(source)
+            say_off(source)
         return kernel
 
     def get_tir(self, *args: Any, **kwargs: Any) -> Any:
@@ -239,13 +238,6 @@ def _locate(error: Exception) -> None:
 
 def _first_line(error: Exception) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)
-
-
-@functools.lru_cache(maxsize=1024)
-def _say(source: SourceKey) -> None:
-    """Tells, once, that a function cannot be found in the cache before it is traced."""
-    how_often = "in every process" if source.here is not None else "at every call"
-    logger.warning("%s is traced %s: %s", source.function, how_often, source.reason)
 
 
 def _job(function: JitFunction[..., Any], config: Any) -> Callable[[], JITKernel]:

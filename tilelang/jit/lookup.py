@@ -21,6 +21,7 @@ from tilelang.fingerprint.watch import CALL, ITEM, Watch
 from tilelang.jit import rewrites
 from tilelang.jit.kernel import JITKernel, loaded
 from tilelang.jit.options import CompileOptions, resolve_options
+from tilelang.log import logger
 from tilelang.option import debug
 from tilelang.target import enclosing, postproc
 
@@ -166,3 +167,10 @@ def compiled(
     kernel = kernel_of(program, options, default_cache(), source, metadata)
     kernel.source_reason = source.reason
     return kernel, source
+
+
+@functools.lru_cache(maxsize=1024)
+def say_off(source: SourceKey) -> None:
+    """Tells, once, that a function cannot be found in the cache before it is traced."""
+    how_often = "in every process" if source.here is not None else "at every call"
+    logger.warning("%s is traced %s: %s", source.function, how_often, source.reason)

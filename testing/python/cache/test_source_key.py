@@ -9,6 +9,7 @@ import gc
 import importlib
 import sys
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -276,3 +277,44 @@ def test_a_tracer_turns_the_shortcut_off_for_as_long_as_it_is_set():
         sys.settrace(before)
     assert found is None and "sys.settrace" in reason
     assert tracker.source_key((7,), {}).reason == ""
+
+
+def test_the_text_of_a_module_in_a_zip_file_counts(tmp_path, monkeypatch):
+    text = "N = 4\nM = 4\n\ndef make(n):\n    x: NAME\n    return n\n"
+    keys = []
+    for name in ("N", "M", "N"):
+        with zipfile.ZipFile(tmp_path / f"{len(keys)}.zip", "w") as file:
+            file.writestr("zipped.py", text.replace("NAME", name))
+        monkeypatch.setattr(sys, "path", [str(tmp_path / f"{len(keys)}.zip"), *sys.path])
+        tracker = FunctionTracker(importlib.import_module("zipped").make)
+        source = tracker.source_key((1,), {})
+        keys.append(source.digest)
+        assert trace(source, functools.partial(tracker.function, 1))[1].reason == ""
+        del sys.modules["zipped"]
+    assert keys[0] == keys[2] != keys[1]
+
+
+ANNOTATIONS = {
+    # what an annotation of a local variable does -> a part of the reason, or "" where the shortcut is on
+    "T((other,))": "",
+    "T((FACTORS.own,))": "",
+    'T((int(os.environ["PATH_FACTOR"]),))': "",
+    "T((int(other.__doc__),))": "'__doc__'",
+    "T((getattr(other, '__glo' + 'bals__')['FACTORS'],))": "__globals__",
+    "T((PATH.stat().st_size,))": "'stat'",
+    "T((open('x'),))": "io.open",
+    "T((datetime.datetime.now(),))": "datetime",
+    "T((1 if other is n else 2,))": "`is`",
+    "datetime.datetime": "",
+}
+
+
+@pytest.mark.parametrize("annotation", ANNOTATIONS)
+def test_annotations_of_local_variables_are_code(tmp_path, annotation):
+    text = (
+        "import datetime, os, pathlib, types\n\nPATH = pathlib.Path('x')\nFACTORS = types.SimpleNamespace(own=2)\n\n"
+        f"def T(shape):\n    return shape\n\ndef other():\n    '4'\n\ndef make(n):\n    x: {annotation}\n    return n\n"
+    )
+    with module(tmp_path, text) as program:
+        source = FunctionTracker(program.make).source_key((1,), {})
+    assert ANNOTATIONS[annotation] in source.reason and bool(source.reason) == bool(ANNOTATIONS[annotation])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import linecache
+import sys
 
 import pytest
 import torch
@@ -91,3 +93,55 @@ def test_exec_of_bytes_has_no_source():
     exec(pieces, names)
     with pytest.raises(SourceUnavailableError, match=r"the source of main\(\) is not available"):
         names["factory"](4)
+
+
+LONG = """
+import tilelang, tilelang.language as T
+
+@T.macro
+def write(B, i, value):
+    B[i] = value
+
+@tilelang.jit(target="cpu")
+def eager(A):
+    A: T.Tensor((LENGTH,), "float32")
+    B = T.empty((8,), "float32")
+    with T.Kernel(1, threads=1):
+        for i in T.serial(8):
+            write(B, i, A.shape[0])
+    return B
+"""
+
+
+@pytest.mark.parametrize("name", [None, "<cell>"])
+def test_texts_that_differ_in_an_annotation_alone(name):
+    """No annotation of a local variable is compiled: the functions of both texts have equal code."""
+    found = []
+    for length in (4, 8):
+        text = LONG.replace("LENGTH", str(length))
+        if name is not None:
+            linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        found.append(loaded(text, name)["eager"])
+        assert found[-1](torch.zeros(length))[0] == length
+    assert found[0].function.__code__ == found[1].function.__code__
+    for function, length in zip(found, (4, 8)):
+        assert function(torch.zeros(length))[0] == length
+
+
+def test_modules_that_differ_in_an_annotation_alone(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, length in (("equal_one", 4), ("equal_two", 8)):
+        (tmp_path / f"{name}.py").write_text(LONG.replace("LENGTH", str(length)))
+        assert importlib.import_module(name).eager(torch.zeros(length))[0] == length
+
+
+def test_a_module_that_is_loaded_again_with_another_annotation(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "cache"))
+    file = tmp_path / "loaded_again.py"
+    for length in (4, 8888):
+        file.write_text(LONG.replace("LENGTH", str(length)))
+        importlib.invalidate_caches()
+        module = importlib.reload(sys.modules["loaded_again"]) if length > 4 else importlib.import_module("loaded_again")
+        assert module.eager(torch.zeros(length))[0] == length

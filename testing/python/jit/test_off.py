@@ -11,7 +11,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
-from tilelang.jit.function import _say
+from tilelang.jit.lookup import say_off
 
 LOCK = threading.Lock()
 FACTORS = {"own": 2.0}
@@ -39,12 +39,22 @@ def computed_name(n):
     return program(n, float(os.environ.get(f"KERNEL_{NAME}", "2")))
 
 
+@tilelang.jit(target="cpu")
+def eager_locked(A):
+    A: T.Tensor((4,), "float32")
+    B = T.empty((4,), "float32")
+    with T.Kernel(1, threads=1):
+        for i in T.serial(4):
+            B[i] = A[i] * (FACTORS["own"] if LOCK else 0)
+    return B
+
+
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     """A cache of the test's own, and nothing said yet."""
     monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path))
-    _say.cache_clear()
-    for function in (locked, computed_name):
+    say_off.cache_clear()
+    for function in (locked, computed_name, eager_locked):
         function.clear_memory()
 
 
@@ -69,3 +79,11 @@ def test_functions_with_a_process_local_fingerprint_are_traced_once(caplog, monk
         monkeypatch.setenv("KERNEL_FACTOR", "3")
         assert tracker.recall((4,), {}) is None and times(computed_name(4)) == 3
     assert "computed_name is traced in every process" in caplog.text
+
+
+def test_eager_programs_without_a_fingerprint_say_so_too(caplog, monkeypatch):
+    with caplog.at_level(logging.WARNING, "tilelang"):
+        assert [eager_locked(torch.ones(4))[0].item() for _ in range(2)] == [2, 2]
+        monkeypatch.setitem(FACTORS, "own", 3.0)
+        assert eager_locked(torch.ones(4))[0].item() == 3
+    assert len(caplog.records) == 1 and "eager_locked is traced at every call" in caplog.text
