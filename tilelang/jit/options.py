@@ -162,6 +162,8 @@ def toolchain(kind: str, backend: str) -> Mapping[str, str]:
     if kind == "c" or has_host:
         tools["cc"] = executable_version(c_compiler(), "--version")
         tools["cc file"] = executable_content(c_compiler())
+        # The compiler runs those that it finds on the PATH.
+        tools |= {f"{name} file": executable_content(name) for name in ("as", "ld")}
     if kind == "cpu" or has_host:
         tools["linker file"] = executable_content(linker()[0])
     return tools | _cuda_tools() if kind == "cuda" else tools

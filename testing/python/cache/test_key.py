@@ -252,6 +252,15 @@ def test_a_c_compiler_that_is_replaced_in_a_running_process_is_another_one(tmp_p
     assert (after["cc"], after["cc file"] != before["cc file"]) == (before["cc"], True)
 
 
+@pytest.mark.parametrize("name", ["as", "ld"])
+def test_what_the_compiler_finds_on_the_path_counts(tmp_path, monkeypatch, name):
+    before = toolchain("c", "tvm_ffi")
+    (tmp_path / name).write_text(f'#!/bin/sh\nexec /usr/bin/{name} -I"$HOME" "$@"\n')
+    (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert {tool for tool, state in toolchain("c", "tvm_ffi").items() if state != before[tool]} == {f"{name} file"}
+
+
 def test_version_of_an_executable_is_asked_once_on_a_machine(tmp_path):
     tool, log = tmp_path / "tooly", tmp_path / "toolog"
     tool.write_text('#!/bin/sh\necho asked >> "${0%y}og"\necho 2.0\n')  # a file that it names would count
