@@ -155,7 +155,7 @@ def _expect_binaries(found: UserFiles, name: str, folders: Iterable[str]) -> Non
 
 def _included(found: UserFiles, text: str) -> Iterator[str]:
     """Names of files that a text includes; a comment may stand inside of a directive."""
-    joined = _CONTINUED.sub("", text)
+    joined = _CONTINUED.sub("", text.replace("\r", "\n"))  # to some compilers a carriage return alone ends a line
     if _ASSEMBLY.search(joined) and _assembly_may_read(_JOINT.sub("", _INCLUDE.sub("", joined))):
         found.problem = "the assembler may read a file that its source names"
     # With comments and without: `/*` in a string begins none, and one may stand inside of a directive. A file too many only

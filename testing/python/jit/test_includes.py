@@ -41,6 +41,8 @@ def digests(*arguments):
         ('#include/* outer */"outer.h"', ["-I{0}"], {}),
         ('#/*\n*/include "outer.h"', ["-I{0}"], {}),
         ('%:include "outer.h"', ["-I{0}"], {}),
+        ('int x;\r#include "outer.h"\r', ["-I{0}"], {}),
+        ('\f#\vinclude "outer.h"', ["-I{0}"], {}),
     ],
 )
 def test_the_closure_of_includes_counts_by_content(folder, source, flags, variables):
