@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import gc
 import importlib
@@ -318,3 +319,15 @@ def test_annotations_of_local_variables_are_code(tmp_path, annotation):
     with module(tmp_path, text) as program:
         source = FunctionTracker(program.make).source_key((1,), {})
     assert ANNOTATIONS[annotation] in source.reason and bool(source.reason) == bool(ANNOTATIONS[annotation])
+
+
+def test_an_exception_in_the_check_after_a_trace_fails_no_call(monkeypatch):
+    def raising(codes):
+        raise TypeError("a builtin that the program replaced")
+
+    tracker = FunctionTracker(fakes.run_python)
+    source = tracker.source_key((1,), {})
+    source = dataclasses.replace(source, problem=functools.partial(tracker._problem, (1,), {}, "key", ()), here="key")
+    monkeypatch.setattr("tilelang.fingerprint.source_text.changed_file", raising)
+    made, source = trace(source, lambda: 2)
+    assert made == 2 and source.digest is None and "raises TypeError: a builtin" in source.reason

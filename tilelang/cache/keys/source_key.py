@@ -187,7 +187,10 @@ class FunctionTracker:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], key: str, described: tuple[Describer, ...], touched: Touched | None
     ) -> str:
         """Why what was traced is not what ``key`` says; empty where it is."""
-        problem = self._difference(args, kwargs, key, described, touched)
+        try:
+            problem = self._difference(args, kwargs, key, described, touched)
+        except Exception as error:  # as in recall
+            problem = f"looking at what it read raises {warn.describe(error)}"
         self._problems = [*self._problems, problem] if problem else []
         return problem
 
