@@ -119,6 +119,20 @@ def test_a_program_made_for_another_device_is_another_program(monkeypatch):
     assert torch.cuda.is_available() or _persistent().params[0].shape == (7,)
 
 
+def test_questions_about_a_device():
+    from tilelang.carver import arch
+    from tilelang.carver.arch.driver import get_persisting_l2_cache_max_size, get_registers_per_block
+
+    ampere, ada, hopper = (arch.get_arch({"kind": "cuda", "arch": name}) for name in ("sm_80", "sm_89", "sm_90a"))
+    assert [arch.is_ampere_arch(each) for each in (ampere, ada, hopper)] == [True, False, False]
+    assert arch.is_ada_arch(ada) and arch.is_hopper_arch(hopper) and arch.is_cuda_arch(ada) and not arch.is_volta_arch(ampere)
+    assert arch.has_mma_support(ampere) and not arch.is_cdna_arch(hopper) and not arch.is_cpu_arch(hopper)
+    assert arch.is_tensorcore_supported_precision("float8_e4m3", "float32", hopper)
+    assert not arch.is_tensorcore_supported_precision("float8_e4m3", "float32", ampere)
+    assert not arch.is_tensorcore_supported_precision("bfloat16", "float16", ampere)
+    assert get_registers_per_block() >= 65536 and get_persisting_l2_cache_max_size() > 1 << 20
+
+
 def test_recommending_does_not_load_tvm():
     program = (
         "import sys, tilelang.carver as c; c.MatmulTemplate(M=64, N=64, K=64).recommend_hints(); sys.exit('tvm' in sys.modules)"

@@ -45,6 +45,18 @@ def get_max_dynamic_shared_size_bytes(device_id: int = 0, format: str = "bytes")
     return _in_units(_model().smem_cap if found is None else found.shared_memory_per_block_optin, format)
 
 
+def get_persisting_l2_cache_max_size(device_id: int = 0) -> int:
+    """Bytes of the L2 cache that a program can keep for itself: three quarters of it."""
+    found = get_cuda_device_properties(device_id)
+    return (_model().l2_cache_size_bytes if found is None else found.L2_cache_size) * 3 // 4
+
+
+def get_registers_per_block(device_id: int = 0) -> int:
+    """32-bit registers that a block can have."""
+    found = get_cuda_device_properties(device_id)
+    return _model().reg_cap if found is None else found.regs_per_multiprocessor
+
+
 def _in_units(size: int, format: str) -> int:
     return size // {"bytes": 1, "kb": 1024, "mb": 1024 * 1024}[format]
 
