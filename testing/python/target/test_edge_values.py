@@ -162,3 +162,30 @@ def test_hashes_of_loop_variables_wrap(target):
 
     hashes = [wrapped(i * 1103515245 + 12345, "int32") for i in range(256)]
     assert run(main, target).tolist() == [[value % 1000 for value in hashes], [value >> 16 for value in hashes]]
+
+
+ZEROS = {
+    "0.0 - x": lambda x: 0.0 - x,
+    "-x": lambda x: -x,
+    "-x + 0.0": lambda x: -x + 0.0,
+    "-x - -0.0": lambda x: -x - T.float32(-0.0),
+    "x * -1.0": lambda x: x * -1.0,
+    "x * 0.0 - x": lambda x: x * 0.0 - x,
+    "0.0 - abs(x)": lambda x: 0.0 - T.abs(x),
+    "0.0 - (x != 0.0)": lambda x: 0.0 - T.if_then_else(x != 0.0, T.float32(1.0), T.float32(0.0)),
+}
+
+
+@each_language
+@pytest.mark.parametrize("source", ["int32", "uint8", "bool"])
+def test_zeros_made_of_integers_have_their_sign(source, target):
+    @T.prim_func
+    def main(A: T.Tensor((2,), source), B: T.Tensor((len(ZEROS), 2), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(2):
+                for k, function in enumerate(ZEROS.values()):
+                    B[k, i] = function(T.cast(A[i], "float32"))
+
+    got = run(main, target, torch.tensor([0, 1]).to(getattr(torch, source)))
+    signs = [1, -1, 1, 1, -1, 1, 1, 1]
+    assert {name: math.copysign(1, value) for name, value in zip(ZEROS, got[:, 0])} == dict(zip(ZEROS, signs))

@@ -22,6 +22,7 @@ _WRAPPING = (ir.Add, ir.Sub, ir.Mul, ir.tirx.LShift)
 _FUNCTIONS = {
     ir.FloorDiv: "floordiv", ir.FloorMod: "floormod", ir.Div: "truncdiv", ir.Mod: "truncmod", ir.Min: "min", ir.Max: "max",
 }  # fmt: skip
+_NOT_WITH_ZERO = {ir.Add: "sum", ir.Sub: "difference", ir.Mul: "product"}
 _MATH = {
     "tirx.sqrt": "sqrt", "tirx.floor": "floor", "prim.ceil": "ceil", "tirx.trunc": "trunc",
     "tirx.nearbyint": "nearbyint", "tirx.fabs": "fabs",
@@ -35,6 +36,9 @@ _GENERIC = {
     "truncmod": "return b == 0 || b == -1 ? 0 : a % b;",
     "min": "return a < b ? a : b;",
     "max": "return a > b ? a : b;",
+    "sum": "return a + b;",
+    "difference": "return a - b;",
+    "product": "return a * b;",
 }
 
 _COUNTS = {
@@ -79,6 +83,8 @@ class CExpressions:
             self.definitions.setdefault(name, text)
             a, b = (f"{name}({self(factors.a)}, {self(factors.b)})" for factors in (node.a, node.b))
             return f"({a} {_INFIX[kind]} {b})"
+        if kind in _NOT_WITH_ZERO and _has_zero(node):
+            return f"{self.generic(_NOT_WITH_ZERO[kind], type_of(node))}({self(node.a)}, {self(node.b)})"
         if kind in _INFIX:
             text, dtype = f"({self(node.a)} {_INFIX[kind]} {self(node.b)})", type_of(node)
             # C computes narrow integers in 32 bits: what leaves their range must wrap before it is used.
@@ -209,6 +215,15 @@ class CExpressions:
     def _pointer(self, node: Any) -> str:
         buffer = node.args[0]
         return f"({self.type(buffer.dtype)}*){self.names(buffer)}"
+
+
+def _has_zero(node: Any) -> bool:
+    """Whether an operand of an operation on floats is the constant zero.
+
+    GCC takes ``0.0f - (float)i``, and ``(float)i * 0.0f - (float)i`` of an unsigned ``i``, for ``-(float)i``, which is the
+    other zero where ``i`` is 0. It does so in an expression as written, not in the body of a function that it expands.
+    """
+    return any(isinstance(operand, ir.FloatImm) and not operand.value for operand in (node.a, node.b))
 
 
 def _operand(text: str) -> str:
