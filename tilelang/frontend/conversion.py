@@ -54,6 +54,8 @@ def _converted(expr: Any, source: DType, target: DType) -> Any:
     if isinstance(expr, (ir.IntImm, ir.FloatImm)):
         return _converted_constant(expr, source, target)
     if target.kind == "bool":
+        if source.base == "float8_e8m0fnu":  # it has no zero: that would become its least power of two
+            expr, source = ir.Cast(str(vector("float32", source.lanes)), expr), vector("float32", source.lanes)
         zero = as_expr(0, source.base)
         return ir.NE(expr, zero if source.lanes == 1 else ir.Broadcast(zero, source.lanes))
     may_narrow = (

@@ -14,6 +14,7 @@ from tilelang.dtypes import canonical
 from tilelang.errors import FLOAT_DIVISION, CompileError
 from tilelang.frontend.access import is_buffer
 from tilelang.frontend.builder import current
+from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import as_expr, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
 from tilelang.ir.interval import is_within
@@ -39,7 +40,7 @@ def boolean(value: Any) -> Any:
     kind = str(expr.ty)
     if kind == "bool":
         return expr
-    return as_operand(expr != ir.IntImm(expr.ty, 0)) if "int" in kind else ir.NE(expr, ir.FloatImm(kind, 0.0))
+    return as_operand(expr != ir.IntImm(expr.ty, 0)) if "int" in kind else convert(expr, "bool")
 
 
 # Divisions and powers ------------------------------------------------------------------------------------------------

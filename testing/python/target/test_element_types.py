@@ -172,3 +172,20 @@ def test_a_constant_has_the_digits_of_its_type(dtype):
 
     rounded = torch.tensor(0.1, dtype=getattr(torch, dtype)).double().item()
     assert check_meaning(main, torch.zeros(3, dtype=torch.float64))[0].tolist() == [rounded] * 3
+
+
+def test_powers_of_two_are_true():
+    """float8_e8m0fnu has no zero, not even its least value."""
+
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float8_e8m0fnu"), Copied: T.Tensor((8,), "bool"), Taken: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=32):
+            T.copy(A, Copied)
+            for i in T.Parallel(8):
+                Taken[i] = T.Select(T.cast(A[i], "bool"), 1, 0) + T.if_then_else(T.Not(A[i]), 2, 0)
+                if A[i]:
+                    Taken[i] += 4
+
+    a = torch.tensor([0, 1, 2, 126, 127, 128, 253, 254], dtype=torch.uint8).view(torch.float8_e8m0fnu)
+    copied, taken = check_meaning(main, a, torch.zeros(8, dtype=torch.bool), torch.zeros(8, dtype=torch.int32))[-2:]
+    assert copied.all() and taken.tolist() == [5] * 8
