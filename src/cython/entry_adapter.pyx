@@ -317,6 +317,8 @@ cdef class EntryAdapter:
             tensor = self.allocate(tuple(shape), dtype=dtype, device=device)
             if exchange.dltensor_from_py_object_no_sync(<void*> <PyObject*> tensor, &view) != 0:
                 raise Refused
+            if not address(view) and elements(view):  # torch.empty gives such a tensor in a FakeTensorMode
+                raise RuntimeError("torch allocated an output without memory")
             integers[<int> target] = <int64_t> address(view)
             made.append(tensor)
         if len(self.returned) == 1:

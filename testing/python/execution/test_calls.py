@@ -151,8 +151,9 @@ def test_refuses_a_tensor_whose_memory_is_freed(axpy, place):
     assert refused in str(caught.value) or "at 0x0 in global memory: no argument points there" in str(caught.value)
 
 
-def test_an_output_without_memory_is_an_error(tmp_path):
-    call = load(MAKERS["cpu"]("ctypes", tmp_path, (2,)), tmp_path).call
+@pytest.mark.parametrize("backend", ["ctypes", "cython"])
+def test_an_output_without_memory_is_an_error(backend, tmp_path):
+    call = load(MAKERS["cpu"](backend, tmp_path, (2,)), tmp_path).call
     a, b, _ = tensors()
     with torch._subclasses.fake_tensor.FakeTensorMode(allow_non_fake_inputs=True):
         with pytest.raises(KernelFailedError, match="an output without memory"):
