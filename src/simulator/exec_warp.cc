@@ -3,6 +3,7 @@
 
 #include "lanes.h"
 #include "numerics.h"
+#include "shuffle.h"
 
 namespace tilelang {
 namespace simulator {
@@ -20,37 +21,6 @@ bool members_are_here(Warp& w, const Instruction& in, LaneMask exec, uint32_t ma
 }
 
 constexpr uint32_t kPoisonWord = 0x01010101u * kPoison;
-
-enum class Shuffle : uint8_t { kUp, kDown, kButterfly, kIndex };
-
-/// Lane a lane reads from, and whether that is in range (PTX ISA, shfl.sync, pseudo code).
-int source_lane(Shuffle mode, int lane, uint32_t b, uint32_t c, bool* valid) {
-  int offset = static_cast<int>(b & 31);
-  int segment = static_cast<int>(c >> 8 & 31);
-  int clamp = static_cast<int>(c & 31);
-  int maximum = (lane & segment) | (clamp & ~segment);
-  int minimum = lane & segment;
-  int source = lane;
-  switch (mode) {
-    case Shuffle::kUp:
-      source = lane - offset;
-      *valid = source >= maximum;
-      break;
-    case Shuffle::kDown:
-      source = lane + offset;
-      *valid = source <= maximum;
-      break;
-    case Shuffle::kButterfly:
-      source = lane ^ offset;
-      *valid = source <= maximum;
-      break;
-    case Shuffle::kIndex:
-      source = minimum | (offset & ~segment);
-      *valid = source <= maximum;
-      break;
-  }
-  return *valid ? source : lane;
-}
 
 template <uint32_t offset>
 void exchange(const uint32_t* a, uint32_t* d) {

@@ -174,6 +174,7 @@ uint8_t* local_access(const Request& r, uint64_t address) {
     if (reads(r.kind) && !is_written(init, r.bytes))
       r.warp.undefined.loaded(r.warp, r.instruction, r.lane, Space::kLocal, address, init, r.bytes, r.alignment);
     if (writes(r.kind)) std::memset(init, kWritten, r.bytes);
+    if (r.warp.undefined.storing()) r.warp.undefined.written(r.lane, init, r.bytes);
   }
   return bytes.data() + address;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ptx_ast.h"
+#include "shuffle.h"
 #include "types.h"
 
 namespace tilelang {
@@ -72,7 +73,8 @@ struct RegisterUse {
   enum class Kind : uint8_t {
     kUses,      // what it does depends on the sources
     kLoads,     // only the address does
-    kStores,    // of shared memory, likewise: what it writes is undefined where a source of its value is
+    kStores,    // of shared or local memory, likewise: what it writes is undefined where a source of its value is
+    kShuffles,  // likewise of the lanes that it names: a lane's result is undefined where it reads such a value
     kComputes,  // its results are undefined where a source is
     kSelects,   // selp: or where the source that it chooses is
     kAnd,       // of predicates: a false source decides
@@ -80,6 +82,7 @@ struct RegisterUse {
   };
   Kind kind = Kind::kUses;
   std::vector<uint32_t> destinations, sources;
+  Shuffle shuffle = Shuffle::kIndex;
   uint32_t address_sources = 0;  // of a store: how many of the sources come first and make the address
 };
 

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 
+#include "lanes.h"
 #include "machine.h"
 #include "memory.h"
+#include "shuffle.h"
 
 namespace tilelang {
 namespace simulator {
@@ -25,12 +28,22 @@ bool computes(const Statement& statement) {
   return opcodes.count(statement.opcode) != 0 && !sets_carry;
 }
 
+Shuffle shuffle_of(const Statement& statement) {
+  static const std::unordered_map<std::string, Shuffle> modes = {
+      {"up", Shuffle::kUp}, {"down", Shuffle::kDown}, {"bfly", Shuffle::kButterfly}, {"idx", Shuffle::kIndex}};
+  for (const std::string& modifier : statement.modifiers) {
+    if (const auto found = modes.find(modifier); found != modes.end()) return found->second;
+  }
+  return Shuffle::kIndex;
+}
+
 RegisterUse::Kind kind_of(const Statement& statement) {
   const auto is = [&](const char* modifier) {
     return std::find(statement.modifiers.begin(), statement.modifiers.end(), modifier) != statement.modifiers.end();
   };
   if (statement.opcode == "ld" || statement.opcode == "ldu") return RegisterUse::Kind::kLoads;
-  if (statement.opcode == "st" && (is("shared") || is("shared::cta"))) return RegisterUse::Kind::kStores;
+  if (statement.opcode == "st" && (is("shared") || is("shared::cta") || is("local"))) return RegisterUse::Kind::kStores;
+  if (statement.opcode == "shfl") return RegisterUse::Kind::kShuffles;
   if (!computes(statement)) return RegisterUse::Kind::kUses;
   if (statement.opcode == "selp") return RegisterUse::Kind::kSelects;
   const bool predicates = is("pred");
@@ -50,6 +63,7 @@ void add_registers(const Operand& operand, const std::vector<uint32_t>& slots, s
 RegisterUse register_use(const Statement& statement, const std::vector<uint32_t>& slots) {
   RegisterUse use;
   use.kind = kind_of(statement);
+  use.shuffle = shuffle_of(statement);
   for (size_t i = 0; i < statement.operands.size(); ++i) {
     const Operand& operand = statement.operands[i];
     const bool written = i == 0 && operand.kind != Operand::Kind::kAddress;
@@ -114,6 +128,28 @@ LaneMask UndefinedRegisters::result_lanes(Warp& warp, const RegisterUse& use, La
   return some;
 }
 
+/// A shuffle: its result is undefined in the lanes that read an undefined value.
+void UndefinedRegisters::shuffle(Warp& warp, const Instruction& instruction, const RegisterUse& use, LaneMask exec) {
+  const LaneMask members = warp.reg<uint32_t>(instruction.op[4])[__builtin_ctz(exec)];
+  if (members & warp.live & ~exec) return;  // it runs again when they have come
+  const auto frame = static_cast<uint32_t>(warp.frame - warp.registers);
+  Origin origin;
+  for (size_t i = use.sources.size(); i-- > 0;) {
+    const LaneMask lanes = source_lanes(warp, use, i) & exec;
+    if (lanes) origin = find(frame + use.sources[i])->origin;
+    if (lanes && i > 0) report(warp, instruction, lanes, origin);
+  }
+  const LaneMask given = source_lanes(warp, use, 0) & exec;
+  const uint32_t* b = warp.reg<uint32_t>(instruction.op[2]);
+  const uint32_t* c = warp.reg<uint32_t>(instruction.op[3]);
+  const LaneMask undefined = !given ? 0 : mask_lanes([&](int lane) {
+    bool valid;
+    return given >> source_lane(use.shuffle, lane, b[lane], c[lane], &valid) & 1;
+  });
+  if (use.destinations[0] != kNoRegister) set(frame + use.destinations[0], exec, undefined, origin);
+  if (use.destinations.size() > 1 && use.destinations[1] != kNoRegister) set(frame + use.destinations[1], exec, 0, origin);
+}
+
 void UndefinedRegisters::before(Warp& warp, const Instruction& instruction, LaneMask exec) {
   const RegisterUse& use = warp.launch().program->register_uses[instruction.pc];
   const auto frame = static_cast<uint32_t>(warp.frame - warp.registers);
@@ -122,6 +158,7 @@ void UndefinedRegisters::before(Warp& warp, const Instruction& instruction, Lane
   }
   stored_.clear();
   if (use.kind == RegisterUse::Kind::kStores) return store(warp, instruction, use, exec);
+  if (use.kind == RegisterUse::Kind::kShuffles) return shuffle(warp, instruction, use, exec);
   LaneMask some = 0;
   Origin origin;
   for (uint32_t slot : use.sources) {

@@ -1,6 +1,6 @@
 // Registers that hold what was never written. A compiler may load local memory above the condition under which the value is
 // used, and a program may compute rows of a tile that it drops: such a load is no fault, so an undefined value is followed
-// through computations and shared memory to what depends on it.
+// through computations, shuffles, shared and local memory to what depends on it.
 #ifndef TILELANG_SIMULATOR_UNDEFINED_H_
 #define TILELANG_SIMULATOR_UNDEFINED_H_
 
@@ -17,9 +17,9 @@ namespace simulator {
 class UndefinedRegisters {
  public:
   bool empty() const { return entries_.empty() && stored_.empty(); }
-  /// Whether the store that runs writes undefined values to shared memory: it then gives its accesses lane by lane.
+  /// Whether the store that runs writes undefined values to shared or local memory: it then gives its accesses lane by lane.
   bool storing() const { return !stored_.empty(); }
-  /// Shared memory has been written by the store that runs: clears the flags of what is undefined.
+  /// Memory has been written by the store that runs: clears the flags of what is undefined.
   void written(int lane, uint8_t* flags, uint32_t bytes) const;
   /// A load has found bytes that were never written: `written` has one flag byte for each byte that it wants, of `whole`.
   void loaded(Warp& warp, const Instruction& load, int lane, Space space, uint64_t address, const uint8_t* written,
@@ -43,6 +43,7 @@ class UndefinedRegisters {
   const Entry* find(uint32_t offset) const;
   void set(uint32_t offset, LaneMask exec, LaneMask undefined, const Origin& origin);
   void store(Warp& warp, const Instruction& instruction, const RegisterUse& use, LaneMask exec);
+  void shuffle(Warp& warp, const Instruction& instruction, const RegisterUse& use, LaneMask exec);
   LaneMask result_lanes(Warp& warp, const RegisterUse& use, LaneMask exec) const;
   LaneMask source_lanes(const Warp& warp, const RegisterUse& use, size_t source) const;
   void report(Warp& warp, const Instruction& instruction, LaneMask lanes, const Origin& origin) const;

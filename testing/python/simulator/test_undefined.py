@@ -30,6 +30,11 @@ UNUSED = {
         "ld.local.u32 %y, [%l]; setp.gt.s32 %q, %y, 1; not.pred %h, %p; or.pred %q, %q, %h; @%q mov.b32 %x, 9;",
     "other elements of a vector": "ld.local.v4.u32 {%y, %b, %c, %d}, [%l]; @%p mov.b32 %x, %y;",
     "in another thread": "ld.local.u32 %y, [%l]; @!%p bra L; add.s32 %x, %x, %y; L:",
+    "given to no lane": "ld.local.u32 %y, [%l]; shfl.sync.idx.b32 %x, %y, 2, 31, -1;",
+    "given to lanes that do not use it":
+        "ld.local.u32 %y, [%l]; shfl.sync.bfly.b32 %b, %y, 4, 31, -1;"
+        "setp.gt.s32 %q, %t, 3; setp.lt.and.s32 %q, %t, 8, %q; @%q mov.b32 %x, %b;",
+    "in local memory": "ld.local.u32 %y, [%l]; st.local.u32 [%l+4], %y; ld.local.u32 %a, [%l+4]; @%p mov.b32 %x, %a;",
     "overwritten": "ld.local.u32 %y, [%l]; mov.b32 %y, 3; add.s32 %x, %x, %y;",
 }  # fmt: skip
 USED = {
@@ -44,7 +49,9 @@ USED = {
     "an address": "ld.local.u32 %y, [%l]; and.b32 %y, %y, 0; cvt.u64.u32 %w, %y; add.u64 %out, %out, %w;",
     "in another thread": "ld.local.u32 %y, [%l]; shfl.sync.bfly.b32 %x, %y, 4, 31, -1;",
     "an element of a vector": "ld.local.v4.u32 {%y, %b, %c, %d}, [%l]; add.s32 %x, %c, %y;",
-    "in local memory": "ld.local.u32 %y, [%l]; st.local.u32 [%l+4], %y;",
+    "in another thread, of all": "ld.local.u32 %y, [%l]; shfl.sync.idx.b32 %x, %y, 9, 31, -1;",
+    "as the number of a lane": "ld.local.u32 %y, [%l]; shfl.sync.idx.b32 %x, %t, %y, 31, -1;",
+    "in local memory": "ld.local.u32 %y, [%l]; st.local.u32 [%l+4], %y; ld.local.u32 %x, [%l+4];",
 }  # fmt: skip
 
 
