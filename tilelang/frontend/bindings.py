@@ -142,6 +142,7 @@ def _is_small_index(expr: Any) -> bool:
     """Whether an expression is integer arithmetic over immutable values and short enough to repeat."""
     if not str(expr.ty).startswith("int"):
         return False
+    # A shared part counts as often as it occurs: that is how often it would be computed.
     stack, count = [expr], 0
     while stack:
         node = stack.pop()

@@ -130,6 +130,7 @@ def bounded_view(what: str, src: Any, shape: Sequence[Any] | None, dtype: Any) -
     sizes = [as_int(as_expr(size)) for size in (shape or [*lengths[:-1], as_expr(lengths[-1]) * old // new])]
     if not all(isinstance(size, int) for size in sizes[1:]):
         raise CompileError(f"{what}: only the first size of a view of shared memory may be a run-time one")
+    # In bits, since elements may be smaller than a byte.
     rest, room = prod(sizes[1:]) * new, prod(map(as_int, memory.shape)) * old
     most = largest_sizes(what, sizes[:1], current())[0]
     if room % rest or most > room // rest:

@@ -178,6 +178,7 @@ def _call(builder: Builder, expr: Any, position: Any) -> Any:
 def _reinterpreted(builder: Builder, expr: Any, position: Any) -> Any:
     """A lane of bits that are read as another type: part of a lane of the source, or several of them."""
     (source,) = expr.args
+    # Lane 0 is in the low bits, as all targets are little-endian.
     from_, to = canonical(str(source.ty)), canonical(str(expr.ty))
     if from_.bits == to.bits:
         return _bits(lane(builder, source, position), to.base)

@@ -76,6 +76,7 @@ def carried_names(loop: ast.For | ast.While) -> set[str]:
     """Names that an iteration may read before it assigns them, and that the loop assigns."""
     walker = _FirstUse()
     if isinstance(loop, ast.While):
+        # The test is evaluated before the body of every iteration, so what it reads is read before it is written.
         walker.read(loop.test)
     else:
         walker.written |= _names(loop.target)

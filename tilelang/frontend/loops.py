@@ -48,6 +48,8 @@ class LoopSpec:
             first, extent = _read_once(builder, "first", first), _read_once(builder, "extent", extent)
             name = names[position] if position < len(names) else f"i{position}"
             var = ir.Var(builder.unique(name), _index_type(first, extent))
+            # Loops of the IR have step 1. Another step becomes arithmetic on an index from 0, whose number of values is the
+            # extent.
             stride = as_int(step)
             builder.ranges[var] = _index_interval(builder, first if stride == 1 else 0, extent)
             loops.append((var, first if stride == 1 else ir.IntImm(var.ty, 0), extent))

@@ -116,6 +116,7 @@ def _rewritten_code(key: ByIdentity) -> types.CodeType:
         col_offset=0,
     )
     module = ast.fix_missing_locations(ast.Module([complete(outer)], []))
+    # Annotations stay text where the author's module has them so: evaluated here, they would name things that are not in scope.
     compiled = compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & FUTURE_ANNOTATIONS)
     outer_code = next(c for c in compiled.co_consts if isinstance(c, types.CodeType))
     inner_code = next(c for c in outer_code.co_consts if isinstance(c, types.CodeType) and c.co_name == _INNER)
@@ -213,6 +214,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Return(self, node: ast.Return) -> Any:
         value = self.visit(node.value) if node.value else ast.Constant(None)
+        # Computed first: the value may append statements, which come before the return.
         name = "__tl_result__"
         keep = ast.Assign([ast.Name(name, ast.Store())], value)
         leaves = self.hook("returns", ast.Name(name, ast.Load()), ast.Constant(node.value is not None), at=node)
@@ -467,6 +469,7 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(callee, ast.Name) and callee.id in _REPLACED_TYPES and callee.id not in self.bound:
             node.func = self.replaced(callee)
+        # The hook gets the container again, so only a plain name qualifies: anything else would be evaluated twice.
         if isinstance(callee, ast.Attribute) and callee.attr in _STORING_METHODS and isinstance(callee.value, ast.Name):
             holder = locate(ast.Name(callee.value.id, ast.Load()), callee)
             node.args = [a if isinstance(a, ast.Starred) else self.hook("keep_in", holder, a, at=a) for a in node.args]

@@ -78,4 +78,5 @@ def _defines(text: str, code: CodeType) -> bool:
         module = compile(text, NAMELESS, "exec", dont_inherit=True, flags=code.co_flags & FUTURE_ANNOTATIONS)
     except (SyntaxError, ValueError):
         return False
+    # Code objects are equal if instructions, constants and lines are: a similar text, or one that was edited since, is none.
     return any(code == part for part in tree(module))

@@ -100,6 +100,7 @@ def _selection_tree(entries: Sequence[Any], dtype: str, place: Any, first: int) 
     """
     if all(entry == entries[0] for entry in entries):
         return as_expr(entries[0], dtype)
+    # Halving keeps the tree as deep as the logarithm of the entries; equal neighbours need no comparison at all (above).
     half = (len(entries) + 1) // 2
     low = _selection_tree(entries[:half], dtype, place, first)
     return ir.Select(place < first + half, low, _selection_tree(entries[half:], dtype, place, first + half))

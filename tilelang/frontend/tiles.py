@@ -172,6 +172,7 @@ def _check_overlap(builder: Builder, target: Part, value: Tile) -> None:
 def _element(tile: Tile, index: Index) -> Any:
     """The element of a tile that broadcasting pairs with ``index`` of a larger shape."""
     rank = len(tile.lengths)
+    # As in NumPy, shapes are aligned at their last axes, and an axis of length 1 gives its only element for every index.
     own = index[len(index) - rank :] if rank else ()
     return tile.at(tuple(0 if isinstance(size, int) and size == 1 else each for size, each in zip(tile.lengths, own)))
 

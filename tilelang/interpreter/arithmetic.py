@@ -40,6 +40,7 @@ def _divide(kind: Element, a: Any, b: Any) -> Any:
     """A quotient of floats; of integers rounded towards zero, and 0 where they are divided by zero."""
     if kind.kind == "float":
         return np.divide(a, b)
+    # Rounded down; towards zero it is one more where the exact quotient is negative and not whole.
     quotient = np.floor_divide(a, b)
     rest = a - quotient * b
     return quotient + ((rest != 0) & ((a < 0) != (b < 0)) & (b != 0)).astype(kind.value)

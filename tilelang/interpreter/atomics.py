@@ -59,6 +59,7 @@ def _combined(view: View, at: Any, value: Any, op: str, old: bool) -> Any:
         _AT_ONCE[op].at(view.storage.elements(view.kind)[0], at, value)
         return None
     combine = _OPERATIONS[op]
+    # No element occurs twice: one vectorised update, whose old values are those before it.
     if at.size == 1 or np.unique(at).size == at.size:
         before = view.read(0, at)
         view.write(0, at, combine(before, value))

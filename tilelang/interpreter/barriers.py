@@ -151,6 +151,7 @@ def _arrive_remote(c: Compiler, call: Any) -> Evaluate:
     rank = compiled(c, call.args[1])
 
     def evaluate(x: Lanes) -> None:
+        # Threads may name different blocks, so each arrives by itself.
         ranks = np.broadcast_to(rank(x), (x.lanes,))
         for lane in np.flatnonzero(np.ones(x.lanes, bool) if x.mask is True else x.mask):
             other = x.block.cluster.blocks[int(ranks[lane])]

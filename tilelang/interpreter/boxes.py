@@ -91,6 +91,7 @@ def positions(x: Lanes, box: Box) -> tuple[np.ndarray, Any]:
         wide = np.ndim(low) > 0
         first = low.reshape((-1,) + (1,) * rank) if wide else low
         at = at + first * stride
+        # Only where the region may leave the axis are its elements compared with the bounds one by one.
         if (int(low.min()) if wide else low) < 0 or (int(low.max()) if wide else low) + extent > size:
             index = first + np.arange(extent).reshape([-1 if a == axis else 1 for a in range(rank)])
             inside = both(inside, (index >= 0) & (index < size))

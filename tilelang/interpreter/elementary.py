@@ -49,6 +49,7 @@ def _popcount(kind: Element, kinds: list[Element], value: Any) -> Any:
 
 def _leading_zeros(kind: Element, kinds: list[Element], value: Any) -> Any:
     bits = _unsigned(kinds[0], value)
+    # Binary search for the highest set bit.
     length = np.zeros(np.shape(bits), np.int64)
     for shift in (32, 16, 8, 4, 2, 1):
         high = bits >> np.uint64(shift)

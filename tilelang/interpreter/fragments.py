@@ -67,6 +67,7 @@ def meet(x: Any) -> None:
         cells = base.cells()
         seen = np.zeros(base.cell_count, bool)  # changed by a copy that was merged before
         disputed = np.zeros(base.cell_count, bool)  # changed to different values
+        # Disputed elements hold no value from here on, so the record of what is written is needed again.
         if base.written is None:
             base.written = np.ones((1, base.cell_count), bool)
         for _, version in versions:

@@ -108,6 +108,7 @@ class Grid:
         x, lanes = self._x, int(np.prod(self._threads))
         place = list(_coordinates(number, self._blocks))
         own = [index % size for index, size in zip(place, self._cluster)]
+        # The order of %cluster_ctarank: x fastest (PTX manual, "Special Registers").
         rank = own[0] + self._cluster[0] * (own[1] + self._cluster[1] * own[2])
         group = tuple(index // size for index, size in zip(place, self._cluster))
         cluster = self._clusters.setdefault(group, BlockBarrier(int(np.prod(self._cluster)), self._order))

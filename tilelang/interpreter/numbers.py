@@ -134,6 +134,7 @@ def _encode_small(name: str) -> Any:
         value = np.asarray(value, "float64")
         middles = _middles(name)
         magnitude = np.abs(value)
+        # Code k is nearest between the middles k-1 and k. On a tie this finds the lower code, which is right only if it is even.
         code = np.searchsorted(middles, magnitude, side="left")
         tie = middles[np.minimum(code, largest)] == magnitude
         code = code + (tie & (code % 2 == 1))
@@ -153,6 +154,7 @@ def _decode_table(name: str) -> Any:
 def _encode_e8m0(value: Any) -> Any:
     bits = np.asarray(value, "float32").view("uint32") & np.uint32(0x7FFFFFFF)
     exponent, rest = bits >> np.uint32(23), bits & np.uint32(0x7FFFFF)
+    # A mantissa of 1.5 is a tie between two powers, which goes up. In a subnormal float these bits are 2**-127 itself, code 0.
     up = (rest > 0x400000) | ((rest == 0x400000) & (exponent > 0))
     return np.where(exponent == 255, 255, exponent + up).astype("uint8")
 
@@ -163,6 +165,8 @@ def _decode_bfloat16(stored: Any) -> Any:
 
 def _encode_bfloat16(value: Any) -> Any:
     bits = to_odd(value).view("uint32")
+    # Adds just less than half of the last kept bit, and a little more where that bit is odd: the carry rounds to nearest, ties to
+    # even.
     kept = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
     return np.where(np.isnan(value), 0x7FC0, kept).astype("uint16")
 

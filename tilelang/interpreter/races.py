@@ -130,6 +130,7 @@ def record_writes(x: Any, view: View, at: Any, value: Any, active: Any) -> None:
         value: what is written; a write that changes nothing races with nothing.
         active: the lanes that write.
     """
+    # The same value to the same element for all threads: a statement of the block, which happens once.
     if not np.ndim(at) and x.nest is None and active is True:
         return
     access = access_of(view)

@@ -100,6 +100,7 @@ def _directed(operation: str, mode: str, kind: np.dtype) -> Callable[..., float]
 def _rounded(exact: Fraction, nearest: Any, mode: str, kind: np.dtype) -> Any:
     """The float next to an exact number in the direction of a mode; ``nearest`` is one beside it."""
     if exact == 0:
+        # IEEE 754, 6.3: a sum that is exactly zero of operands with different signs is -0 when it is rounded down, else +0.
         return kind.type(-0.0) if mode == "rd" and not math.copysign(1.0, nearest) < 0 and nearest == 0 else nearest
     limit = np.finfo(kind).max
     value = kind.type(min(max(nearest, -limit), limit))
@@ -164,12 +165,15 @@ def philox(seed: Any, sequence: Any, position: Any) -> Any:
     """
     seed, sequence, position = np.broadcast_arrays(*(np.asarray(v, np.uint64) for v in (seed, sequence, position)))
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    # A block of the generator is four numbers of 32 bits.
     block = position >> np.uint64(2)
     counter = [block & low, block >> half, sequence & low, sequence >> half]
     key = [seed & low, seed >> half]
     for _ in range(10):
+        # A round: two words are multiplied to 64 bits; low halves become words, high halves are mixed into the other two words.
         a, b = np.uint64(0xD2511F53) * counter[0], np.uint64(0xCD9E8D57) * counter[2]
         counter = [(b >> half) ^ counter[1] ^ key[0], b & low, (a >> half) ^ counter[3] ^ key[1], a & low]
+        # The key grows by the Weyl constants of the paper: the golden ratio, and the square root of 3 less 1.
         key = [(key[0] + np.uint64(0x9E3779B9)) & low, (key[1] + np.uint64(0xBB67AE85)) & low]
     return np.choose((position & np.uint64(3)).astype(np.int64), counter).astype(np.uint32)
 
@@ -224,6 +228,7 @@ def _rng_rand_float(c: Compiler, call: Any) -> Evaluate:
     def uniform(x: Lanes) -> Any:
         """In (0, 1]."""
         first = _generator(x).draw(x)
+        # The middle of the interval that the bits stand for, so that 0 is never drawn: a logarithm follows.
         if kind is np.float32:
             return first.astype(kind) * kind(2.0**-32) + kind(2.0**-33)
         mixed = (first.astype(np.uint64) << np.uint64(21)) ^ _generator(x).draw(x).astype(np.uint64)

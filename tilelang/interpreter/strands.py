@@ -171,6 +171,7 @@ def _unseen(strand: Strand, numbers: Any, times: np.ndarray) -> np.ndarray:
     numbers = np.broadcast_to(numbers, times.shape)
     others = (times != 0) & (numbers != strand.number)
     unseen = np.zeros(times.shape, bool)
+    # Many elements, but few different pairs: whole tiles are accessed by one strand at one time.
     for number, time in set(zip(numbers[others].tolist(), times[others].tolist())):
         if not strand.has_seen(number, time):
             unseen |= (numbers == number) & (times == time)

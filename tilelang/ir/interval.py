@@ -147,6 +147,7 @@ def _sub(left: Interval, right: Interval) -> Interval:
 
 def _mul(left: Interval, right: Interval) -> Interval:
     (low, high), (least, most) = left, right
+    # Without a sign change an unknown upper end leaves the lower end known; otherwise all four ends must be.
     if low is not None and low >= 0 and least is not None and least >= 0:
         return low * least, None if high is None or most is None else high * most
     if low is None or high is None or least is None or most is None:
@@ -162,6 +163,8 @@ def _floor_div(left: Interval, right: Interval) -> Interval:
         return _floor_div(_negated(left), _negated(right))
     if small is None or small <= 0:
         return UNKNOWN
+    # A larger divisor moves the quotient towards zero, or to -1 for a negative dividend: the end that matters depends on the
+    # sign.
     low, high = left
     if low is not None:
         low = low // small if low < 0 else 0 if large is None else low // large

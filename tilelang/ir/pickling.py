@@ -54,6 +54,7 @@ def rows_of(node: Any) -> list[Row]:
             continue
         row = _row_of(value)
         work.append((value, row))
+        # The parts are on top of the stack now, so their rows come before the row of this object.
         work.extend((part, None) for part in row[1] if isinstance(part, core.Object))
     return rows
 

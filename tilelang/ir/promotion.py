@@ -62,6 +62,7 @@ def _with_number(a: Any, number: Any) -> tuple[Any, Any]:
         return a, number
     if kind.bits < 32:
         return _cast(a, "int32"), int(number)
+    # The number modulo the range of the type, as C converts it: -1 beside a uint32 is 2**32 - 1.
     modulus = 1 << kind.bits
     low = -(modulus >> 1) if kind.kind == "int" else 0
     return a, tirx.const((int(number) - low) % modulus + low, kind.base)

@@ -36,6 +36,7 @@ def round_constant(value: float, dtype: str) -> float:
         saturates = math.isinf(value) and math.isfinite(LAYOUTS.get(dtype, (0, 0, 0.0, math.inf))[3])
         return math.copysign(LAYOUTS[dtype][3], value) if saturates else value
     mantissa, bias, largest, overflow = LAYOUTS[dtype]
+    # Subnormal numbers have the exponent, and so the distance to their neighbours, of the smallest normal one.
     exponent = max(math.frexp(value)[1] - 1, 1 - bias)
     quantum = math.ldexp(1.0, exponent - mantissa)
     rounded = round(value / quantum) * quantum  # Python rounds halves to even

@@ -159,6 +159,8 @@ class _Checker:
         """Refuses an index that takes all values from ``low`` to ``high``, if it certainly leaves the axis."""
         if not isinstance(size, int) or (0 <= low and high < size):
             return
+        # A guarded access is skipped wherever it is outside, so it is a mistake only if it is outside for every value of its
+        # variables.
         nowhere_inside = low >= size or high < 0
         guarded = conditional or is_global(buffer)
         if guarded and not nowhere_inside:

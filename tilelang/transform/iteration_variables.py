@@ -302,6 +302,7 @@ class _Separated:
         declared.beside(var, [mark, last, some])
         self.results += [last, some]
         self.before += _each(memory, needed, lambda at: _store(some, _bool(False), at, span))
+        # The flags of all elements: the body may set any of them.
         self.first += _each(memory, memory.elements, lambda at: _store(mark, _bool(False), at, span))
         self.last += _each(
             memory,

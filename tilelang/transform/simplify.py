@@ -23,6 +23,7 @@ def apply_simplify(program: Any, inline_let: bool = False) -> Any:
     needed = {*ir.tirx.analysis.undefined_vars(simplified.body)}
     params = [param for param in simplified.params if not ir.is_buffer_var(param) or param in needed]
     given = {var for param in params for var in _sizes(param)}
+    # A tensor that is not mentioned stays if it alone gives a size that is.
     sources = [param for param in simplified.params if param not in params and needed & _sizes(param) - given]
     kept = [param for param in simplified.params if param in params or param in sources]
     return simplified if len(kept) == len(simplified.params) else ir.PrimFunc(kept, simplified.body, attrs=simplified.attrs)

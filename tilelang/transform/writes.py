@@ -20,6 +20,7 @@ _ADDRESSES = ("tirx.address_of", "tirx.tvm_access_ptr")
 def written_tensors(func: Any) -> tuple[str, ...]:
     """Names of the tensor parameters that a ``PrimFunc`` may write: all but those that it provably only reads."""
     tensors = [param for param in func.params if ir.is_buffer_var(param)]
+    # CUDA source gets all tensors, and may write to any of them.
     if any(isinstance(stmt, ir.Evaluate) and intrinsic_name(stmt.value) == "source_kernel" for stmt in walk(func.body)):
         return tuple(str(param.name) for param in tensors)
     sources = sources_of(func.body)

@@ -96,6 +96,7 @@ def plain_entry(func: Any, name: str, assumptions: Iterable[Assumption]) -> Any:
         variable = sizes[dynamic]
         wide = ir.Var(f"{dynamic}_arg", "int64")
         params.append(wide)
+        # Before the parameters, whose shapes use the sizes.
         binds.insert(0, ir.Bind(variable, _converted(wide, str(variable.ty))))
     params.append(ir.Var("stream", "handle"))
     body = seq(binds, list(_checks(func, assumptions)), func.body, ir.tirx.Return(ir.IntImm("int32", 0)))
@@ -120,6 +121,7 @@ def _plain_param(param: Any) -> tuple[Any, Any]:
     if not isinstance(param.ty, ir.ir.PrimType) or str(param.ty) == "handle":
         return param, None
     dtype = str(param.ty)
+    # Every scalar is passed in one of two C types, so the backends need one calling convention for all element types.
     wide = ir.Var(f"{param.name}_arg", "float64" if dtype.startswith(("float", "bfloat")) else "int64")
     return wide, ir.Bind(param, _converted(wide, dtype))
 

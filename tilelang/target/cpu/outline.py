@@ -119,6 +119,7 @@ class _Outliner(StmtRewriter):
 
     def _known(self, func: Any) -> Any:
         """The part equal to ``func``; a new one where there is none yet."""
+        # Compared with parts of the same hash only: for a thousand parts, all pairs would be half a million comparisons.
         alike = self.alike.setdefault(tvm_ffi.structural_hash(func), [])
         for bare, part in alike:
             if tvm_ffi.structural_equal(func, bare):
