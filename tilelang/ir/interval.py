@@ -29,8 +29,8 @@ class Ranges(Protocol):
 def interval_of(expr: Any, ranges: Ranges) -> Interval:
     """The interval of an integer expression.
 
-    Arithmetic of int32 and int64 is taken not to overflow (positions do not). In another type, an expression that may wrap around
-    may have any value of the type.
+    Arithmetic of int32 and int64 is taken not to overflow (positions do not), unless the known ends of its operands show that it
+    does. In another type, an expression that may wrap around may have any value of the type.
 
     Args:
         expr: the expression, or a number.
@@ -39,9 +39,9 @@ def interval_of(expr: Any, ranges: Ranges) -> Interval:
     if isinstance(expr, int):
         return expr, expr
     found = _computed(expr, ranges)
-    if str(expr.ty) in _UNBOUNDED:
-        return found if _is_trusted(expr, found) else UNKNOWN
     own = _type_range(expr)
+    if str(expr.ty) in _UNBOUNDED:
+        return UNKNOWN if _leaves(found, own) else found
     return found if own == UNKNOWN or _contains(own, found) else own
 
 
@@ -62,9 +62,14 @@ _UNBOUNDED = ("int32", "int64")
 """The types of positions, whose arithmetic is taken not to overflow."""
 
 
-def _is_trusted(expr: Any, found: Interval) -> bool:
-    """Whether a position has the computed interval; a conversion to int32 or int64 may have dropped high bits."""
-    return not isinstance(expr, ir.Cast) or all(end is None or _contains(_type_range(expr), (end, end)) for end in found)
+def overflows(expr: Any, ranges: Ranges) -> bool:
+    """Whether the intervals of its operands allow a result that its type has no number for; False where they are not known."""
+    return _leaves(_computed(expr, ranges), _type_range(expr))
+
+
+def _leaves(found: Interval, own: Interval) -> bool:
+    """Whether a known end of a computed interval is outside of the type."""
+    return any(end is not None and not _contains(own, (end, end)) for end in found)
 
 
 def _is_integer(expr: Any) -> bool:

@@ -139,7 +139,7 @@ OVERFLOWING = {
 }
 
 
-@pytest.mark.parametrize("target", ["cpu", "c"])
+@each_language
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_wide_signed_integers_wrap_before_they_are_used(dtype, target):
     pairs = [(a, b) for a in corner_values(dtype) for b in corner_values(dtype)]
@@ -151,7 +151,7 @@ def test_wide_signed_integers_wrap_before_they_are_used(dtype, target):
         assert torch.equal(row, tensor(expected, dtype)), name
 
 
-@pytest.mark.parametrize("target", ["cpu", "c"])
+@each_language
 def test_hashes_of_loop_variables_wrap(target):
     @T.prim_func
     def main(Y: T.Tensor((2, 256), "int32")):

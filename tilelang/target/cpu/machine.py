@@ -18,7 +18,7 @@ from tilelang.dtypes import canonical, vector
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.floats import is_float
-from tilelang.ir.interval import Interval, interval_of
+from tilelang.ir.interval import Interval, interval_of, overflows
 from tilelang.ir.visit import rebuilt
 from tilelang.target.cpu import formats, helpers, views
 from tilelang.target.cpu.contraction import combines_products
@@ -98,9 +98,15 @@ class _Machine(StmtRewriter):
         return ir.For(node.loop_var, low, extent, node.kind, body, annotations=node.annotations, step=step, span=node.span)
 
     def visit_Bind(self, node: Any) -> Any:
-        if self._is_natural(node.value):
-            self.natural.add(node.var)
+        self._know(node.var, node.value)
         return super().visit_Bind(node)
+
+    def _know(self, var: Any, value: Any) -> None:
+        """Of a variable, what is known of its value."""
+        if self._is_natural(value):
+            self.natural.add(var)
+        if str(value.ty).startswith(("int", "uint")):
+            self.ranges[var] = interval_of(value, self.ranges)
 
     def visit_AllocBuffer(self, node: Any) -> Any:
         return ir.AllocBuffer(self.buffer(node.buffer), node.annotations, node.span)
@@ -204,8 +210,7 @@ class _Machine(StmtRewriter):
         return narrowed(node, self.expr(node.value), self.helpers)
 
     def _let(self, node: Any) -> Any:
-        if self._is_natural(node.value):
-            self.natural.add(node.var)
+        self._know(node.var, node.value)
         return rebuilt(node, self.expr)
 
     def _add(self, node: Any) -> Any:
@@ -255,7 +260,7 @@ class _Machine(StmtRewriter):
         return divided(rebuilt(node, self.expr), natural, self.helpers)
 
     def _is_natural(self, node: Any) -> bool:
-        """Whether an integer expression is certainly not negative (as long as nothing overflows)."""
+        """Whether an integer expression is certainly not negative, as long as positions in tensors do not overflow."""
         if str(node.ty).startswith("uint"):
             return True
         if isinstance(node, ir.Var):
@@ -264,6 +269,8 @@ class _Machine(StmtRewriter):
             return int(node.value) >= 0
         if isinstance(node, ir.Mul) and any(isinstance(side, ir.IntImm) and side.value > 0xFFFF for side in (node.a, node.b)):
             return False  # a hash, whose products do overflow
+        if isinstance(node, (ir.Add, ir.Mul)) and overflows(node, self.ranges):
+            return False
         if isinstance(node, (ir.Add, ir.Mul, ir.FloorDiv, ir.Min)):
             return self._is_natural(node.a) and self._is_natural(node.b)
         if isinstance(node, ir.FloorMod):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ from tilelang.target.cuda.ir.access import Access, Agent, ThreadMap
 from tilelang.target.cuda.ir.code import Slot
 from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.ir.values import Array, Name, Value
-from tilelang.target.cuda.tile.program import Kernel
+from tilelang.target.cuda.tile.program import Kernel, dimension_variables
 from tilelang.target.cuda.tile.tree import TileTree
 
 TID, WARP_GROUP_NUMBER = Name("tid"), Name("warp_group_id")
@@ -169,6 +170,7 @@ class Emitter:
         output: what the kernel gets beside its code.
         slots: the slot in use of each shared buffer that has several: its value, and its number within the step.
         places: where elements are for what is being lowered.
+        is_counting: whether an index or a bound is lowered: its arithmetic is taken not to overflow.
     """
 
     kernel: Kernel
@@ -182,11 +184,17 @@ class Emitter:
     names: Names = field(default_factory=Names)
     output: Output = field(default_factory=Output)
     slots: dict[Any, tuple[Value, int]] = field(default_factory=dict)
+    is_counting: bool = False
 
     def __post_init__(self) -> None:
         self.places = Places(self)
 
     # Expressions -------------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def sizes(self) -> frozenset[Any]:
+        """The variables of the tensors' shapes and strides."""
+        return frozenset(dimension_variables(self.kernel.func))
 
     def value(self, expr: Any) -> Value:
         """An expression as a value of the thread."""
@@ -194,7 +202,10 @@ class Emitter:
 
     def index(self, expr: Any) -> Value:
         """An index expression as a value, simplified first."""
-        return lower_expr(self, self.facts.simplify(expr))
+        outer, self.is_counting = self.is_counting, True
+        found = lower_expr(self, self.facts.simplify(expr))
+        self.is_counting = outer
+        return found
 
     @property
     def thread(self) -> Value:

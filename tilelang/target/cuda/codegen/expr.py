@@ -6,6 +6,7 @@ its prelude costs NVRTC 0.6 s. What an operator becomes is a row of a table here
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.visit import reads_memory, variables, walk_expr
 from tilelang.layout.digits import is_power_of_two
 from tilelang.target.cuda.intrinsics.table import lower_intrinsic
 from tilelang.target.cuda.ir.conversions import converted
@@ -77,9 +79,48 @@ def _infix(e: Emitter, expr: Any, symbol: str) -> Value:
     # C++ computes narrow integers as `int`; the result has to wrap to its own type before it is used.
     if dtype.is_integer and dtype.bits < 32 and str(expr.ty) == dtype:
         return converted(Binary(symbol, left, right), "int32", dtype)
+    if _wraps(e, expr):
+        return Convert(dtype, _unsigned(e, expr))
     folded = _FOLDED.get(symbol) if dtype == "int32" else None
     return Binary(symbol, left, right) if folded is None else folded(left, right)
 
+
+def _wraps(e: Emitter, expr: Any) -> bool:
+    """Whether a sum, difference or product may be outside of its type, and is to wrap around then.
+
+    A signed overflow has no meaning in C++, and NVRTC makes use of that: ``x * x < 0`` is false to it.
+    """
+    if type(expr) not in _ARITHMETIC or str(expr.ty) not in _UNSIGNED or e.is_counting:
+        return False
+    low, high = e.facts.bounds(expr)
+    limit = 2 ** (canonical(str(expr.ty)).bits - 1)
+    return (low <= 1 - limit or high >= limit - 1) and not _is_position(e, expr)
+
+
+def _is_position(e: Emitter, expr: Any) -> bool:
+    """Whether an expression is a position in tensors of dynamic sizes: nothing bounds it but that such elements are there."""
+    if not e.sizes or reads_memory(expr):
+        return False
+    return all(var in e.sizes or e.facts.bounds(var)[0] > -(2**31) for var in variables(expr))
+
+
+def _unsigned(e: Emitter, expr: Any) -> Value:
+    """A signed integer in the unsigned type of its width, whose arithmetic wraps around."""
+    dtype = str(expr.ty)
+    if isinstance(expr, ir.IntImm):
+        return Literal(int(expr.value) % 2 ** canonical(dtype).bits, _UNSIGNED[dtype])
+    if _wraps(e, expr):
+        return Binary(_INFIX[type(expr)], _unsigned(e, expr.a), _unsigned(e, expr.b))
+    return Convert(_UNSIGNED[dtype], e.value(expr))
+
+
+def _bounds(e: Emitter, expr: Any) -> tuple[float, float]:
+    """The least and largest value; of arithmetic that may wrap around, facts give those of the mathematical value only."""
+    return (-math.inf, math.inf) if any(_wraps(e, node) for node in walk_expr(expr)) else e.facts.bounds(expr)
+
+
+_ARITHMETIC = (ir.Add, ir.Sub, ir.Mul)
+_UNSIGNED = {"int32": "uint32", "int64": "uint64"}
 
 _FOLDED = {"+": operator.add, "*": operator.mul}
 """Operators whose constant operands are folded."""
@@ -130,7 +171,7 @@ def _floor_mod(e: Emitter, expr: Any) -> Value:
     if isinstance(divisor, int) and divisor > 0 and is_power_of_two(divisor):
         return e.value(expr.a) & divisor - 1
     lowest = -(2 ** (canonical(str(expr.ty)).bits - 2))  # from here on the negative of a number is one of the type
-    if isinstance(divisor, int) and lowest <= divisor < 0 and e.facts.bounds(expr.a)[0] >= lowest:
+    if isinstance(divisor, int) and lowest <= divisor < 0 and _bounds(e, expr.a)[0] >= lowest:
         # NVRTC 13.5 confuses elements of an array whose index is a product of such a remainder and a negative number.
         zero, positive = ir.IntImm(expr.ty, 0), ir.IntImm(expr.ty, -divisor)
         return Unary("-", e.value(ir.FloorMod(ir.Sub(zero, expr.a), positive)))
@@ -140,19 +181,19 @@ def _floor_mod(e: Emitter, expr: Any) -> Value:
 def _truncates(e: Emitter, expr: Any) -> bool:
     """Whether rounding down is rounding towards zero: no operand is negative."""
     unsigned = str(expr.ty).startswith("uint")
-    return unsigned or (e.facts.non_negative(expr.a) and e.facts.non_negative(expr.b))
+    return unsigned or all(_bounds(e, side)[0] >= 0 for side in (expr.a, expr.b))
 
 
 def _divided(e: Emitter, expr: Any, symbol: str) -> Value:
     """A division that truncates, of integers or floats; an integer that may be zero gives zero."""
-    if canonical(str(expr.ty)).is_float or e.facts.bounds(expr.b)[0] > 0:
+    if canonical(str(expr.ty)).is_float or _bounds(e, expr.b)[0] > 0:
         return _infix(e, expr, symbol)
     return _function(e, "trunc_div" if symbol == "/" else "trunc_mod", expr)
 
 
 def _shifted(e: Emitter, expr: Any) -> Value:
     """A shift; by the width of the type or more (or by a negative number), all bits leave."""
-    low, high = e.facts.bounds(expr.b)
+    low, high = _bounds(e, expr.b)
     if low >= 0 and high < canonical(str(expr.ty)).bits:
         return _infix(e, expr, _INFIX[type(expr)])
     return _function(e, "shift_left" if isinstance(expr, ir.LShift) else "shift_right", expr)
