@@ -9,7 +9,7 @@ from pathlib import Path
 from testing.mutation.mutators import Mutant, mutants_of
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("inference", "schedule", "codegen", "ops", "specialize", "analysis", "normalise", "tile")
+FOLDERS = ("intrinsics", "inference", "schedule", "codegen", "ops", "specialize", "analysis", "normalise", "tile")
 CHECKERS = ("verify", "dump")
 """Modules that make no code: without a check of theirs nothing is wrong."""
 
