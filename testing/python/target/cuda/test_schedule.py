@@ -316,3 +316,24 @@ def test_a_tile_that_is_used_before_it_is_filled_anew(arch):
     a, b = torch.arange(6 * 64.0).view(6, 64), torch.zeros(64)
     simulate(main, a, b, arch=arch)
     assert torch.equal(b, a[:-1].sum(0))
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_statement_of_a_pipelined_loop_that_no_thread_runs(arch):
+    @T.prim_func
+    def main(A: T.Tensor((4, 64), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding(0)
+            tile, total = T.alloc_shared((64,), "float32"), T.alloc_fragment((64,), "float32")
+            T.clear(total)
+            for k in T.Pipelined(4, num_stages=3):
+                T.copy(A[k, 0], tile)
+                if tx >= 64:
+                    T.clear(total)
+                for i in T.Parallel(64):
+                    total[i] += tile[i]
+            T.copy(total, B)
+
+    a, b = torch.arange(4 * 64.0).view(4, 64), torch.zeros(64)
+    simulate(main, a, b, arch=arch)
+    assert torch.equal(b, a.sum(0))
