@@ -44,7 +44,7 @@ def test_a_planted_fault_is_caught(pool):
 
 
 def test_a_change_without_effect_on_generated_code_is_classified_as_such(pool):
-    planted = next(m for m in mutants(["inference"]) if m.module.endswith("search") and m.text == "13 for 12")
+    planted = next(m for m in mutants(["inference"]) if m.module.endswith("solver") and m.text == "4097 for 4096")
     (verdict,) = judge_all([planted], pool, 2)
     assert (verdict.how, verdict.met, verdict.changed) == (SAME, 2, 0)
 
@@ -52,6 +52,6 @@ def test_a_change_without_effect_on_generated_code_is_classified_as_such(pool):
 def test_tests_are_run_against_changes_that_programs_do_not_catch(pool, tmp_path):
     failing = tmp_path / "test_it.py"
     failing.write_text("def test_one():\n    pass\n\n\ndef test_two():\n    assert False\n")
-    planted = next(m for m in mutants(["inference"]) if m.module.endswith("search") and m.text == "13 for 12")
+    planted = next(m for m in mutants(["inference"]) if m.module.endswith("solver") and m.text == "4097 for 4096")
     (verdict,) = judge_all([planted], pool, 1, [str(failing)])
     assert verdict.how == "test" and verdict.by.endswith("test_two")
