@@ -58,7 +58,9 @@ def locate(x: Any, view: View, indices: Sequence[Any]) -> tuple[Any, Mask]:
         return at, True
     if not view.is_tensor:
         _note_outside(x, view, indices, inside)
-    return (0, False) if inside is False else (np.where(inside, at, 0), inside)
+    if inside is False or not inside.any():  # there is no position 0 either, if the tensor has no elements
+        return 0, False
+    return np.where(inside, at, 0), inside
 
 
 def _note_outside(x: Any, view: View, indices: Sequence[Any], inside: Mask) -> None:

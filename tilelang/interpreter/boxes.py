@@ -128,6 +128,8 @@ def read(x: Lanes, box: Box) -> np.ndarray:
         check_written(x, view, row, at, both(inside, lanes))
     if storage.pending is not None:
         check_arrived(x, view, row, at, both(inside, lanes))
+    if inside is not True and not inside.any():  # the tensor may have no elements at all
+        return np.full(np.broadcast_shapes(np.shape(row), at.shape), 0 if view.safe is None else view.safe, view.kind.value)
     value = view.read(row, at)
     if inside is True:
         return value

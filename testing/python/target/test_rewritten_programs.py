@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import tilelang
 import tilelang.language as T
 from testing.python.target.every_target import every_target, run
 
@@ -26,3 +27,45 @@ def test_loops_of_run_time_lengths(loop, target):
             T.copy(total, B)
 
     assert run(main, target, torch.arange(7.0)).tolist() == [21, 9]
+
+
+@pytest.mark.parametrize("columns", [0, 2])
+@every_target
+def test_reads_outside_of_a_tensor_that_may_have_no_elements(target, columns):
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((1, n), "float32"), B: T.Tensor((5, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((8,), "float32")
+            first = A[0, 0]
+            for i in T.Parallel(8):
+                B[0, i] = A[0, i] + 1
+                B[1, i] = first
+            T.copy(A[0, 0:8], tile)
+            T.copy(tile, A[0, 0:8])
+            T.copy(tile, B[2, :])
+            T.fill(B[3, :], A[0, 1] + A[0, 3])
+            T.fill(B[4, :], 1)
+            T.atomic_add(B[4, :], A[0, 0:8])
+            T.atomic_add(A[0, 0], 1)
+
+    a = torch.full((1, columns), 2.0)
+    inside = (torch.arange(8) < columns) * 2.0
+    want = torch.stack([inside + 1, inside[:1].expand(8), inside, inside[1:2].expand(8), inside + 1])
+    assert torch.equal(run(main, target, a.clone()), want)
+    with tilelang.interpret():
+        assert torch.equal(tilelang.compile(main, out_idx=-1)(a.clone()), want)
+
+
+@every_target
+def test_a_region_begins_where_a_read_outside_of_a_tensor_says(target):
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32"), starts: T.Tensor((2,), "int32"), B: T.Tensor((3, 4), "float32")):
+        with T.Kernel(3, threads=32) as b:
+            tile = T.alloc_shared((4,), "float32")
+            T.copy(A[starts[b] : starts[b] + 4], tile)
+            T.copy(tile, B[b, :])
+
+    starts = torch.tensor([4, 2, 99], dtype=torch.int32)[:2]
+    assert run(main, target, torch.arange(8.0), starts).tolist() == [[4, 5, 6, 7], [2, 3, 4, 5], [0, 1, 2, 3]]

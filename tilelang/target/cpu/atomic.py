@@ -16,6 +16,7 @@ from tilelang.ir.memory import is_global
 from tilelang.target.cpu import formats, helpers
 from tilelang.target.cpu.copy import element_condition
 from tilelang.target.cpu.emit import cast, nest, seq, when
+from tilelang.target.cpu.guards import Guards
 from tilelang.target.cpu.lower import Scope, rule
 from tilelang.tileop.atomic import AtomicTile
 from tilelang.tileop.thread import intrinsic_call
@@ -219,11 +220,11 @@ def atomic_store(legalizer: Any, node: Any) -> Any:
 @rule(AtomicTile)
 def lower_atomic_tile(record: AtomicTile, scope: Scope) -> Any:
     """One atomic update an element, in the order of memory."""
-    src, dst = record.src, record.dst
+    src, dst, guards = record.src, record.dst, Guards(scope)
 
     def update(offsets: list[Any]) -> Any:
         source, target = src.index(offsets), dst.index(offsets)
-        value = cast(ir.BufferLoad(src.buffer, source), dst.dtype)
+        value = cast(guards.loads(ir.BufferLoad(src.buffer, source)), dst.dtype)
         place = ir.BufferLoad(dst.buffer, target)
         call = intrinsic_call(f"atomic_{record.op}", place, value, attrs={"memory_order": record.memory_order})
         return when(element_condition(dst, target, scope), ir.Evaluate(call))

@@ -9,6 +9,7 @@ A rule for an operator is a function ``(record, scope) -> statement`` in the fil
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ from tilelang.errors import CompileError, TileLangError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.facts import Facts
+from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.guards import Guards
@@ -73,12 +75,12 @@ class Scope:
         self.span: Any = None
 
     def declare_parameters(self, params: Any) -> None:
-        """Sizes of tensors are positive."""
+        """Sizes of tensors are not negative; a tensor without elements has no memory, not even for element 0."""
         for param in params:
             if ir.is_buffer_var(param):
                 for size in param.shape:
                     if isinstance(size, ir.Var):
-                        self.facts.bind_range(size, 2**31 - 2, low=1)
+                        self.facts.bind_range(size, 2**31 - 1)
 
     def bind_ranges(self, variables: Sequence[Any], extents: Sequence[Any]) -> None:
         """Says the ranges of loops' variables; what is no variable is left out."""
@@ -218,7 +220,7 @@ class TileLowering(StmtRewriter):
     # Kernels and operators
 
     def _tile_operator(self, node: Any) -> Any:
-        record = decode(node.value)
+        record = self._guarded(decode(node.value))
         found = RULES.get(type(record))
         location = location_of(node.span)
         if found is None:
@@ -227,6 +229,19 @@ class TileLowering(StmtRewriter):
             return found(record, self.scope)
         except TileLangError as error:
             raise error.at(location) from None
+
+    def _guarded(self, record: Any) -> Any:
+        """The operator with what its operands load, as values or where a region begins, guarded; rules guard the regions."""
+
+        def operand(value: Any) -> Any:
+            if isinstance(value, Region):
+                return Region(value.buffer, tuple(map(operand, value.mins)), tuple(map(operand, value.extents)))
+            if isinstance(value, tuple):
+                return tuple(map(operand, value))
+            return self.expr(value) if isinstance(value, ir.PrimExpr) else value
+
+        fields = type(record).operand_fields()
+        return dataclasses.replace(record, **{field.name: operand(getattr(record, field.name)) for field in fields})
 
     def _kernel(self, node: Any) -> Any:
         axes: list[tuple[Any, Any]] = []
