@@ -69,3 +69,29 @@ def test_a_region_begins_where_a_read_outside_of_a_tensor_says(target):
 
     starts = torch.tensor([4, 2, 99], dtype=torch.int32)[:2]
     assert run(main, target, torch.arange(8.0), starts).tolist() == [[4, 5, 6, 7], [2, 3, 4, 5], [0, 1, 2, 3]]
+
+
+@every_target
+@pytest.mark.parametrize("shape", [(1, 64), (8, 8), (64, 1)], ids=str)
+def test_reductions_into_a_view_of_a_fragment(shape, target):
+    """Threads that 100 columns are dealt to leave rows in a layout that the fragment of the other shape does not have."""
+
+    @T.prim_func
+    def main(X: T.Tensor((64, 100), "float32"), Y: T.Tensor((65,), "float32")):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_shared((64, 100), "float32")
+            rows = T.alloc_fragment(shape, "float32")
+            row = T.reshape(rows, (64,))
+            top = T.alloc_fragment((1,), "float32")
+            T.copy(X, x)
+            T.fill(rows, 1)
+            T.reduce_max(x, row, dim=1, clear=False)
+            T.reduce_max(row, top)
+            for i, j in T.Parallel(*shape):
+                rows[i, j] += 1
+            T.copy(row, Y[0:64])
+            T.copy(top, Y[64:65])
+
+    x = torch.randn(64, 100)
+    most = x.amax(1).clamp(min=1)
+    assert torch.equal(run(main, target, x), torch.cat([most + 1, most.amax(0, keepdim=True)]))

@@ -240,7 +240,8 @@ def _copies(state: _State, node: Any, buffer: Any) -> Iterator[Rewritten]:
         if buffer in state.layouts.fragments:
             if not _only_renames(state, uses, family):
                 yield with_copy(tree, section, buffer, FRAGMENT)
-        elif alone:
+        # The copy of a family has views as the family has, and what suits a view may be no layout of the allocation.
+        if alone and (buffer not in state.layouts.fragments or buffer in tree.aliases):
             yield with_copy_of_view(tree, section, buffer)
         if all(_works_on_shared(use, family) for use in uses) and (alone or not is_written(section.nodes, family)):
             yield with_copy(tree, section, buffer, SHARED)
