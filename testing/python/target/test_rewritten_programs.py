@@ -7,6 +7,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
+from testing.python.target.cuda.support import cuda
 from testing.python.target.every_target import every_target, run
 
 
@@ -95,3 +96,42 @@ def test_reductions_into_a_view_of_a_fragment(shape, target):
     x = torch.randn(64, 100)
     most = x.amax(1).clamp(min=1)
     assert torch.equal(run(main, target, x), torch.cat([most + 1, most.amax(0, keepdim=True)]))
+
+
+@pytest.mark.parametrize("target", [cuda("sm_80"), cuda("sm_90a")], ids=["sm_80", "sm_90a"])
+def test_threads_choose_elements_of_a_fragment(target):
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32"), B: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_fragment((128,), "float32")
+            tx = T.get_thread_binding(0)
+            for i in T.serial(2):
+                tile[tx * 2 + i] = A[tx * 2 + i]
+            for _ in T.serial(3):
+                low = tile[tx]
+                high = tile[tx + 64]
+                T.sync_threads()
+                tile[tx] = high
+                tile[tx + 64] = low
+            for i in T.Parallel(128):
+                tile[i] += 1
+            for i in T.serial(2):
+                B[tx * 2 + i] = tile[127 - tx * 2 - i]
+
+    a = torch.arange(128.0)
+    assert torch.equal(run(main, target, a), a.roll(64).flip(0) + 1)
+
+
+@every_target
+def test_an_atomic_on_one_element_of_a_fragment(target):
+    @T.prim_func
+    def main(X: T.Tensor((100,), "int32"), counts: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=128):
+            local = T.alloc_fragment((64,), "int32")
+            T.clear(local)
+            for i in T.serial(100):
+                T.atomic_add(local[X[i]], 1)
+            T.copy(local, counts)
+
+    x = torch.arange(100, dtype=torch.int32) ** 2 % 64
+    assert torch.equal(run(main, target, x), torch.bincount(x, minlength=64).int())

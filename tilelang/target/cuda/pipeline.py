@@ -13,6 +13,7 @@ from tilelang.target.cuda.codegen.write_text import write_text
 from tilelang.target.cuda.inference.infer import infer
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.normalise.iteration_variables import separate_iterations
+from tilelang.target.cuda.normalise.thread_fragments import share_fragments
 from tilelang.target.cuda.normalise.thread_groups import kernel_tree
 from tilelang.target.cuda.normalise.unroll import unroll_choices
 from tilelang.target.cuda.specialize.warp_specialize import specialize
@@ -44,7 +45,8 @@ def options_of(request: CompileRequest) -> KernelOptions:
 
 def _split(func: Any, context: CudaContext) -> Program:
     kernels = map(unroll_choices, split_kernels(func))
-    return Program(tuple(KernelStatements(separate_iterations(kernel, context.target)) for kernel in kernels))
+    separated = (separate_iterations(kernel, context.target) for kernel in kernels)
+    return Program(tuple(KernelStatements(share_fragments(kernel, context.target)) for kernel in separated))
 
 
 def _specialize(stage: KernelStatements, context: CudaContext) -> KernelStatements:

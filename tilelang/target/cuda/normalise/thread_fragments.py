@@ -1,0 +1,60 @@
+"""Fragments that single threads store to: they lie in shared memory.
+
+A fragment is one tile of the block, wherever its elements are kept. One whose elements statements outside of ``T.Parallel`` use
+is whole in every thread, which does for stores that all threads run alike. A store below a condition that only some threads meet,
+or at an index of the thread's own, as in ``if tx == 0: tile[3] = 1.0``, would change the copies of these threads alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.access import READ, UPDATE
+from tilelang.ir.memory import SHARED, is_fragment
+from tilelang.ir.visit import children, walk_expr
+from tilelang.target.cuda.analysis.uniformity import Uniformity
+from tilelang.target.cuda.normalise.thread_groups import kernel_tree
+from tilelang.target.cuda.tile.program import Kernel
+from tilelang.target.cuda.tile.tree import Scalar, TileTree, accesses_of, walk
+from tilelang.tileop import is_tile_op
+from tilelang.transform.substitute import substitute
+
+
+def share_fragments(kernel: Kernel, target: Any) -> Kernel:
+    """The kernel with shared tiles in place of the fragments that single threads store to."""
+    if not _stores_elements(kernel.body):
+        return kernel
+    tree = kernel_tree(kernel, target)
+    roots = {tree.root_of(buffer) for buffer in _stored_by_some(tree, Uniformity(tree, dict(kernel.threads)))}
+    views = [view for view in tree.aliases if tree.root_of(view) in roots]
+    shared = {
+        buffer: ir.decl_buffer(list(buffer.shape), str(buffer.dtype), buffer.name, scope=SHARED, layout=None)
+        for buffer in (*roots, *views)
+    }
+    return replace(kernel, body=substitute(kernel.body, shared)) if shared else kernel
+
+
+def _stored_by_some(tree: TileTree, uniformity: Uniformity) -> Iterator[Any]:
+    """The fragments with an element that only some threads store, or each thread another one, or one thread updates for all."""
+    for node in walk(tree.root):
+        if not isinstance(node, Scalar):
+            continue
+        for access in accesses_of(node):
+            if access.kind == READ or not is_fragment(access.buffer):
+                continue
+            if access.kind == UPDATE or node in uniformity.divergent or uniformity.varies(access.site.indices):
+                yield access.buffer
+
+
+def _stores_elements(stmt: Any) -> bool:
+    """Whether a statement outside of ``T.Parallel`` may store to an element of a fragment."""
+    if isinstance(stmt, ir.BufferStore):
+        return is_fragment(stmt.buffer)
+    if isinstance(stmt, ir.Evaluate):
+        elements = (part.source for part in walk_expr(stmt.value) if isinstance(part, ir.TensorLoad))
+        return not is_tile_op(stmt.value) and any(map(is_fragment, elements))
+    is_parallel = isinstance(stmt, ir.For) and "tl.parallel" in stmt.annotations
+    return not is_parallel and any(map(_stores_elements, children(stmt)))
