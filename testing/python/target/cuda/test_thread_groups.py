@@ -189,6 +189,38 @@ def test_elements_of_a_fragment_stay_in_the_threads_that_hold_them() -> None:
         source(program(128, 128))
 
 
+def test_copies_that_some_threads_have_changed_are_not_read_by_others() -> None:
+    """An element that is named alone makes the fragment whole in every thread; the branch changes the copies of its threads."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_fragment((64,), "float32")
+            T.copy(A, tile)
+            if T.get_thread_binding(0) >= 96:
+                for i in T.Parallel(16):
+                    tile[i + 40] = tile[i + 20] + 1
+                tile[0] = 9.0
+            T.copy(tile, B)
+
+    with pytest.raises(LayoutConflictError, match="threads 0 to 127 read here what threads 96 to 127 alone have stored"):
+        source(main)
+
+
+def test_a_part_of_the_threads_that_reduce_what_all_hold() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=128):
+            tile, total = T.alloc_fragment((64,), "float32"), T.alloc_fragment((1,), "float32")
+            T.copy(A, tile)
+            if T.get_thread_binding(0) >= 64:
+                T.reduce_sum(tile, total, dim=0)
+                T.copy(total, B[0:1])
+
+    with pytest.raises(LayoutConflictError, match="threads 64 to 127 run this, and its elements are in threads 0 to 127"):
+        source(main)
+
+
 def test_two_warp_groups_may_each_have_a_copy_of_a_fragment() -> None:
     @T.prim_func
     def main(A: T.Tensor((2, 64, 64), "float32"), B: T.Tensor((2, 64, 64), "float32")):

@@ -11,11 +11,12 @@ from types import MappingProxyType
 from typing import Any
 
 from tilelang.errors import LayoutConflictError
+from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.span import location_of
 from tilelang.layout.fragment import REGISTER, FragmentLayout
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
-from tilelang.target.cuda.tile.tree import Operator, Parallel, Sequence, span_of, touched_by, walk
+from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Repeat, Sequence, span_of, touched_by, walk
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,13 +76,42 @@ def check_fragments(root: Sequence, layouts: Any) -> None:
         touched = touched_by(node) if isinstance(node, (Parallel, Operator)) else ()
         for buffer in {access.buffer for access in touched if is_fragment(access.buffer)}:
             layout, threads = layouts.fragments.get(buffer), layouts.threads_of[node]
-            if layout is None or all(mode.coord == REGISTER for axis in layout.modes for mode in axis):
+            if layout is None or _is_whole(layout):
                 continue
             home, origin = homes.setdefault(buffer, (threads, node))
             if layout.threads > len(threads) or (len(threads) != len(home) and threads.start != home.start):
-                reason = f"{_range_text(threads)} run this, and its elements are in {_range_text(home)}"
+                holders = range(layout.threads) if layout.threads > len(threads) else home
+                reason = f"{_range_text(threads)} run this, and its elements are in {_range_text(holders)}"
                 error = LayoutConflictError(buffer.name, location_of(span_of(origin)), reason)
                 raise error.at(location_of(span_of(node)))
+    _check_copies(root, layouts)
+
+
+def _check_copies(root: Sequence, layouts: Any) -> None:
+    """Checks that what some threads store to a fragment which every thread holds whole is read by these threads alone."""
+    places = {node: place for place, node in enumerate(node for node in walk(root) if node in layouts.threads_of)}
+    if len({layouts.threads_of[node] for node in places}) == 1:
+        return
+    loops = [set(walk(node)) for node in places if isinstance(node, (Loop, Repeat))]
+    touches = [
+        (node, access) for node in places for access in touched_by(node) if _is_whole(layouts.fragments.get(access.buffer))
+    ]
+    stores = [(node, access.buffer) for node, access in touches if access.kind != READ]
+    for node, access in touches:
+        threads = layouts.threads_of[node]
+        for store, buffer in stores if access.kind != WRITE else ():
+            home = layouts.threads_of[store]
+            if buffer != access.buffer or not set(threads) > set(home):
+                continue
+            if places[store] < places[node] or any(store in loop and node in loop for loop in loops):
+                reason = f"{_range_text(threads)} read here what {_range_text(home)} alone have stored"
+                error = LayoutConflictError(buffer.name, location_of(span_of(store)), reason)
+                raise error.at(location_of(span_of(node)))
+
+
+def _is_whole(layout: FragmentLayout | None) -> bool:
+    """Whether every thread holds the whole fragment."""
+    return layout is not None and all(mode.coord == REGISTER for axis in layout.modes for mode in axis)
 
 
 def _range_text(threads: range) -> str:
