@@ -190,21 +190,30 @@ def test_elements_of_a_fragment_stay_in_the_threads_that_hold_them() -> None:
 
 
 def test_copies_that_some_threads_have_changed_are_not_read_by_others() -> None:
-    """An element that is named alone makes the fragment whole in every thread; the branch changes the copies of its threads."""
+    """An element that is named alone makes the fragment whole in every thread; a branch changes the copies of its threads."""
 
-    @T.prim_func
-    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
-        with T.Kernel(1, threads=128):
-            tile = T.alloc_fragment((64,), "float32")
-            T.copy(A, tile)
-            if T.get_thread_binding(0) >= 96:
-                for i in T.Parallel(16):
-                    tile[i + 40] = tile[i + 20] + 1
-                tile[0] = 9.0
-            T.copy(tile, B)
+    def program(*groups: tuple[int, int]):
+        @T.prim_func
+        def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+            with T.Kernel(1, threads=128):
+                tile = T.alloc_fragment((64,), "float32")
+                tx = T.get_thread_binding(0)
+                T.copy(A, tile)
+                for first, last in groups:
+                    if tx >= first and tx < last:
+                        for i in T.Parallel(16):
+                            tile[i + 40] = tile[i + 20] + 1
+                        tile[0] = 9.0
+                T.copy(tile, B)
 
-    with pytest.raises(LayoutConflictError, match="threads 0 to 127 read here what threads 96 to 127 alone have stored"):
-        source(main)
+        return main
+
+    a, b = torch.arange(64.0), torch.zeros(64)
+    simulate(program((0, 32)), a, b)
+    assert torch.equal(b, torch.cat([torch.tensor([9.0]), a[1:40], a[20:36] + 1, a[56:]]))
+    for groups in ([(96, 128)], [(0, 32), (64, 128)], [(0, 32), (0, 64)]):
+        with pytest.raises(LayoutConflictError, match=r"threads 0 to 127 read here what threads \d+ to \d+ alone have stored"):
+            source(program(*groups))
 
 
 def test_a_part_of_the_threads_that_reduce_what_all_hold() -> None:

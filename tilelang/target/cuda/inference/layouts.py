@@ -88,25 +88,32 @@ def check_fragments(root: Sequence, layouts: Any) -> None:
 
 
 def _check_copies(root: Sequence, layouts: Any) -> None:
-    """Checks that what some threads store to a fragment which every thread holds whole is read by these threads alone."""
+    """Checks that others find what some threads store to a fragment that every thread holds whole.
+
+    They read the copies of the first threads, so only one group that begins with those may store to it alone.
+    """
     places = {node: place for place, node in enumerate(node for node in walk(root) if node in layouts.threads_of)}
     if len({layouts.threads_of[node] for node in places}) == 1:
         return
     loops = [set(walk(node)) for node in places if isinstance(node, (Loop, Repeat))]
-    touches = [
-        (node, access) for node in places for access in touched_by(node) if _is_whole(layouts.fragments.get(access.buffer))
-    ]
+    touches = [(node, access) for node in places for access in touched_by(node)]
+    touches = [(node, access) for node, access in touches if _is_whole(layouts.fragments.get(access.buffer))]
     stores = [(node, access.buffer) for node, access in touches if access.kind != READ]
+
+    def may_follow(node: Any, store: Any) -> bool:
+        return places[store] < places[node] or any(store in loop and node in loop for loop in loops)
+
     for node, access in touches:
         threads = layouts.threads_of[node]
-        for store, buffer in stores if access.kind != WRITE else ():
-            home = layouts.threads_of[store]
-            if buffer != access.buffer or not set(threads) > set(home):
-                continue
-            if places[store] < places[node] or any(store in loop and node in loop for loop in loops):
-                reason = f"{_range_text(threads)} read here what {_range_text(home)} alone have stored"
-                error = LayoutConflictError(buffer.name, location_of(span_of(store)), reason)
-                raise error.at(location_of(span_of(node)))
+        found = (store for store, buffer in stores if access.kind != WRITE and buffer == access.buffer)
+        groups = {layouts.threads_of[store]: store for store in found if may_follow(node, store)}
+        parts = {group: store for group, store in groups.items() if set(group) < set(threads)}
+        if len(parts) == 1 and next(iter(parts)).start == threads.start:
+            continue
+        for group, store in parts.items():
+            reason = f"{_range_text(threads)} read here what {_range_text(group)} alone have stored"
+            error = LayoutConflictError(access.buffer.name, location_of(span_of(store)), reason)
+            raise error.at(location_of(span_of(node)))
 
 
 def _is_whole(layout: FragmentLayout | None) -> bool:
