@@ -113,6 +113,7 @@ class Form:
             elif term.extent % (divisor // term.weight):
                 raise NotMixedRadix
             else:
+                # A thread number t in range(32) divided by 8 is the term (t // 8) % 4, and the remainder the term (t // 1) % 8.
                 below, above = term.split(divisor // term.weight)
                 low.append(below)
                 high.append(Term(above.digit, above.weight // divisor, above.low, above.extent))
@@ -132,6 +133,8 @@ class Form:
         Raises:
             NotMixedRadix: two terms overlap, or a weight is missing.
         """
+        # i * 16 + j with j in range(16) qualifies: weights 1 and 16. With j in range(8) the weight 8 is missing, and there are
+        # numbers that no pair (i, j) gives; with j in range(32) two pairs give one number.
         expected, ordered = 1, sorted(self.terms, key=lambda term: term.weight)
         for term in ordered:
             if term.weight != expected:
@@ -147,6 +150,7 @@ def _merged(terms: list[Term]) -> tuple[Term, ...]:
     """Terms over the same part of the same digit, added up."""
     found: dict[tuple[Digit, int, int], Term] = {}
     for term in terms:
+        # Only equal parts are added up: (t // 1) % 8 and (t // 1) % 16 stay two terms, which `overlaps` finds.
         key = (term.digit, term.low, term.extent)
         old = found.get(key)
         found[key] = term if old is None else Term(term.digit, old.weight + term.weight, term.low, term.extent)

@@ -103,6 +103,8 @@ class FragmentLayout:
         """What each index along an axis adds to the thread number."""
         offsets = [0]
         for mode in self.modes[axis]:
+            # The outer comprehension runs over the new digit, so that earlier (minor) digits keep moving fastest: offsets are in
+            # the order of the index.
             step = mode.stride if mode.coord == THREAD else 0
             offsets = [offset + digit * step for digit in range(mode.extent) for offset in offsets]
         return offsets[: self.shape[axis]]
@@ -121,6 +123,8 @@ class FragmentLayout:
         Args:
             keep: whether the axis stays, with extent 1.
         """
+        # Registers along the axis are gone: each thread adds its own elements first. After the exchange between threads all of
+        # them have the sum, which is what a replica is.
         lost = tuple(mode for mode in self.modes[axis] if mode.coord == THREAD)
         middle = ((),) if keep else ()
         modes = (*self.modes[:axis], *middle, *self.modes[axis + 1 :])
@@ -146,6 +150,8 @@ class FragmentLayout:
 
     def spread(self, threads: int) -> FragmentLayout:
         """The layout with copies in the remaining threads of a block of ``threads``, where they divide evenly."""
+        # Without copies, threads beyond the layout's own would have no elements, and every statement over the fragment would
+        # leave them idle.
         own = self.threads
         if own >= threads or threads % own:
             return self
@@ -158,6 +164,8 @@ class FragmentLayout:
         """
         if any(self.padded(axis) != extent for axis, extent in enumerate(self.shape) if axis):
             return None
+        # Row-major order counts the last axis fastest, and modes are minor first: this is the list of modes of the tile as one
+        # long axis, which the new extents then cut up anew.
         rest = [mode for modes in reversed(self.modes) for mode in modes]
         axes: list[tuple[Mode, ...]] = []
         for extent in reversed(shape[1:]):
@@ -291,6 +299,7 @@ def split_modes(modes: Sequence[Mode], extent: int) -> tuple[list[Mode] | None, 
         if not rest:
             return None, []
         mode = rest.pop(0)
+        # (8, 4) cut after 16 steps: the 8 whole, 2 of the 4, and the other 2 stay.
         if left % mode.extent == 0:
             taken.append(mode)
             left //= mode.extent

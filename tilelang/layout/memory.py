@@ -249,6 +249,7 @@ class TileLayout(MemoryLayout):
         extent, stride = self.modes[-1][0] if self.modes[-1] else (1, 1)
         if stride != 1:
             return 1
+        # The XOR leaves the bits below `position` alone, so that aligned runs of 2**position elements stay together.
         limit = 1 << self.swizzle.position if self.swizzle is not None else extent
         return _common_power(extent, limit)
 
@@ -344,6 +345,8 @@ def Layout(shape: Sequence[int], forward_fn: Callable[..., Any]) -> IndexLayout:
     outputs = tuple(map(text_of, found if type(found) in (list, tuple) else [found]))
     if not all(isinstance(extent, int) for extent in sizes) or math.prod(sizes) > _LARGEST_TILE:
         return IndexLayout(sizes, outputs, ())
+    # Every element is evaluated: any index function is allowed, and this is exact, where a proof about its text would not always
+    # succeed. The limit on the tile's size (above) bounds the time.
     points = [tuple(evaluate(text, index) for text in outputs) for index in _indices(sizes)]
     if any(part < 0 for point in points for part in point):
         raise CompileError("T.Layout: an index is negative")

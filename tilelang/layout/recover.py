@@ -81,6 +81,8 @@ def _axis_modes(
     modes: list[_Mode] = []
     step = 1
     while step < extent:
+        # What lies below `step` is known by now; the element at `step` is the first that only the next mode moves, and shows its
+        # stride.
         stride = values[step]
         # The longest run of equal steps is one mode, as far as it divides the rest of the axis.
         count = 1

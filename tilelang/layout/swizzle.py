@@ -49,12 +49,18 @@ def swizzled(shape: Sequence[int], element_bits: int, step: int = 0, row_step: i
     if row_bytes % _CHUNK_BYTES or (shape[-1] * element_bits) % 8:
         return plain
     chunks = row_bytes // _CHUNK_BYTES
+    # Only as many low bits of the chunk's number as every row has may change: in a row of 6 chunks, XOR with 1 stays inside, XOR
+    # with 2 would leave it (chunk 4 would become 6). That is the largest power of two that divides the number.
     reach = min(chunks & -chunks, _GROUPS)
     bits = reach.bit_length() - 1 - step
+    # Rows of less than eight chunks share one pass over the banks. Where an access takes every second of them, the bit that tells
+    # such rows apart must move a chunk to the other half of the banks, that is, into another row: one more bit than the row has.
     if reach == chunks < _GROUPS and shape[-2] * chunks % _GROUPS == 0:
         bits += row_step
     if bits <= 0:
         return plain
+    # Rows that lie in the same 128 bytes are in different banks already, so the XOR takes the bits of the row above those: of
+    # 64-byte rows (4 chunks, 2 bits) rows 0 and 1 share a mask, rows 2 and 3 the next one.
     shift = 3 + row_step - bits if step == 0 else max(0, (_GROUPS // min(chunks, _GROUPS)).bit_length() - 1)
     position = (_CHUNK_BYTES * 8 // element_bits).bit_length() - 1 + step
     return TileLayout(plain.shape, plain.modes, Swizzle(len(shape) - 2, bits, shift, position))
@@ -76,6 +82,7 @@ def word_swizzled(shape: Sequence[int], element_bits: int) -> TileLayout:
     word = max(element_bits, _WORD_BITS)
     if len(shape) < 2 or shape[-1] * element_bits % word:
         return plain
+    # Elements of 64 bits take two banks each, so there are 16 places to spread them over instead of 32.
     words, banks = shape[-1] * element_bits // word, _BANKS * _WORD_BITS // word
     reach = min(words & -words, banks)  # rows begin at multiples of this, and those that begin alike differ in the rest
     bits, position = reach.bit_length() - 1, (word // element_bits).bit_length() - 1
@@ -113,6 +120,8 @@ def conflicts(addresses: Iterable[int], bytes_each: int) -> int:
         bytes_each: 4, 8 or 16; wider accesses are served by halves and quarters of the warp.
     """
     lanes = list(addresses)
+    # A pass serves 128 bytes: 32 lanes of 4 bytes, 16 of 8, 8 of 16. Each group is a pass by itself, whatever its addresses are,
+    # so only what a group needs beyond one counts.
     group = 32 * 4 // max(4, bytes_each)
     return sum(_passes(lanes[first : first + group], bytes_each) - 1 for first in range(0, len(lanes), group))
 
@@ -121,5 +130,6 @@ def _passes(addresses: Sequence[int], bytes_each: int) -> int:
     words_of_bank: dict[int, set[int]] = {}
     for address in addresses:
         for word in range(address // 4, (address + max(bytes_each, 1) + 3) // 4):
+            # A set of words: lanes that read the same word of a bank get it by a broadcast, in the same pass.
             words_of_bank.setdefault(word % 32, set()).add(word)
     return max(len(words) for words in words_of_bank.values())

@@ -1,9 +1,8 @@
 """Aliasing of tensor parameters: a caller may pass one tensor for two parameters, to work in place.
 
 ``B[i] = A[i] + 1`` is right for ``A`` = ``B`` whatever a compiler reorders, since each element is read before it is written. But
-where
-a tensor is read after another one was written, the read has to see the write if both are the same memory: such parameters must
-not be declared ``restrict``.
+where a tensor is read after another one was written, the read has to see the write if both are the same memory: such parameters
+must not be declared ``restrict``.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ def is_available(expr: Any, may_read: Callable[[Any], bool], unknown: Set[Any]) 
     """
     if isinstance(expr, int):
         return True
+    # Tile operators and intrinsics of the language may depend on when and by which thread they are evaluated.
     return not any(
         (isinstance(part, ir.TensorLoad) and not may_read(part.source))
         or (isinstance(part, ir.Var) and part in unknown)

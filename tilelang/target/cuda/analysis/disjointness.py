@@ -64,6 +64,8 @@ class Iterations:
     def _spanned(self, index: Any, nest: Nest) -> tuple[Any, int]:
         low, reach = index, 0
         for axis in nest.axes:
+            # An index grows by the same number with each iteration, or it is not linear. Where it falls, the last iteration has
+            # the lowest.
             by = growth(index, axis.var, self.facts)
             if by is None:
                 return 0, 0
@@ -75,12 +77,15 @@ class Iterations:
     def repeats(self, node: Any, region: Region) -> bool:
         """Whether a statement may touch an element of its region in two iterations."""
         steps = [(self._only_variable(low), low, as_int(extent)) for low, extent in zip(region.mins, region.extents)]
+        # A loop whose step along some axis is at least the extent there never comes back to an element: 64 * k with 64 elements.
+        # All loops around the statement must be such, each along some axis.
         disjoint = {var for var, low, extent in steps if var is not None and 0 < _size(extent) <= abs(self._step(low, var))}
         # A `while` loop is listed as None, which no index moves with.
         return not disjoint.issuperset(self._loops[node])
 
     def _disjoint(self, low: Any, other: Any, extent: Any, reach: Any) -> bool:
         extent, reach = _size(as_int(extent)), _size(as_int(reach))
+        # Only a known distance proves anything: B[i : i + 4] and B[i + 4 : i + 8] are 4 apart, B[i] and B[j] may be equal.
         distance = self.facts.simplify(other - low)
         if not extent or not reach or not isinstance(distance, int):
             return False

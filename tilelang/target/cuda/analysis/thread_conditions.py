@@ -41,6 +41,8 @@ class ThreadConditions:
 
     def members(self, condition: Any, threads: range) -> tuple[list[bool] | None, Any]:
         """Which threads meet the part of a condition that is about threads (None if none is), and the rest of it."""
+        # A conjunction can be split: `tx < 32 and n > 0` is run by all or none of the first 32 threads, which may have a barrier
+        # of their own.
         mine, rest = [], None
         for part in conjuncts(condition):
             if self.names_thread(part):
@@ -76,6 +78,7 @@ class ThreadConditions:
             return not self.value(expr.a, thread)
         if isinstance(expr, ir.Cast) and canonical(str(expr.ty)).kind in ("int", "uint", "bool"):
             return _in_type(self.value(expr.value, thread), expr)
+        # Intrinsics such as the lane or the warp number are digits of the thread's number.
         digit = digit_of(expr)
         if digit is None:
             raise _Unknown

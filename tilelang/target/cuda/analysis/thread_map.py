@@ -38,6 +38,8 @@ class Index:
         if factor < 0 and any(term.digit.coord == THREAD for term in self.form):
             return UNKNOWN
         if factor < 0:
+            # 5 - 2 * i is 5 plus some multiple of 2, which is all that a step says; the digits themselves would need negative
+            # weights.
             weights = [term.weight for term in self.form]
             return Index(Form((), self.form.offset * factor), math.gcd(self.step, *weights) * -factor)
         return Index(self.form.scaled(factor), self.step * factor)
@@ -185,8 +187,10 @@ class ThreadMaps:
             return UNKNOWN
         extent = _constant(stmt.extent)
         if extent is not None and extent > 0:
+            # Named with a number of its own: two loops over variables of one name are two digits.
             counter = Digit(f"{stmt.loop_var.name} {len(self._known)}", -(-extent // step), REGISTER)
             return self._index(stmt.min, {}) + Index(Form.of_digit(counter, step))
+        # A loop of unknown length: its variable is the start plus any multiple of the step.
         return self._index(stmt.min, {}) + Index(Form(), step)
 
     def _intrinsic(self, expr: Any) -> Index:
@@ -208,6 +212,7 @@ def _constant(expr: Any) -> int | None:
 
 def _readable_digits(axis: int, index: Index) -> Iterable[tuple[int, int, int, int, int]]:
     """The digits of the thread's number that can be read off an index: no carry enters them, and all above is a multiple."""
+    # Bit by bit, since two statements may cut a thread's number differently: t % 32 and (t % 8, t // 8 % 4) have the same bits.
     terms = [part for term in index.form for part in (_bits(term) if term.digit.coord == THREAD else [term])]
     for term in terms:
         span = term.weight * term.extent
@@ -215,6 +220,8 @@ def _readable_digits(axis: int, index: Index) -> Iterable[tuple[int, int, int, i
         below = sum(other.largest for other in others if other.weight < term.weight)
         above = [other.weight for other in others if other.weight >= term.weight] + [index.step]
         if term.digit.coord == THREAD and below < term.weight and not any(weight % span for weight in above):
+            # The part of the offset below the digit is dropped where it causes no carry: 4 * t + 1 and 4 * t + 3 tell the same
+            # thread from index // 4.
             rest = index.form.offset % term.weight
             offset = index.form.offset - (rest if below + rest < term.weight else 0)
             yield axis, term.weight, term.low, term.extent, offset % span

@@ -169,6 +169,8 @@ class Uniformity:
             return min(self._groups.get(self.tree.root_of(expr.source), BLOCK), self.group(expr.indices))
         if isinstance(expr, ir.Call):
             return self._call_group(expr)
+        # An operation gives threads the same result where its operands are the same; a quotient is the only one that makes more
+        # threads agree than its operands do.
         return max(self._quotient_group(expr), min(map(self._group, children_of(expr)), default=BLOCK))
 
     def _call_group(self, call: Any) -> int:
@@ -213,6 +215,7 @@ class Uniformity:
         elif isinstance(node, (Branch, Loop, Repeat)):
             self._note_reads(statement_exprs(node.stmt), threads)
             control = min(control, self.control(node))
+            # A loop that threads leave at different times has a variable on which they disagree.
             if isinstance(node, Loop):
                 self._lower(node.stmt.loop_var, self.control(node))
         divergent = not _agree(control, threads)
@@ -234,6 +237,7 @@ class Uniformity:
         """The group that agrees on how often the body of a loop or branch runs; an iteration may also be left early."""
         found = [list(statement_exprs(node.stmt))]
         if isinstance(node, (Loop, Repeat)):
+            # `for i in range(8): if tx > i: break` has a uniform extent, and threads leave it at different times.
             found += _jump_conditions(node.body, ())
         return min(self._kept_group(exprs, node) for exprs in found)
 
@@ -317,6 +321,7 @@ def _jump_conditions(node: Any, conditions: tuple[Any, ...], inner: bool = False
 
 
 def _agree(group: int, threads: range) -> bool:
+    # The first and the last thread lie in the same aligned group, so all between do.
     return group >= BLOCK or threads.start // group == (threads.stop - 1) // group
 
 

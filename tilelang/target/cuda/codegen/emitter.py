@@ -79,6 +79,7 @@ class Names:
         """Names taken inside stand in braces of their own, and are free again afterwards."""
         before = set(self.used)
         yield
+        # A scratch array that is declared inside stands at the kernel's top all the same, so its name stays taken.
         self.used = before | self.kernel_wide
 
 
@@ -296,6 +297,7 @@ class Emitter:
             if storage is not None and not isinstance(storage, Slot):
                 touched.setdefault(storage, []).append(access)
         for storage, found in touched.items():
+            # Two threads may share a byte of a packed type, whichever elements they touch: no map separates them.
             operations = {commuting(access.operation) for access in found}
             placed = [None if is_packed(str(access.buffer.dtype)) else maps(access) for access in found]
             known = [each for each in placed if each is not None]
@@ -322,6 +324,8 @@ def _with(access: Access, storage: Any, operation: str, maps: frozenset[ThreadMa
     """An access with what is known of those of its storage; loads of the accelerator are no thread's."""
     if access.buffer != storage or access.agent is Agent.BULK:
         return access
+    # One operation alone on a storage, as atomic additions are: in any order they give the same, and need no barrier among each
+    # other.
     if operation and access.synchronous:
         return Access(storage, UPDATE, Agent.THREAD, operation, maps)
     return replace(access, maps=maps)

@@ -92,6 +92,7 @@ def _wraps(e: Emitter, expr: Any) -> bool:
     """
     if type(expr) not in _ARITHMETIC or str(expr.ty) not in _UNSIGNED or e.is_counting:
         return False
+    # Bounds at the very limits of the type count as outside: facts have them for values that nothing is known of.
     low, high = e.facts.bounds(expr)
     limit = 2 ** (canonical(str(expr.ty)).bits - 1)
     return (low <= 1 - limit or high >= limit - 1) and not _is_position(e, expr)

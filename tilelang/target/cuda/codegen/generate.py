@@ -68,6 +68,7 @@ class InFlight:
         """
         layouts, pins = self.e.layouts, {}
         read: dict[Access, None] = {}
+        # At the wait of a loop's first iteration, `_started` lacks what stands below it in the body.
         every = (node for node in layouts.plans if rule_of(node.op).is_asynchronous(node.op))
         for node in self._started[:-pending] if pending else every:
             if layouts.threads_of[node] == self.e.threads:
@@ -167,6 +168,7 @@ class Generator:
             return [e.annotated(code, accesses_of(node), self.map_of_threads)]
         if isinstance(stmt, (ir.Bind, ir.Evaluate)) and is_atomic(stmt.value):
             return self._atomic(stmt)
+        # Every thread runs the statement for its own registers; the first one alone does what it does to memory.
         stored = isinstance(stmt, ir.BufferStore) and is_memory(stmt.buffer)
         first = e.analyses.thread_maps.single(e.threads.start)  # it alone makes the block's stores
         maps = (lambda access: first) if stored else self.map_of_threads
@@ -192,6 +194,8 @@ class Generator:
         """
         e = self.emitter
         releases = str(stmt.value.attrs.get("memory_order", "relaxed")) in _RELEASING
+        # CUDA C++ programming guide, "Memory Fence Functions": a release by one thread covers what the others did only if they
+        # came to a barrier with it before.
         before: list[Code] = [Barrier(of_program=True)] if releases else []
         if isinstance(stmt, ir.Evaluate):
             return [*before, leaf(statement(e, stmt, e.is_first))]

@@ -54,6 +54,7 @@ def _body(loops: NestLoops, async_bytes: int) -> list[Any]:
     if hoisted is None:
         return _unguarded(loops, async_bytes)
     guard, inner = hoisted
+    # The guard is evaluated once for the vector, so the body is lowered without it.
     outer, loops.nest = loops.nest, inner
     code = under(loops.e.value(guard), _unguarded(loops, async_bytes))
     loops.nest = outer
@@ -87,6 +88,7 @@ def _move(loops: NestLoops, async_bytes: int) -> list[Any] | None:
     if start is None or end is None:
         return None
     exists = e.places.bounds_guard(source, list(store.value.indices))
+    # Of threads that run the same iteration one alone stores to memory; each stores to its own registers.
     guard = both([e.places.bounds_guard(target, list(store.indices)), loops.owner if is_memory(target) else None])
     if exists is not None and e.tree.hints.safe_values.get(source) is not None:
         return None  # the instructions below put zeros where an element does not exist
@@ -142,6 +144,8 @@ class _VectorBody:
         if access.kind != READ or not self._may_be_vector(access):
             return False
         others = self._same_storage(access)
+        # x[i] = a[i]; y[i] = x[i]: the second statement must read what the first has stored, and not what was there before the
+        # body.
         last_read = max(other.site.step for other in others if other.kind == READ)
         return all(last_read <= other.site.step for other in others if other.kind != READ)
 
@@ -150,6 +154,8 @@ class _VectorBody:
         if access.kind != WRITE or not self._may_be_vector(access):
             return False
         others = self._same_storage(access)
+        # A collected store comes after the bodies of all elements of the vector: with two stores to one buffer their order would
+        # change.
         return sum(other.kind != READ for other in others) == 1 and all(other.site.step <= access.site.step for other in others)
 
     # Loads and stores --------------------------------------------------------------------------------------------------

@@ -55,6 +55,7 @@ def thread_digit(thread: Value, extent: int, stride: int, threads: int) -> Value
     digit = thread
     if stride > 1:
         digit = digit >> stride.bit_length() - 1 if is_power_of_two(stride) else digit // stride
+    # The highest digit needs no remainder: nothing is above it.
     if stride * extent < threads:
         digit = digit & extent - 1 if is_power_of_two(extent) else digit % extent
     return digit
@@ -121,6 +122,8 @@ class NestLoops:
 
     def _is_for_one(self) -> bool:
         """Whether one thread alone runs an iteration, even what only reads: another would read what the first has changed."""
+        # Where the nest also fills registers, every thread needs its own copies, so all run it: layout inference has seen to it
+        # then that no copies are made of what changes (`_check_nest` of the solver).
         changes = replaces_what_it_reads(self.nest, self.e.root) and self.e.analyses.uniformity.stores_to_memory_alone(self.nest)
         return changes or computes_once(self.nest.body)
 
@@ -128,6 +131,7 @@ class NestLoops:
         e = self.e
         if digit.coord != REGISTER:
             self.digits[digit.name] = thread_digit(e.thread, digit.extent, digit.stride, len(e.threads))
+        # The digit of the vector has no loop: the body moves its elements together, from the position of the first.
         elif place == 0 and self.width > 1 and dim.var is self.axis:
             self.digits[digit.name] = Number(0)
             self.vector = digit
@@ -175,6 +179,8 @@ class NestLoops:
     def _dimension_guards(self, dim: Any, name: Name) -> list[Value]:
         if dim.equals is not None:
             return [name.is_("==", self.e.index(dim.equals))]
+        # A shifted dimension walks the fragment's axis, of which the loop is a part: i + 1 as an index leaves out position 0,
+        # where i would be -1.
         guards = [name.is_(">=", 0)] if dim.is_shifted else []
         if dim.is_shifted or dim.size != dim.extent:
             guards.append(name.is_("<", dim.extent))
@@ -186,6 +192,7 @@ class NestLoops:
         if self.by_thread:
             return None
         e, replicas = self.e, self.layout.replicas
+        # Digit 0 along every mode of replicas: exactly one of the threads with the same iteration.
         return both(thread_digit(e.thread, mode.extent, mode.stride, len(e.threads)).is_("==", 0) for mode in replicas)
 
     # Registers of fragments --------------------------------------------------------------------------------------------

@@ -146,6 +146,7 @@ def stepped_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> Value:
 def _in_ring(e: Any, buffer: Any, indices: list[Any], starts: dict[Any, Value]) -> Value | None:
     """The first address in a tile that a pipeline steps through; computed before the loop where it is the thread's alone."""
     used = {var for index in indices if not isinstance(index, int) for var in variables(index)}
+    # What an address is made of beside the slot is the same in every step of the pipeline, and computed once, before it.
     if buffer not in e.slots or is_packed(str(buffer.dtype)) or not used <= starts.keys():
         return None
     with e.substituting(starts):
@@ -166,6 +167,9 @@ def _step(loops: NestLoops, buffer: Any, indices: list[Any], dim: Dimension, wei
     layout = e.layouts.memory.get(buffer) if lies_in_shared(buffer) else None
     swizzle = layout.swizzle if layout is not None else None
     if swizzle is not None:
+        # The swizzle is (row >> shift) % 2**bits, XORed into bits `position` and up. A step that adds a multiple of 2**(shift +
+        # bits) to the row leaves the mask as it is; one that adds a multiple of 2**(position + bits) to the offset leaves the
+        # masked bits as they are. Only then is the swizzled address of the next step that of this step and a constant.
         rows = grown[swizzle.axis] * weight
         if rows % (1 << (swizzle.shift + swizzle.bits)) or step % (1 << (swizzle.position + swizzle.bits)):
             return None

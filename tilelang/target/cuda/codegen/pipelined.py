@@ -3,8 +3,8 @@
 The last stage runs unguarded, once an iteration; an earlier stage runs ahead while there is an iteration left. Before the loop
 as many steps as there are earlier stages run without the last one. Every step commits one group of asynchronous copies, empty or
 not, so the wait is the same constant in all of them and any trip count is right. The barrier at the top of a step shows that its
-data has arrived, and that every thread is done with the slots to be overwritten: no other is needed
-where the copies come right after it.
+data has arrived, and that every thread is done with the slots to be overwritten: no other is needed where the copies come right
+after it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ class _Pipeline:
     def _filling_step(self, step: int) -> Iterator[Code]:
         """A step before the loop: what of it there is, and its group of copies."""
         for stage, parts in self.runs:
+            # Before the loop it is known at compile time which stage has an iteration in which step: iteration 0 of stage s in
+            # step s.
             iteration = step - stage
+            # A short loop of known length fills only the steps that it has.
             if iteration < 0 or (isinstance(self.extent, int) and iteration >= self.extent):
                 continue
             slots = {ring: (Number(iteration % count), iteration % count) for ring, count in self.schedule.rings.items()}
@@ -73,6 +76,7 @@ class _Pipeline:
         items: list[Code] = []
         commit_at = None
         for stage, parts in self.runs:
+            # The loop counts iterations of the last stage; an earlier stage is at an iteration that is `ahead` later.
             ahead = self.schedule.depth - stage
             slots = {ring: (counters[count, ahead % count], ahead % count) for ring, count in self._touched(parts).items()}
             block = self._run(parts, name + ahead, slots)
@@ -139,8 +143,11 @@ def _advance(counters: Mapping[tuple[int, int], Name]) -> Iterator[tuple[Name, V
         offsets = [offset for _, offset in named]
         for offset in [*offsets[1:], offsets[0]]:
             name, following = counters[count, offset], counters.get((count, (offset + 1) % count))
+            # Of two slots the next one is the other.
             if count == 2:
                 yield name, name ^ 1
+            # The names are updated one after the other. A move needs the old value of the name that it takes from, so the lowest
+            # one, from which the last takes around the ring, is counted, and last.
             elif offset == offsets[0] or following is None:
                 yield name, Select(name.is_("==", count - 1), Number(0), name + 1)
             else:

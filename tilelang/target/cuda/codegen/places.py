@@ -82,6 +82,7 @@ class Places:
         e = self.e
         if not is_global(buffer) or not e.options.guarded:
             return None
+        # Only what facts do not prove is tested: a full tile of a tensor whose size is a multiple of the tile's needs nothing.
         tests = []
         for index, size in zip(indices, map(as_int, buffer.shape)):
             low, high = e.facts.bounds(index)
@@ -122,6 +123,7 @@ class Places:
 
     def slot_elements(self, buffer: Any) -> int:
         """Elements of one slot of a shared buffer, rounded up to 128 bytes."""
+        # 1024 bits are 128 bytes, to which the accelerator's writes, and the slots of a ring, are aligned.
         period = 1024 // canonical(str(buffer.dtype)).stored_bits
         return -(-self.e.layouts.memory[buffer].size // period) * period
 
@@ -136,6 +138,7 @@ class Places:
 
     def _global_offsets(self, buffer: Any, indices: list[Any]) -> tuple[Value, ...]:
         strides = element_strides(buffer)
+        # An int32 offset is one register and one addition; int64 takes two of each.
         if _fits_int32(buffer, strides):
             offset: Any = 0
             for index, stride in zip(indices, strides):

@@ -32,6 +32,7 @@ _AT_ONCE = 8
 def roll_spilled(code: Any, emitter: Emitter) -> None:
     """Has the loops of a kernel's code that number elements of arrays in local memory written out in part only."""
     words = {**_words(emitter), **{each.array.name: _size(each.array.dtype, each.count) for each in find(code, DeclareArray)}}
+    # An instruction of a warp group names its registers one by one, in its text.
     pinned = {array for each in (*find(code, WarpGroupMultiply), *find(code, PinRegisters)) for array, _ in _places(each)}
     spilled = {name for name, count in words.items() if count > _MOST_WORDS} - pinned
     if spilled:

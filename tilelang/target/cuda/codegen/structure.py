@@ -88,6 +88,7 @@ def _are_copies(generator: Any, items: list[Scalar]) -> bool:
     if not all(is_copy(generator, item) for item in items):
         return False
     written = {e.root(item.stmt.buffer) for item in items}
+    # Vectors read all elements before they write any, which shows only where one statement writes what another reads.
     return len(written) == len(items) > 0 and written.isdisjoint(e.root(item.stmt.value.source) for item in items)
 
 
@@ -154,6 +155,8 @@ def emit_repeat(generator: Any, node: Repeat) -> list[Code]:
     if decided:
         leave = BranchCode(Unary("!", value), Block([Jump("break")]))
         return [LoopCode(Literal(1, "bool"), Block([*tests, leave, *body.items]), span=node.stmt.span)]
+    # while (atomic_load(flag) == 0): a condition by which the program waits for other threads is evaluated again after each
+    # iteration, and so orders what stands before and after.
     waits = orders_threads([condition]) or any(map(is_atomic, walk_expr(condition)))
     body.items += [*_guarded_reads(value), *([Leaf([], synchronises=True)] if waits else [])]
     return [*_guarded_reads(value), LoopCode(value, body, divergent=divergent, by_warps=e.warps_agree(node), span=node.stmt.span)]
@@ -181,7 +184,10 @@ def _takers(emitter: Any, condition: Any) -> range | None:
     if members is None or not any(members):
         return None
     chosen = range(around.start + members.index(True), around.start + len(members) - members[::-1].index(True))
+    # `barrier.sync` with a number of threads counts whole warps (PTX manual, "barrier"); threads of one warp have a barrier of
+    # the warp.
     whole = chosen.start % 32 == 0 and chosen.stop % 32 == 0
+    # The first and the last that take it, and as many members as lie between: neighbours without a gap.
     if len(chosen) != sum(members) or not (whole or chosen.start // 32 == (chosen.stop - 1) // 32):
         return None
     return chosen if emitter.analyses.uniformity.agree([rest], chosen) else None
@@ -249,6 +255,7 @@ class NamedBarriers:
         if threads.start // WARP == (threads.stop - 1) // WARP:
             return WarpBarrier((1 << len(threads)) - 1 << threads.start % WARP)
         if threads not in self.numbers:
+            # Number 0 is that of __syncthreads(). Others are taken from above, since programs take theirs from below.
             free = set(range(1, HARDWARE_BARRIERS)) - self._of_program - set(self.numbers.values())
             if not free:
                 raise CompileError(f"more than {HARDWARE_BARRIERS} groups of threads of this block have barriers of their own")
@@ -271,6 +278,8 @@ def _guarded_reads(*values: Value) -> list[Code]:
 
 def _membership(threads: range, outer: range) -> Value:
     """Whether a thread of ``outer`` is one of ``threads``, by the number of its warp group or warp where both consist of such."""
+    # The number of the warp or warp group is in a uniform register: a condition on it is one branch for the whole warp, where one
+    # on the thread's number is evaluated by each thread.
     start, stop = threads.start, threads.stop
     size, rank = next((n, rank) for n, rank in _RANKS if start % n == 0 and (stop % n == 0 or stop == outer.stop))
     first, last = start // size, -(-stop // size)

@@ -47,6 +47,7 @@ def carried_out(problem: Problem, layouts: Layouts) -> tuple[TileTree, Layouts, 
     }
     tiles = {tile: layout for way in ways.values() for tile, layout in way.tiles.items()}
     copies = {copy: loop for way in ways.values() for copy, loop in way.copies.items()}
+    # A way without copies is the exchange by shuffles, for which the operator itself stays and is lowered later.
     values = {node: list(way.copies) or [node] for node, way in ways.items()}
     root = spliced(_hoisted(problem.tree, found).root, values, {})
     tree = replace(problem.tree, root=root, allocations={**problem.tree.allocations, **dict.fromkeys(tiles, {})})
@@ -90,6 +91,7 @@ def _way(node: Operator, source: FragmentLayout, target: FragmentLayout, *, prob
             drain.nest, draining, (layout, target), problem=problem
         )
 
+    # The scratch tile is written as the source lies and read as the target lies; only together can they choose its swizzle.
     layout = min(choices_of_layout(tile, problem), key=passes)
     by_lanes, by_memory = _exchange(node, source, target, problem), passes(layout) + 2 * BARRIER
     if by_lanes is not None and by_lanes.cost < by_memory:

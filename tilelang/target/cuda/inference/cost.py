@@ -63,6 +63,8 @@ def cost(problem: Problem, tree: TileTree, layouts: Layouts, conversions: Iterab
 
 def _spilled(buffer: Any, layout: FragmentLayout) -> float:
     """Cycles to store and load again the words of a fragment that a thread has no registers for."""
+    # A thread has 255 registers at the most (CUDA programming guide, "Compute Capabilities"). What does not fit lies in local
+    # memory, and each use stores and loads it.
     words = layout.registers * canonical(str(buffer.dtype)).stored_bits / 32
     return 2 * _LOCAL * max(0, words - _REGISTERS)
 
@@ -97,6 +99,7 @@ def nest_cost(nest: Nest, loop: LoopLayout, places: Sequence[Any], *, problem: P
         problem: the kernel.
     """
     memory = {access.buffer: place for access, place in zip(nest.accesses, places)}
+    # The width that code generation will use, and not the widest possible one: layouts decide which vectors stay in one thread.
     width, loop = Vectors(memory, problem.facts, problem.tree.root_of).split(nest, loop)
     vectors = (dim.var for dim in loop.dims if dim.modes and (dim.modes[0].coord, dim.modes[0].extent) == (REGISTER, width))
     axis = next(vectors, None) if width > 1 else None
@@ -113,6 +116,8 @@ def nest_cost(nest: Nest, loop: LoopLayout, places: Sequence[Any], *, problem: P
 
 def _is_addressed(known: Memo, access: Access, layout: FragmentLayout, loop: LoopLayout) -> bool:
     """Whether the number of a register is known at run time only: the fragment then lies in local memory."""
+    # One register needs no number. Of several, one cannot be chosen at run time (registers have no addresses), so that ptxas
+    # moves the array to local memory.
     if layout.registers == 1:
         return False
     form = known(register_form, access.site.indices, layout, loop, False)
@@ -133,6 +138,7 @@ def _transfer(access: Access, loop: LoopLayout, width: int, layout: Any) -> floa
         return _PASS * bank_passes(access, loop, layout, width)
     # A stride of unknown size counts as a large one: lanes in different rows share no sector then.
     strides = [stride if isinstance(stride, int) else 1 << 20 for stride in element_strides(access.buffer)]
+    # `size` is that of the vector and indices count elements: size / width are the bytes of an element, 1/2 for four bits.
     starts = [sum(value * stride for value, stride in zip(index, strides)) * size / width for index in zip(*indices)]
     sectors = {place for start in starts for place in range(int(start // 32), int((start + size - 1) // 32) + 1)}
     return _SECTOR * len(sectors)
@@ -160,6 +166,8 @@ def bank_passes(access: Access, loop: LoopLayout, layout: Any, width: int) -> in
 
 def _lane_values(form: Form) -> list[int]:
     """An index in each lane of the first warp, in the first step of the loops; what is unknown counts as zero."""
+    # Digits in registers and symbolic offsets are the same in all lanes: they move all addresses together, which changes neither
+    # how many sectors nor (but for alignment) which banks a request takes.
     base = form.offset if isinstance(form.offset, int) else 0
     terms = [term for term in form if term.digit.coord == THREAD]
     return [base + sum(_digit(term, lane) * term.weight for term in terms) for lane in range(WARP)]

@@ -75,6 +75,8 @@ class Exchange:
 
 def exchange(source: FragmentLayout, target: FragmentLayout) -> Exchange | None:
     """The exchange from one layout to another of the same tile; None where it would leave the warp, or is no sum of digits."""
+    # Padding makes the last digit of an axis larger than its positions: the digits of the two layouts would not number the same
+    # elements.
     if source.is_padded or target.is_padded or source.shape != target.shape:
         return None
     loop = LoopLayout(tuple(map(Dimension, range(len(target.shape)), target.modes, target.shape)), target.replicas)

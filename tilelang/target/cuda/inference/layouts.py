@@ -79,6 +79,9 @@ def check_fragments(root: Sequence, layouts: Any) -> None:
             if layout is None or _is_whole(layout):
                 continue
             home, origin = homes.setdefault(buffer, (threads, node))
+            # A layout numbers threads from 0 in whatever group runs the statement. If threads 128 to 255 read what 0 to 255 have
+            # filled, they would take the elements of threads 0 to 127 for their own. A group that begins where the home begins
+            # has the same numbers.
             if layout.threads > len(threads) or (len(threads) != len(home) and threads.start != home.start):
                 holders = range(layout.threads) if layout.threads > len(threads) else home
                 reason = f"{_range_text(threads)} run this, and its elements are in {_range_text(holders)}"

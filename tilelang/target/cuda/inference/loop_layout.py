@@ -129,10 +129,13 @@ def loop_from_fragment(axes: Sequence[Axis], indices: Sequence[Any], layout: Fra
             return None
         if not _take_index(form, modes, size, variables, extents, found, hidden):
             return None
+    # tile[i, i]: one variable cannot walk two axes.
     if len({id(dim.var) for dim in found.values()}) != len(found):
         return None
     dims, replicas = [], layout.replicas
     missing = [axis for axis in axes if axis.var not in found]
+    # c[i] += x[i, j] with copies of c in several threads: j has no place in c, and the threads with copies share its iterations.
+    # The last axis first, since it is contiguous in most tensors, so that neighbouring threads get neighbouring elements.
     for axis in reversed(missing):
         found[axis.var], replicas = _over_replicas(axis, replicas)
     dims = [found[axis.var] for axis in axes]
@@ -155,6 +158,9 @@ def whole_loop(axes: Sequence[Axis], indices: Sequence[Any], layout: FragmentLay
 def _take_index(form, modes, size, variables, extents, found, hidden) -> bool:
     """Turns one index of the access into dimensions; False where it is too complicated."""
     if not form.terms:
+        # A fixed index, as in c[i, 3]: only the threads that hold column 3 may run the iteration. The hidden dimension walks all
+        # columns, and the guard drops those other than 3, which are other threads. Modes in registers need none: a register is
+        # named by its number.
         if any(mode.coord == THREAD for mode in modes):
             hidden.append(Dimension(None, modes, size, equals=form.offset))
         return True
@@ -213,6 +219,7 @@ def free_loop(axes: Sequence[Axis], threads: int, vector: int, order: Sequence[i
     """
     order = list(order) if order is not None else list(range(len(axes)))[::-1]
     extents = [axes[place].extent for place in order]
+    # From here on the first axis is counted in vectors, which are not divided between threads.
     extents[0] = extents[0] // vector
     shares = _thread_shares(extents, threads)
     dims: dict[int, Dimension] = {}
@@ -222,6 +229,7 @@ def free_loop(axes: Sequence[Axis], threads: int, vector: int, order: Sequence[i
         if share > 1:
             modes.append(on_thread(share, stride))
             stride *= share
+        # Rounded up: the threads that run past the end of the axis are guarded.
         steps = -(-extent // share)
         if steps > 1:
             modes.append(on_register(steps, 1))
@@ -245,6 +253,8 @@ def _thread_shares(extents: Sequence[int], threads: int) -> list[int]:
     def score(shares: list[int]) -> tuple[int, bool, int]:
         each = [-(-extent // share) for extent, share in zip(extents, shares)]
         waste = sum(count * share - extent for count, share, extent in zip(each, shares, extents))
+        # 96 iterations over 64 threads: shares 64 and 48 both take two steps. 32 takes three, so 64, which divides the block, is
+        # chosen.
         return math.prod(each), threads % math.prod(shares) != 0, waste
 
     return min(_choices(list(extents), threads), key=score)
@@ -254,6 +264,8 @@ def _choices(extents: list[int], threads: int) -> list[list[int]]:
     if not extents:
         return [[]]
     extent = extents[0]
+    # The shares worth comparing: one that divides both numbers, so that nothing idles; the largest that divides the axis; as many
+    # threads as fit, with a guard at the edge.
     options = {math.gcd(extent, threads), largest_divisor(extent, threads), min(extent, threads)}
     found = []
     for share in sorted(options, reverse=True):
@@ -281,6 +293,7 @@ def fragment_from_loop(shape: Sequence[int], indices: Sequence[Any], loop: LoopL
     for index, extent in zip(indices, shape):
         try:
             form = form_of(index, forms)
+            # The element's index must tell which iteration runs, so its digits have to make up the whole index, each once.
             terms = form.radix()
         except NotMixedRadix:
             return None
@@ -303,6 +316,8 @@ def fragment_from_loop(shape: Sequence[int], indices: Sequence[Any], loop: LoopL
             modes.append(Mode(term.extent, thread_stride, term.digit.coord))
         axes.append(tuple(modes))
     parts = [(term.digit, term.low, term.extent) for index in indices for term in form_of(index, forms)]
+    # Threads of the loop that no index moves run other iterations over the same element (a reduction, or a row that every column
+    # reads), so each of them holds a copy.
     replicas = [*loop.replicas, *_left_out(loop, parts)]
     return FragmentLayout(tuple(shape), tuple(axes), merge_modes(replicas)).compact()
 
@@ -322,6 +337,7 @@ def _gaps(digit: Digit, parts: list[tuple[int, int]]) -> list[Mode]:
     for start, extent in parts:
         if start > low:
             found.append(on_thread(start // low, digit.stride * low))
+        # `low` is how much of the digit is accounted for: a digit of 32 with parts (1, 4) and (16, 2) leaves (4, 4) out.
         low = start * extent
     if low < digit.extent:
         found.append(on_thread(digit.extent // low, digit.stride * low))
@@ -412,6 +428,8 @@ def _threads_agree(
     if any(digit.coord != THREAD or stride != digit.stride * low for (digit, low, _), stride in threads.items()):
         return False
     axes = [mode for modes in layout.modes for mode in modes if mode.coord == THREAD]
+    # Each thread digit of the index has its place in the fragment by now. Equal sizes say that no thread mode of the fragment is
+    # left without one, where the iteration's element would be in a thread that this one is not.
     if math.prod(extent for _, _, extent in threads) != math.prod(mode.extent for mode in axes):
         return False
     chosen = _left_out(loop, threads)  # the threads along them run other iterations, or none

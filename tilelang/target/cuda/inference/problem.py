@@ -34,6 +34,8 @@ class Memo:
 
     def __call__(self, function: Callable[..., Any], *arguments: Any, **fixed: Any) -> Any:
         """The result of a function; arguments by name are no part of the key, as they are equal whenever the others are."""
+        # Nodes hash by identity, layouts by value. The search rewrites a tree in few places, so that most nodes, and with them
+        # most answers, are shared between its states.
         key = (function, *arguments)
         if key not in self._given:
             self._given[key] = function(*arguments, **fixed)

@@ -105,6 +105,8 @@ def _cheapest(start: _State) -> _State:
     Raises:
         LayoutConflictError: a conflict without any resolution.
     """
+    # Without a conflict there is nothing to resolve. A nest that one thread runs for all is legal and slow, so that distributing
+    # it freely is tried all the same, and compared by cost.
     starts = [start] if start.conflicts else [start.choosing(first=node) for node in lopsided_nests(start.problem, start.layouts)]
     number, dead_ends = itertools.count(), 0
     best = min((state for state in (start, *starts) if not state.conflicts), key=lambda state: state.score, default=None)
@@ -115,6 +117,7 @@ def _cheapest(start: _State) -> _State:
         if not waiting or dead_ends == _DEAD_ENDS or (best is not None and (seen > _STATES or waiting[0][1] >= best.score)):
             break
         state = heapq.heappop(waiting)[-1]
+        # One conflict at a time: its resolution often removes the conflicts after it, which follow from the same disagreement.
         ways = [way for way in _resolutions(state, *state.first_conflict) if not math.isinf(way.score)]
         dead_ends += not ways
         best = min(
@@ -214,8 +217,10 @@ def _resolutions(state: _State, node: Any, buffer: Any, reason: LayoutConflictEr
 
 def _choices(state: _State, node: Any, buffer: Any) -> Iterator[_State]:
     problem = state.problem
+    # Distributed early, the nest fixes the fragment, and statements that merely followed before follow it now.
     if isinstance(node, Parallel) and node not in state.choices.first and node not in problem.private:
         yield state.choosing(first=node)
+    # With every element in every thread no index can miss, at the price of doing all work on the fragment in each thread.
     whole = (problem.tree.root_of(buffer), len(problem.threads_of[node]))
     if whole not in state.choices.whole and _bits(whole[0]) <= WHOLE_BITS:
         yield state.choosing(whole=whole)
@@ -279,6 +284,7 @@ def _sections(state: _State, node: Any, family: set[Any]) -> Iterator[Section]:
     costs no more than one for the statement.
     """
     rivals = {other for other, found in state.conflicts.items() if any(buffer in family for buffer in found)}
+    # Statements that disagree with the fragment in the same way share one copy; one conversion is cheaper than one for each.
     serves_all = family <= state.layouts.fragments.keys() and all(_works_on_shared(rival, family) for rival in rivals)
     for parent, place in _ancestry(state.problem.tree.root, node):
         # A conversion exchanges elements between threads, so all of them must come to it.
@@ -302,6 +308,8 @@ def _ancestry(root: Any, node: Any) -> list[tuple[Sequence, int]]:
         return next(([current, *below] for below in map(path, inside(current)) if below), [])
 
     nodes = path(root)
+    # Sections never reach over a group of threads: other threads run outside of it, and a conversion there would need elements of
+    # the group while the group is elsewhere.
     groups = [at for at, each in enumerate(nodes) if isinstance(each, ThreadGroup) and each.threads is not None]
     nodes = nodes[groups[-1] + 1 if groups else 0 :]
     pairs = list(zip(nodes, nodes[1:]))

@@ -112,6 +112,7 @@ def with_copy(tree: TileTree, section: Section, buffer: Any, scope: str) -> Rewr
     users = {node for top in section.nodes for node in walk(top) if section.is_user(node)}
     alone = is_fragment(buffer) and not touched_outside(tree, users, set(family))
     # No conversion before a section that overwrites all of the fragment, and none after one that changes nothing of it.
+    # `alone`: nothing outside of the section touches the fragment any more, so that the copy takes its place for good.
     keeps = alone or _starts_anew(section, set(family))
     before = [] if keeps else [_move(family[0], values[family[0]], section)]
     leaves = not alone and is_written(section.nodes, set(family))
@@ -165,6 +166,7 @@ def _rewritten(
     before, inner, after = parts
     groups = {old: [new] for old, new in zip(section.nodes, inner)}
     first, last = section.nodes[0], section.nodes[-1]
+    # A section of one statement has the same node as first and last, so the second update extends what the first one made.
     groups[first] = [*before, *groups[first]]
     groups[last] = [*groups[last], *after]
     root, *views = values
@@ -230,6 +232,8 @@ def _starts_anew(section: Section, family: set[Any]) -> bool:
 
 def partly_written(tree: TileTree, conversions: Iterable[Any]) -> set[Any]:
     """The fragments that conversions move as a whole although the program may not have written every element before."""
+    # A program may write half of a tile and read that half only. A conversion reads all of it, and a register without a value has
+    # no meaning in C++: such fragments begin as zeros.
     moved = {tree.root_of(access.buffer) for node in conversions for access in touched_by(node) if access.reads}
     return {root for root in moved if is_fragment(root) and not _begins_whole(tree.root, set(family_of(tree, root)))}
 
@@ -246,6 +250,7 @@ def overwrites(node: Any, family: set[Any]) -> bool:
     """Whether a statement writes every element of a buffer (under one of the names in ``family``) and reads none of it."""
     if isinstance(node, Operator):
         uses = [(region, access) for region, access in node.op.regions() if region.buffer in family]
+        # One use only: T.gemm(c, b, c) overwrites c and reads it.
         return len(uses) == 1 and uses[0][0] is rule_of(node.op).overwritten(node.op)
     if not isinstance(node, Parallel):
         return False

@@ -107,6 +107,7 @@ class _Solver:
         self.memory, unclaimed = choose_shared(problem, self.memory, self.plans, self.requested)
         for buffer, threads in self.choices.whole:
             self._fix(buffer, _whole(buffer, threads), None)
+        # `pending` are nests that have no distribution yet and that a fragment may still give one.
         pending = {node for node in problem.nests if any(problem.is_fragment(access.buffer) for access in node.nest.accesses)}
         free = [node for node in problem.nests if node not in pending]
         self._propagate(pending)
@@ -120,6 +121,9 @@ class _Solver:
             if node not in pending:
                 continue
             loop = self._partial_loop(node)
+            # Even where only some axes are determined, following the fragment avoids a conversion. A nest that the search has
+            # chosen is distributed freely instead where following would leave nearly all threads idle: c[0, 0] += x[j] is run by
+            # the one thread that holds c[0, 0].
             if loop is None or (node in self.choices.first and _is_lopsided(node.nest, loop, len(self.threads_of[node]))):
                 loop = self._free(node)
             self.loops[node] = loop
@@ -204,6 +208,8 @@ class _Solver:
             return self._user_loop(node, nest.layout)
         if node in self.problem.private:
             return self.problem.known(private_loop, nest.axes, len(threads))
+        # Where several fragments determine the nest, the one with the fewest copies: a nest that replicas run again would have to
+        # fill the copies of every other fragment alike.
         return min(self._loops_by_fragments(nest, all_axes=True), key=lambda loop: len(loop.replicas), default=None)
 
     def _loops_by_fragments(self, nest: Nest, all_axes: bool) -> Iterator[LoopLayout]:
@@ -213,6 +219,8 @@ class _Solver:
             # An index that is computed inside the body is unknown where the iterations are shared out.
             if layout is None or access.site.in_body or not self.problem.is_fragment(access.buffer):
                 continue
+            # A quick test before the exact one. The one index of c[i * 8 + j] has both axes; such fragments are left to
+            # `_partial_loop`.
             is_whole = len(layout.shape) >= sum(axis.extent > 1 for axis in nest.axes)
             if all_axes and not (is_whole and self.problem.known(_uses_all_axes, nest.axes, access.site.indices)):
                 continue
@@ -224,6 +232,7 @@ class _Solver:
         """The distribution that the user fixed, whose axes of length one need not be those of the loop."""
         nest, count = node.nest, len(self.threads_of[node])
         layout, extents = FragmentLayout.from_text(text), tuple(axis.extent for axis in nest.axes)
+        # Axes of extent 1 have no modes that matter, so those of the loop and of the layout are paired without them.
         modes = iter([modes for size, modes in zip(layout.shape, layout.modes) if size > 1])
         if [size for size in layout.shape if size > 1] != [size for size in extents if size > 1] or layout.threads > count:
             raise LoopLayoutError(nest.origin, layout.shape, layout.threads, extents, count).at(location_of(nest.span))
@@ -237,6 +246,8 @@ class _Solver:
             if not self.problem.is_fragment(buffer) or buffer in self.fragments:
                 continue
             shape = [as_int(extent) for extent in buffer.shape]
+            # An index that the body computes is no function of the loop's variables, so the nest says nothing about who needs the
+            # element.
             known, site = self.problem.known, access.site
             layout = None if site.in_body else known(fragment_from_loop, tuple(shape), site.indices, loop)
             if layout is not None and not _is_too_much(layout, buffer):
@@ -252,6 +263,8 @@ class _Solver:
 
     def _replicate_indexed(self) -> None:
         """Small fragments whose single elements all threads use are whole in every thread."""
+        # A scalar statement such as `if c[0] > 0:` is run by every thread, so every thread must hold the element. Few bits are
+        # copied to all; of a larger fragment the check reports a conflict, and the search puts a copy in shared memory.
         for node in self.problem.single_accesses:
             for access in self._spread_accesses(node):
                 layout = _whole(access.buffer, len(self.threads_of[node]))
@@ -290,6 +303,8 @@ class _Solver:
     def _starts_reducer(self, nest: Nest) -> bool:
         """Whether the nest gives a reducer its first value, which every thread does for its own copy."""
         reducers = {access.buffer for access in nest.accesses if access.buffer in self.problem.reducers}
+        # A reducer that is read in the nest, as in r[i] += x[i, j], is accumulated: there each thread adds its own share of the
+        # iterations.
         read = {access.buffer for access in nest.accesses if access.kind == READ}
         return bool(reducers - read)
 
@@ -332,6 +347,8 @@ class _Solver:
     def _check_nest(self, node: Parallel) -> None:
         loop, replaces = self.loops[node], replaces_what_it_reads(node.nest, self.tree.root_of)
         updates = any(access.kind in (UPDATE, ADDRESS) for access in node.nest.accesses)
+        # Private nests are run whole by every thread. Where their values are the same for all, memory is stored by one thread
+        # only; an array in registers has no such owner: x[i] = atomic_add(...) would add once for each thread.
         once = self.problem.private.get(node) is False and (replaces or updates)  # although one thread alone stores to memory
         for access in node.nest.accesses:
             if once and is_array(access.buffer) and access.kind != READ:
@@ -343,6 +360,7 @@ class _Solver:
                 self._conflict(node, access.buffer, f"{describe(node.nest)} here needs its elements in other threads")
             # Threads that repeat an iteration do so at different times: meanwhile the memory that one reads may have been
             # changed by another, and their copies would differ.
+            # y[i] = A[i]; A[i] = 0 with two copies of y: the slower thread would find the 0.
             elif access.kind != READ and loop.replicas and (replaces or computes_once(node.nest.body)):
                 self._conflict(node, access.buffer, "copies of it would be computed from memory that the statement changes")
 
@@ -366,6 +384,7 @@ def lopsided_nests(problem: Problem, layouts: Layouts) -> list[Parallel]:
 
 def _is_lopsided(nest: Nest, loop: LoopLayout, threads: int) -> bool:
     """Whether the threads that hold one element of a fragment run a nest for all others, many times their share of it."""
+    # A dimension without a variable stands for a fixed index: only the threads with that element run the nest.
     share = max(1.0, math.prod(axis.extent for axis in nest.axes) / threads)
     return any(dim.var is None for dim in loop.dims) and loop.steps > WARP * share
 
@@ -381,6 +400,7 @@ def _is_too_much(layout: FragmentLayout, buffer: Any) -> bool:
 
 def _reaches(known: Memo, access: Access, layout: FragmentLayout, loop: LoopLayout) -> bool:
     """Whether the threads that run a loop hold what they access, and a store reaches every copy of its element."""
+    # Every thread has the element, whatever the index: no arithmetic on it is needed, so that it may come from data.
     if access.kind == READ and _is_whole(layout, loop.threads):
         return True
     return known(register_form, access.site.indices, layout, loop, access.kind != READ) is not None
@@ -390,6 +410,7 @@ def _same_registers(buffer: Any, other: Any, layout: FragmentLayout) -> Fragment
     """The layout of ``other``, which shares registers with ``buffer``; None where it has none."""
     if other.same_as(buffer):
         return layout
+    # Under another type, elements that share a register may lie in different threads.
     if str(other.dtype) != str(buffer.dtype) or len(other.strides):
         return None
     return layout.reshape([as_int(extent) for extent in other.shape])

@@ -45,6 +45,9 @@ def contiguous_axis(nest: Nest) -> int:
     forms = axis_forms(nest)
     ranked = sorted(
         (access for access in nest.accesses if is_memory(access.buffer)),
+        # Global memory is the slowest, and a request of scattered lanes takes up to 32 sectors of it instead of 4. Stores before
+        # loads: the other elements of a sector that was loaded may be found in L1, whereas each scattered store goes to L2 by
+        # itself.
         key=lambda access: (not is_global(access.buffer), -_elements(access, nest), access.kind == READ),
     )
     for access in ranked:
@@ -93,6 +96,7 @@ class Vectors:
         width = min((_VECTOR_BITS // canonical(str(a.buffer.dtype)).stored_bits for a in accesses or nest.accesses), default=1)
         if nest.vector is not None:
             width = min(width, nest.vector)
+        # One guard for a vector must be right for all of its elements: the limit may not fall inside of one.
         if nest.axes[place].limit is not None and not self.facts.divisible(nest.axes[place].limit, width):
             width = 1
         if not all(access.kind in (READ, WRITE) and is_movable(access, nest, self.root) for access in accesses):
@@ -128,6 +132,7 @@ class Vectors:
         if first is None or first.coord != REGISTER or dim.is_shifted:
             return 1, loop
         # One guard stands for a vector, so that no vector may straddle the edge.
+        # `dim.size` exceeds the extent where the last step is guarded.
         if dim.size != dim.extent and dim.extent % first.extent:
             return 1, loop
         width = self._width(nest, place, first.extent)
@@ -181,6 +186,7 @@ class Vectors:
             if term.digit.name == str(place):
                 if term.weight != 1 or term.low != 1 or term.extent % width:
                     return False
+            # Every other digit moves the vector as a whole, by a multiple of its length.
             elif term.weight % width:
                 return False
         return self.facts.divisible(form.offset, width)
@@ -224,6 +230,7 @@ def shrink_to_threads(width: int, nest: Nest, threads: int) -> int:
         threads: that run it.
     """
     total, least = math.prod(axis.extent for axis in nest.axes), _least_width(nest)
+    # 64 floats for 128 threads: vectors of 16 bytes would leave 112 threads idle, and take as many sectors.
     while width > least and total // width < threads:
         width //= 2
     return width

@@ -136,6 +136,7 @@ def holds(access: Access, layout: FragmentLayout, loop: LoopLayout) -> bool:
         return True
     thread = running_thread(loop)
     try:
+        # Threads past those of the layout hold nothing; the quotient must not move at all.
         if thread.divmod(layout.threads)[0].terms:
             return False
         return all(
@@ -155,6 +156,7 @@ def _thread_digits(index: Any, modes: tuple[Mode, ...], loop: LoopLayout) -> Ite
     form, weight = _position(index, modes, loop), 1
     for place, mode in enumerate(modes[: last + 1]):
         if mode.coord == THREAD:
+            # The outermost digit is not reduced: positions in the padding of an axis are never accessed.
             outermost = place == len(modes) - 1
             yield mode, form.divmod(weight)[0] if outermost else form.between(weight, mode.extent)
         weight *= mode.extent
@@ -200,6 +202,7 @@ def reaches_copies(layout: FragmentLayout, loop: LoopLayout) -> bool:
     except NotMixedRadix:
         return False
     return all(
+        # The largest value is extent - 1 exactly if the digit takes all values 0 to extent - 1: every copy is reached.
         sum(term.largest for term in part) == extent - 1 and all(term.digit.coord == _REPLICA for term in part)
         for extent, part in parts
     )

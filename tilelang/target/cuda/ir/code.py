@@ -237,6 +237,8 @@ def partly_unrolled(loops: Sequence[tuple[Name, int]], body: list[Any], limit: i
         limit: number of iterations to unroll, approximately.
         whole: counters of loops that are always unrolled completely.
     """
+    # What is written out multiplies: loops that must be unrolled take their share of the limit first, the innermost of the others
+    # next.
     limit //= prod(extent for name, extent in loops if name in whole)
     for name, extent in reversed(loops):
         if name in whole:

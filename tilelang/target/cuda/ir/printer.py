@@ -112,6 +112,7 @@ class Printer:
         own = _PRECEDENCE[value.op]
         bits = value.op in _BITWISE
         left = self.value(value.left, own if not bits or _op_of(value.left) == value.op else _UNARY)
+        # a - (b - c): C++ groups from the left, so an operand on the right needs a higher precedence than the operator's own.
         right = self.value(value.right, _UNARY if bits else own + 1)
         return f"{left} {value.op} {right}", own
 
@@ -149,6 +150,7 @@ class Printer:
     def _pointer(self, value: v.Pointer) -> tuple[str, int]:
         offsets = value.offsets
         if offsets and is_packed(value.array.dtype):
+            # Two elements of four bits a byte: halves of single summands would be rounded down one by one.
             offsets = (v.total(offsets) // 2,)
         base = "&" * value.of_variable + self.value(value.array)
         text = "".join(f" + {self.value(offset, _PRODUCT)}" for offset in offsets)

@@ -1,8 +1,7 @@
 """The text of wgmma instructions (PTX manual, "wgmma.mma_async").
 
 One instruction names up to 128 accumulators, there are 32 widths for every pair of types, and a kernel uses one or two of them.
-So
-the wrapper functions are not in a header: those that a kernel calls are written into its source, from their names:
+So the wrapper functions are not in a header: those that a kernel calls are written into its source, from their names:
 
     tl::wgmma_m64n128k16_f32_f16_f16_ss_tb(void* d, uint64_t a, uint64_t b, int scale_d)
     tl::wgmma_m64n64k16_f32_bf16_bf16_rs(void* d, const void* a, uint64_t b, int scale_d)

@@ -79,12 +79,15 @@ class _Exits:
         if place is None:
             return sequence
         node, rest = items[place], Sequence(items[place + 1 :])
+        # The simple form: `if c: A; return` followed by B is `if c: A else: B`.
         if isinstance(node, Branch) and self._exits_at_its_end(node):
             branch = Branch(node.stmt, self.ending(Sequence(node.then.items[:-1])), self.ending(rest))
             return Sequence([*items[:place], branch])
+        # Nothing follows, so that an exit at the end of either side just goes.
         if not rest.items:
             sides = with_parts(node, self.ending) if isinstance(node, (Branch, ThreadGroup)) else node
             return Sequence([*items[:place], sides])
+        # The general form, for an exit from the middle: who left is remembered, and the rest is for those who did not.
         return Sequence([*items[:place], self.remembering(node), self._unless_left(self.ending(rest))])
 
     def may_leave(self, node: Any, below: bool = False) -> bool:

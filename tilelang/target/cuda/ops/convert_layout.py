@@ -83,6 +83,8 @@ class _Exchanger:
         for term in self.found.choices:
             number.append(part_of(self.values[term.digit], term) * weight)
             weight *= term.extent
+        # A register cannot be chosen by a number that the thread computes (registers have no addresses): all candidates are
+        # shuffled, and the receiver selects one.
         chosen: Value = parts[-1]
         for place, part in reversed(list(enumerate(parts[:-1]))):
             chosen = Select(total(number).is_("==", place), part, chosen)

@@ -108,6 +108,7 @@ def _fit(outer: Region, inner: Region, layout: Any, facts: Facts) -> tuple[list[
     if panel is not None:
         return axes, _panel_box(outer, axes, inner, panel)
     box = _row_major_box(outer, axes)
+    # Where the region starts, and where each box after the first does, must be a place that the accelerator can write to.
     pieces = [rows.linear(list(inner.mins)) * bits // 8]
     pieces += [prod(box) * bits // 8] if prod(box) != prod(int(extent) for extent in inner.extents) else []
     fits = box[axes[-1]] * bits // 8 % ALIGNMENT == 0

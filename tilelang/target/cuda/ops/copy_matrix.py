@@ -66,6 +66,7 @@ def _is_accumulator(layout: FragmentLayout, threads: range) -> bool:
         return False
     tiles = columns[2] if len(columns) > 2 else on_thread(1, 0)
     paired = tiles.coord == REGISTER and tiles.stride == 4 and tiles.extent % 2 == 0
+    # All that is left of the layout counts whole warps, or whole groups of the registers that one instruction stores.
     warps = all(mode.stride % (WARP if mode.coord == THREAD else _STORED) == 0 for mode in (*rows[2:], *columns[3:]))
     filled = all(prod(mode.extent for mode in modes) == size for modes, size in zip(layout.modes, layout.shape))
     return paired and warps and filled and threads.start % WARP == 0

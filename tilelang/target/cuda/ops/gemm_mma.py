@@ -120,6 +120,7 @@ def instruction(a: str, b: str, c: str, arch: Arch, sparse: bool = False) -> Ins
     m, n, k, pack, needed = row
     if arch.uses(needed):
         return Instruction(m, n, 2 * k if sparse else k, _suffix(a, b, c), pack, sparse=sparse)
+    # Every float8 number is a float16 number, so products of float8 are exact in the float16 instruction.
     converted = not sparse and a.is_float and a.bits == 8 and arch.uses(Feature.MMA)
     return Instruction(16, 8, 16, "f32_f16", 2, "float16") if converted else None
 
@@ -152,8 +153,12 @@ class ByWarps:
         """The fragment of C."""
         mma, each = self.mma, self.mma.c_elements
         tiles_m, tiles_n = rows // mma.m // self.m, columns // mma.n // self.n
+        # PTX manual, fragments of mma.m16n8: row r lies in lanes 4 (r % 8) to 4 (r % 8) + 3, rows eight apart in the registers of
+        # one lane; column c in lane c // 2 of those four, two columns side by side.
         m = (on_thread(8, 4), on_register(mma.rows, 2))
         n = (on_register(2, 1), on_thread(4, 1), on_register(tiles_n, each))
+        # The instruction does not know which row of memory its row r is. Where lanes take memory's rows 2 r and 2 r + 1 as the
+        # instruction's r and r + 8, a pair of neighbours in memory is one load; C has its rows in that order, too.
         if self.pairs[0]:
             m = m[::-1]
         if self.pairs[1]:

@@ -146,6 +146,7 @@ class OperandLoader:
         if not lies_in_shared(region) or self.mma.operand is not None or bits > 32:
             return None
         # ldmatrix moves 32-bit words of a row to each lane, and transposes 16-bit elements only.
+        # Words of 32 bits along K are what each lane holds for any type, so that without a transposition only bytes count.
         bytewise = bits == 8 and self.o.paired
         if not isinstance(layout, TileLayout) or not (bits == 16 or self.o.along_k or bytewise):
             return None
@@ -190,6 +191,8 @@ class OperandLoader:
         e.names.values.update({tile: p.i, part: p.r})
         e.facts.bind_range(tile, o.count)
         e.facts.bind_range(part, o.each)
+        # Element r of a lane: its low digit runs along K in one register (`pack`), the next one over rows eight apart, the rest
+        # over the registers along K.
         rows = mma.rows if o.is_a else 1
         row = o.warp * (o.count * o.rows)
         if o.paired:
@@ -222,6 +225,8 @@ class MatrixLoader:
 
     def _origin(self) -> tuple[Any, Any]:
         """Row and column of this lane's address in the first tile of the first step, in memory's axes."""
+        # ldmatrix.x4 loads four 8 x 8 matrices: lanes 0 to 7 give the rows of the first one, 8 to 15 of the second, and so on
+        # (PTX manual, "ldmatrix"). The matrices are ordered as the registers of the instruction are.
         lane, o = self.p.lane, self.operand
         start = o.warp * (o.count * o.rows)
         if self.bytewise:
@@ -316,6 +321,8 @@ class MatrixLoader:
         if not self.separable:
             return start + self._full_offset(row, column)
         swizzle = self.layout.swizzle
+        # The mask depends on the row, and rows of all tiles and steps are whole periods apart: the base has it already. The
+        # column's low part meets it by XOR, the rest lies above the masked bits and is added.
         row_part = row * self.layout.modes[-2][0][1]
         if swizzle is None:
             return start + self.base + column + row_part

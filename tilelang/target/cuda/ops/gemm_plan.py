@@ -57,6 +57,7 @@ def plan_product(node: Any, problem: Problem, memory: Mapping[Any, Any]) -> Prod
 def _may_pair(op: Any, problem: Problem) -> bool:
     """Whether a product may choose C's layout to suit its operands: the program does not fix it, and all products into C have
     operands of the same kinds."""
+    # All products into C find it in one layout. Were each to choose by its own operands, C would be converted between them.
     others = [other.op for other in problem.operands[op.c.buffer] if isinstance(other.op, (Gemm, GemmSparse))]
     alike = [other for other in others if other.c.buffer == op.c.buffer]
     kinds = {(other.transpose_a, other.transpose_b, other.a.dtype, other.a.scope, other.b.scope) for other in alike}
@@ -109,6 +110,7 @@ def _pairs(op: Any, way: ByWarps) -> tuple[bool, bool]:
         lies_in_shared(region) and way.mma.reads_pairs(canonical(region.dtype).bits, along_k)
         for region, along_k in ((op.a, not op.transpose_a), (op.b, op.transpose_b))
     ]
+    # A pair of columns belongs to two instructions side by side, so that a warp needs an even number of them.
     return found[0], found[1] and as_int(op.n) // way.mma.n // way.n % 2 == 0
 
 

@@ -134,6 +134,8 @@ def _instruction_width(columns: int, a_type: str, b_panel: int | None, bits: int
     """The widest instruction that divides the columns of a group; whole panels where B's rows run along N."""
     if b_panel is None:
         return None
+    # Along N a panel is a piece of the row: an instruction may cover several panels, one after the other by the leading offset,
+    # or a part of one, but no panel and a half.
     panel = b_panel * 8 // bits
     for width in range(min(256, columns), 7, -8):
         whole = not along_n or width % panel == 0 or panel % width == 0
@@ -176,11 +178,15 @@ class SharedOperand:
             return False
         row, column = self.region.mins[-2:]
         period = K_BYTES if self.along_k else self.panel_bytes
+        # The swizzle takes bits of the address (`panels.py`), so that a tile may start wherever the pattern begins again: at
+        # every eighth row.
         return divides(row, 8) and divides(column, period * 8 // self.bits)
 
     def strides(self) -> tuple[int, int]:
         """Leading and stride byte offsets of the descriptor."""
         width, rows = self.panel_bytes, self.layout.shape[-2]
+        # PTX manual, "Matrix Descriptor Format" and "Strides": along K the leading offset is not used in swizzled layouts, and
+        # the stride offset leads to the next eight rows; M/N-major, the leading offset leads to the next panel.
         return (16, 8 * width) if self.along_k else (rows * width, 8 * width)
 
     def start(self) -> Any:
@@ -235,6 +241,7 @@ def multiply(
     code += [*pinned(plan, c, a if isinstance(a, Array) else None), FenceProducts()]
     per_row_tile = plan.c_layout.registers // (rows // ROWS)
     for k in range(0, plan.k, instruction.k):
+        # Only the first step over K may overwrite C: the others add to what it has left.
         scale = Number(1) if clear is False or k > 0 else Number(0) if clear is True else Unary("!", clear)
         for row in range(0, rows, ROWS):
             registers = row // ROWS * (plan.k // 2) + k // 2
@@ -303,6 +310,7 @@ def _tile_descriptor(operand: SharedOperand, group: Value | None, step: int, low
 
 
 def _group_step(operand: SharedOperand, extent: int) -> int:
+    # Where each group uses the whole extent, all groups read the same tile.
     whole = operand.layout.shape[-2 if operand.along_k else -1]
     return int(operand.offset(extent, 0)) if extent < whole else 0
 
@@ -317,6 +325,8 @@ def _advance(descriptor: Value, offset: Any) -> Value:
 
 def _rows(rows: int, groups: int, half: int, tile: int) -> tuple[Mode, ...]:
     """Rows over warp groups, in tiles of 64: registers of the lower half of an octet pair, and of a tile, come so far after."""
+    # Row r of a tile of 64 (PTX manual, figures of "Matrix fragments for wgmma"): r % 8 chooses one of eight quads of lanes, r //
+    # 8 % 2 a register, r // 16 the warp of the group.
     tiles = on_register(rows // groups // ROWS, tile)
     return join_modes((on_thread(8, 4), on_register(2, half), on_thread(4, 32), tiles, on_thread(groups, WARP_GROUP)))
 

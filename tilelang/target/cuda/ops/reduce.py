@@ -114,6 +114,7 @@ def split_lanes(modes: Sequence[Mode]) -> tuple[list[Mode], list[Mode]]:
     for mode in merge_modes(modes):
         inside = WARP // mode.stride if mode.stride < WARP else 1
         # Lanes are exchanged by XOR of their numbers, which needs powers of two; an odd factor goes through shared memory.
+        # `extent & -extent` is the largest power of two in it: of 24 threads, 8 by shuffles and 3 through shared memory.
         common = min(mode.extent & -mode.extent, inside)
         if inside > 1 and not mode.stride & (mode.stride - 1) and common > 1:
             lanes.append(on_thread(common, mode.stride))
@@ -173,6 +174,7 @@ class _Reducer:
 
     def _may_continue(self, source: FragmentLayout) -> bool:
         """Whether each thread may begin with the old result, which then counts several times."""
+        # max(x, x) is x, x + x is not: an old result in each of the threads may be combined with itself.
         idempotent = not self.r.combine_kind.absolute and self.r.combine_kind.infix in ("max", "min", "&", "|")
         return idempotent and not self.op.clear and self.r.wide == self.r.dtype and source.threads >= len(self.e.threads)
 
@@ -224,6 +226,8 @@ class _Reducer:
     def _combined(self, scratch: Array, row: Value, across: list[Mode], same: int) -> list[Any]:
         """The sum of what the threads across hold of one result."""
         e, first = self.e, self.e.names.take("first")
+        # The thread's number with the digits across set to zero is the same for all threads that reduce one result, whose slots
+        # lie at its multiples of the strides.
         base = e.thread
         for mode in across:
             base = base - thread_digit(e.thread, mode.extent, mode.stride, len(e.threads)) * mode.stride
@@ -242,6 +246,8 @@ def _neighbours(lanes: Sequence[Mode], across: Sequence[Mode]) -> int:
     """How many threads beside each other hold the same part once ``lanes`` are combined."""
     count = 1
     for mode in sorted(lanes, key=lambda mode: mode.stride):
+        # After the shuffles the lanes of a mode hold the same sum. Only modes that follow each other without a gap make such
+        # threads neighbours.
         if mode.stride != count:
             break
         count *= mode.extent

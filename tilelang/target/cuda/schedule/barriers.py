@@ -91,6 +91,8 @@ class _Pending:
     def complete(self, wait: Wait) -> None:
         """What copies that are complete after a wait did counts as threads' own accesses."""
         if wait.rings:
+            # A pipeline's wait is for the copies to its own slots. That it leaves the newest groups in flight needs no count
+            # here: their slots are others (`Slot.number`) than those that the step reads.
             done = {access for access in self.copies if owner(access.buffer) in wait.rings}
         else:
             done = set(self.copies) if wait.pending == 0 or wait.users else set()
@@ -158,6 +160,8 @@ class _Inserter:
             code = block.items[position]
             if isinstance(code, (BranchCode, LoopCode)) and code.divergent:
                 block.items[position : position + 1] = self.divergence.ordered(code)
+            # Neighbouring groups of different threads run at the same time: none of them comes before another, so they are
+            # handled as one item.
             roles = roles_at(block.items, position)
             added = self.roles(roles, pending) if roles else self.item(block.items[position], pending)
             block.items[position:position] = added
@@ -167,6 +171,8 @@ class _Inserter:
         """Handles neighbouring groups of different threads, which run concurrently: the program itself orders them."""
         for group in groups:
             others = [leaf for other in groups if other is not group for leaf in leaves(other)]
+            # Loads of the accelerator go through the asynchronous proxy themselves; readers of the same proxy need no fence after
+            # them.
             stores = (access for leaf in others for access in leaf.accesses if access.kind != READ and not access.is_bulk_load)
             written = frozenset(owner(access.buffer) for access in stores)
             if not group.barrier and self.divergence.has_order(group.body):
@@ -198,6 +204,8 @@ class _Inserter:
     def as_leaf(self, code: Code, pending: _Pending) -> list[Code]:
         """Handles code without a place for barriers inside as one leaf."""
         found = list(leaves(code))
+        # `detached` copies are those that the program itself waits for. One copy of the compiler's is enough that the whole is to
+        # be waited for.
         detached = all(leaf.detached for leaf in found for access in leaf.accesses if access.agent is Agent.CP_ASYNC)
         whole = Leaf(list(find(code, WaitBulk)), detached=detached, hands_over=any(leaf.hands_over for leaf in found))
         return self.leaf(whole, combined_accesses(code), pending)
@@ -206,6 +214,7 @@ class _Inserter:
         """Whether code is a loop of threads' own accesses that need no barrier between any of them."""
         if not isinstance(code, LoopCode) or not _is_synchronous(code):
             return False
+        # The accesses conflict with themselves where one iteration conflicts with another.
         touched = combined_accesses(code)
         return self.conflict(touched, touched) is None
 
@@ -214,6 +223,8 @@ class _Inserter:
         # A thread that tells others to go on hands over what its own copies were to bring, so they must be complete.
         if (code.hands_over and pending.implicit) or meets_copies(accesses, pending.copies, self.overlap):
             added += self.complete(pending)
+        # PTX manual, "Async proxy": wgmma and the tensor memory accelerator see what threads have stored to shared memory only
+        # after `fence.proxy.async` by the thread that stored, followed by a barrier. So a fence goes with the barrier between.
         by_proxy = [access for access in accesses if access.agent in _ASYNC_PROXY]
         unfenced = self.any_overlap([access.buffer for access in by_proxy], pending.unfenced)
         if self.conflict(accesses, pending.accesses) is not None or (unfenced and self.all_ordered(by_proxy)):
@@ -226,6 +237,8 @@ class _Inserter:
             pending.unfenced.clear()
         async_reads = [access.buffer for access in by_proxy if access.kind == READ]
         if not async_reads:
+            # Reads by the proxy leave `fenced` as it is, as they store nothing; a fence of the program's own sets it; all else
+            # may have been preceded by another group's stores, and needs a new one.
             pending.fenced = code.body == [FenceAsync()]
         elif not pending.fenced and self.any_overlap(map(owner, async_reads), pending.of_others):
             added.append(Leaf([FenceAsync()]))
@@ -236,6 +249,8 @@ class _Inserter:
     def record(self, code: Leaf, accesses: Sequence[Access], pending: _Pending) -> None:
         """Adds what a leaf does. A load of the accelerator is over when the program's own barrier says so."""
         copies = {access for access in accesses if access.agent is Agent.CP_ASYNC}
+        # A bulk load completes on the mbarrier that it was given, and only the program waits there. What follows that wait is
+        # ordered by it.
         loads = {access for access in accesses if access.is_bulk_load}
         pending.accesses |= set(accesses) - copies - loads
         pending.copies |= copies
@@ -282,12 +297,15 @@ class _Inserter:
         return any(self.overlap(a, b) for a in left for b in right)
 
     def loop(self, code: LoopCode, pending: _Pending) -> None:
+        # The loop may run no iteration: what was pending before it is pending after it then.
         before = pending.copy()
         if code.carried and isinstance(code.body.items[0], Wait):
             # Every copy issued before the loop is in the group of its first step or an older one, if there is a step.
             pending.complete(Wait(0))
             before = pending.copy() if _runs(code) else before
         self.jumps.append({"break": [], "continue": []})
+        # Twice is enough: what is pending after an iteration depends on what it began with only by sets that grow, and the second
+        # pass begins with all that the first has added. Barriers that the first pass has placed stand in the second.
         for _ in range(2):
             self.block(code.body, pending)
             for end in self.jumps[-1]["continue"]:

@@ -91,6 +91,8 @@ class Body:
     @staticmethod
     def of(loop: Loop, tree: TileTree) -> Body:
         """The body of ``loop``."""
+        # A binding that is usable needs no place in the schedule: j = k * 2 is the same number whenever it is computed for
+        # iteration k.
         written = _written(loop)
         unknown = set(bindings(loop.body))
         body = Body(loop, tree, [], [], [], written, unknown)
@@ -156,6 +158,8 @@ def _touches(nodes: Sequence[Any], tree: TileTree) -> Iterator[Access]:
 
 def _node_touches(node: Any, tree: TileTree) -> Iterator[Access]:
     """The accesses of one node itself, without the nodes inside it; operands are accessed as regions."""
+    # An operator's own expressions name single elements of what its regions name as a whole; only the regions count for those
+    # buffers.
     elements, regions = _elements(node), list(region_accesses(node))
     # Atomic updates commute with each other, which the region of the operator does not show.
     updated = {access.buffer for access in elements if access.kind == UPDATE}
@@ -246,6 +250,8 @@ def slots_needed(placed: Sequence[tuple[Statement, Position]], body: Body, facts
             continue
         _check_iteration(buffer, uses)
         anew = _is_filled_anew(buffer, uses, body)
+        # Only a tile that each iteration fills anew may have several slots: a sum that goes on from iteration to iteration is one
+        # value. After the loop a statement outside would not know which slot is meant.
         limit = deepest if anew and not body.is_outside(buffer) else 1
         # One slot is tried first, as slots cost shared memory; with as many as stages in flight no iteration shares
         # one.
@@ -269,6 +275,7 @@ def _conflict(a: Access, b: Access) -> bool:
 def _check_iteration(buffer: Any, uses: list) -> None:
     for number, position, statement, touch in uses:
         for later, other, user, use in uses:
+            # Within one iteration a statement of stage s runs in step i + s, so the order of (stage, order) is the order in time.
             if number < later and _conflict(touch, use) and position > other:
                 raise _broken(buffer, statement, user, "")
 
@@ -277,6 +284,8 @@ def _carried_conflict(uses: list, slots: int, loop: Loop, facts: Facts) -> tuple
     """Two statements whose order a schedule swaps, the second of them ``slots`` iterations later."""
     for number, (stage, order), statement, touch in uses:
         for later, (other_stage, other_order), user, use in uses:
+            # A statement of iteration i + v that touches storage of iteration i again, v slots later. It runs in step i + v + its
+            # stage: it would be too early where (stage, order) of the first is greater.
             if number == later or not _conflict(touch, use):
                 continue
             # With v slots the next iteration on the same storage is v later: it has to run behind this statement all

@@ -87,6 +87,7 @@ class Divergence:
 
     def _is_order_of_warps(self, code: BranchCode | LoopCode) -> bool:
         """Whether threads have to wait for others of their warp in some code, and for none else."""
+        # No conflict at all needs no order; one between groups of 32 threads needs more than barriers of warps.
         accesses = combined_accesses(code)
         if self.conflict(accesses, accesses) is None or self.conflict(accesses, accesses, WARP) is not None:
             return False
@@ -149,6 +150,8 @@ class Divergence:
                 self._walk(item, pending, conflict)
 
     def _loop(self, code: LoopCode, pending: set[Access], conflict: Conflict) -> None:
+        # Threads are in different iterations at the same time, so that no place in the loop is the same moment for all: it is one
+        # access of everything in it.
         if code.divergent and conflict is self.conflict:
             self._check_loop(code)
             self._accesses(combined_accesses(code), pending, conflict)
@@ -158,6 +161,7 @@ class Divergence:
             self._walk(code.body, pending, conflict)
 
     def _leaf(self, leaf: Leaf, pending: set[Access], conflict: Conflict) -> None:
+        # Signals and waits of the program itself order what comes before them and what comes after.
         if leaf.hands_over or leaf.synchronises:
             pending.clear()
         self._accesses(leaf.accesses, pending, conflict)
@@ -221,6 +225,8 @@ class Divergence:
         if not isinstance(item, BranchCode):
             raise _Inseparable
         taken = self.name("taken")
+        # `&&` evaluates the inner condition only where the outer one holds, which may be what makes it safe: if (i < n) if (x[i]
+        # > 0).
         made: list[Code] = [Leaf([Define(taken, "bool", Binary("&&", condition, item.condition))])]
         made += self._guarded(taken, item.then)
         if item.otherwise is not None:

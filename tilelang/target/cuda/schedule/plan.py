@@ -86,6 +86,8 @@ def plan_schedule(loop: Loop, tree: TileTree, facts: Facts) -> Schedule | None:
 
 
 def _implied(body: Body, slots: int) -> Schedule | None:
+    # With num_stages = 3: the copy for iteration k + 2 is issued in the step that uses iteration k. Three slots hold iterations
+    # k, k + 1 and k + 2.
     tiles = {statement: tile_filled_ahead(statement, body) for statement in body.statements if slots > 1}
     producers = [statement for statement, tile in tiles.items() if tile is not None]
     # Nothing can run ahead: the loop stays a plain one, and needs no slots.
@@ -150,6 +152,7 @@ def _explicit(
     width = len(statements) + 1
     for at, members in enumerate(groups):
         # Statements of a group stay together, in program order; those that a warp of their own once loaded come first.
+        # Groups are `width` apart, so that the statements of one fit between it and the next.
         first = (order[at] + len(groups) if order[at] >= 0 else at) * width
         parts += [Part(statement, stage[at] - low, first + place) for place, statement in enumerate(members)]
     return parts
@@ -158,6 +161,8 @@ def _explicit(
 def _grouped(body: Body, group: Any, count: int, span: Any) -> tuple[list[Statement], list[list[Statement]]]:
     """The statements that the lists count, in the groups that they name; bindings of pure values may be counted or not."""
     if group is None:
+        # Programs written for other compilers count every statement of the body, bindings included. The number of entries tells
+        # which way was meant.
         everything = body.with_replays
         if count == len(everything) != len(body.statements):
             return body.statements, [[statement] if statement in body.statements else [] for statement in everything]

@@ -45,6 +45,7 @@ class SharedPlan:
         """Whether two buffers share bytes."""
         if a is b or a == b:
             return True
+        # Two slots with different numbers never are the same bytes (the same slot was equal above).
         if isinstance(a, Slot) and isinstance(b, Slot) and a.buffer == b.buffer:
             return False
         a, b = owner(a), owner(b)
@@ -84,6 +85,7 @@ def plan_shared(
     places: dict[Any, tuple[int, int]] = {}
     for buffer in order:
         size, align = sizes[buffer]
+        # Only buffers that are alive at the same time keep each other off; all others may lie under this one.
         busy = sorted(places[other] for other in places if not may_share or lifetimes.meet(buffer, other))
         places[buffer] = (_first_gap(busy, size, align), size)
     total = max((offset + size for offset, size in places.values()), default=0)
@@ -124,6 +126,8 @@ class _Lifetimes:
     def meet(self, a: Any, b: Any) -> bool:
         """Whether two buffers are alive at the same time."""
         (first, last), (start, end) = self.spans[a], self.spans[b]
+        # Numbers of leaves order what happens in one group of threads. Groups that run at the same time have no common clock: two
+        # buffers of different groups always meet.
         return (first <= end and start <= last) or any(a in home and b in home and home[a] is not home[b] for home in self.homes)
 
     def _walk(self, code: Code, clock: int, spans: dict[Any, tuple[int, int]]) -> int:
@@ -164,6 +168,8 @@ class _Lifetimes:
         clock = self._walk(code.body, start, inner)
         filled = _filled_first(code.body)
         for buffer, (first, last) in inner.items():
+            # A buffer that the loop reads before it fills it has a value from the iteration before: it lives from the end of one
+            # iteration to the beginning of the next, hence throughout.
             whole = buffer not in filled or buffer in code.carried or buffer in self._stored
             _extend(spans, buffer, *((start, clock) if whole else (first, last)))
         for buffer in code.carried:
@@ -201,6 +207,8 @@ def _filled_first(body: Block) -> set[Any]:
     for item in body.items:
         if may_jump(item):
             break  # what follows may be left out
+        # A leaf of a branch or an inner loop may not run, so that old values may survive it: those count as seen, never as
+        # filled.
         if isinstance(item, Leaf):
             filled |= item.fills - item.storages(READ, UPDATE) - seen
         seen |= {storage for leaf in leaves(item) for storage in leaf.storages()}

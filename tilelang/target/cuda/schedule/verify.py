@@ -52,6 +52,7 @@ def verify_order(root: Block, overlap: Callable[[Any, Any], bool], is_ordered: C
     pending = [root]
     while pending:
         graph = _Graph()
+        # Groups with a barrier of their own are checked as kernels of their threads, after the code around them.
         graph.add(pending.pop(), [graph.node(_nothing, [])], [])
         graph.check(overlap, is_ordered)
         pending += [group.body for group in graph.groups if group.barrier is not None]
@@ -136,6 +137,7 @@ class _Graph:
     def _loop(self, code: LoopCode, before: list[int], jumps: list[dict[str, list[int]]]) -> list[int]:
         if code.carried and isinstance(code.body.items[0], Wait):  # its groups count those from before the loop, too
             before = [self.node(lambda state: _complete(state, Wait(0)), before)]
+        # A node of its own for the top of the loop, to which the ends of iterations lead back.
         head = self.node(_nothing, before)
         left: dict[str, list[int]] = {"break": [], "continue": []}
         self.before[head] += self.add(code.body, [head], [*jumps, left])
@@ -160,6 +162,7 @@ class _Graph:
         for number, before in enumerate(self.before):
             for other in before:
                 following[other].append(number)
+        # States only grow (each step is monotone in sets), and there are finitely many accesses, so this ends.
         waiting = deque(range(len(self.steps)))
         while waiting:
             number = waiting.popleft()

@@ -163,12 +163,15 @@ class _OverlappedLoop:
         """The loop, what comes before and what comes after it."""
         loop, part, ring, overlap = self.ring.loop, self.part, self.ring, self.overlap
         waits, head = self._head(loop.min)
+        # Before the loop: the head of the first iteration, whose products are waited for at once, as there is nothing to overlap
+        # them with.
         before = [*waits, *head, *self._head_done()]
         begin, place = self.counter.bind()
         waits, head = self._head(loop.loop_var + 1, flying=True)
         body = [*begin, *self._middle(place, waits), *head, *self._tail(place)]
         body += part.completed(ring, overlap.products(ring, overlap.head), len(overlap.tail))
         body += [*self._head_done(), *self.counter.step()]
+        # Each round does the rest of iteration i and the head of i + 1, so there is one round less than iterations.
         repeated = loop_over(loop, loop.loop_var, body, extent=loop.extent - 1)
         begin, place = self.counter.bind()
         last = block([*begin, *self._middle(place), *self._tail(place)])
@@ -185,6 +188,7 @@ class _OverlappedLoop:
         # A tile that the tail uses too may only arrive when the tail before last has released its slot.
         ahead = self.overlap.roomy and all(feed in self.early_feeds for feed in needed)
         waits = [part.slots[feed].await_full(self.early.now()) for feed in needed] if ahead else []
+        # The head runs one iteration ahead of the middle and the tail, so it counts slots by itself.
         begin, place = self.early.bind()
         found = [*begin]
         for at in self.overlap.head:
@@ -210,6 +214,8 @@ class _OverlappedLoop:
         done = [*waits, *part.completed(ring, overlap.tail)]
         if self.late_feeds:
             released = block([part.slots[feed].release(place.before()) for feed in self.late_feeds])
+            # The tail of iteration i - 1 has read its slots only now, when its products are complete; the first iteration has
+            # none before it.
             done.append(ir.IfThenElse(ring.loop.loop_var > ring.loop.min, released, None))
         found = [ring.body[at] for at in overlap.head if isinstance(ring.body[at], ir.Bind)]
         for at in overlap.middle:

@@ -61,11 +61,13 @@ def find_overlap(ring: Ring, threads: int, registers: int) -> Overlap | None:
     """
     stmts = ring.consumed
     products = Overlap.products(ring, stmts)
+    # Head and tail are in flight at once, so that the tiles of both are in registers at the same time.
     spare = registers - _OTHER_REGISTERS - _registers(_touched(ring.body), threads)
     if len(products) < 2 or spare < 0:
         return None
     tail_start = _tail_start(stmts, products)
     tail = tuple(at for at in stmts if at >= tail_start)
+    # The longest head first: the more is started early, the more the tensor cores have to do while the threads compute.
     for last in reversed([at for at in products if at < tail_start]):
         head = tuple(at for at in stmts if at <= last)
         middle = tuple(at for at in stmts if last < at < tail_start)

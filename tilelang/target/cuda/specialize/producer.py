@@ -44,6 +44,7 @@ class ProducerPart:
             return self.ring(self.rings[stmt])
         if isinstance(stmt, ir.Bind):
             return stmt if self.usage.is_known([stmt.value]) else None
+        # Of a loop around the ring: the condition above it is one that the producer can compute, or the whole is not possible.
         if isinstance(stmt, (ir.Break, ir.Continue)):
             return stmt
         if isinstance(stmt, (ir.For, ir.While)) and not any_statement(stmt.body, self.rings.__contains__):
@@ -92,6 +93,7 @@ def _without_unused(stmts: list[Any]) -> list[Any]:
     """The statements without bindings that none of them uses."""
     used: set[Any] = set()
     kept: list[Any] = []
+    # Backwards, so that a binding which only an unused binding uses goes as well.
     for stmt in reversed(stmts):
         if isinstance(stmt, ir.Bind) and stmt.var not in used:
             continue

@@ -147,6 +147,7 @@ class Usage:
         self._named = self.mentions(body)
         self.is_manual = any(map(_orders_itself, every))
         self.setup = self._setup(flattened(body))
+        # In this order: which variables keep their value decides which bindings the producer can compute.
         self.settled = self._settled()
         self.unknown: set[Any] = set()
         for stmt in every:
@@ -193,6 +194,7 @@ class Usage:
     def _settled(self) -> set[Any]:
         """Variables that keep the value which the setup gives them."""
         inside = (node for stmt in self.setup for node in walk(stmt))
+        # As many stores in the setup as in the whole kernel: none comes later, so the producer may compute it once, too.
         count = Counter(node.buffer for node in inside if isinstance(node, ir.BufferStore))
         return {buffer for buffer, times in count.items() if self.written[buffer] == times}
 
@@ -271,6 +273,7 @@ def _can_feed(load: Load, uses: Sequence[set[Any]], mentions: Counter[Any], usag
 def _grouped(loads: Sequence[Load], uses: Sequence[set[Any]]) -> list[Feed]:
     groups: dict[tuple[int, int], list[Load]] = {}
     for load in loads:
+        # Tiles with the same first and last use wait on one barrier: one arrival and one wait for both operands of a product.
         places = [place for place in range(load.at + 1, len(uses)) if load.target.buffer in uses[place]]
         groups.setdefault((places[0], places[-1]), []).append(load)
     return [Feed(tuple(group), first, last) for (first, last), group in groups.items()]

@@ -90,6 +90,8 @@ class Counter:
 
     def step(self) -> list[Any]:
         """Statements at the end of an iteration."""
+        # The parity of a barrier's phase flips each time that the ring begins anew. mbarrier.try_wait.parity succeeds once the
+        # phase with the given parity is complete (PTX manual, "mbarrier.test_wait").
         wrap = [
             ir.BufferStore(self.slot, ir.IntImm("int32", 0), [0]),
             ir.BufferStore(self.parity, 1 - value(self.parity), [0]),

@@ -40,6 +40,7 @@ def parallel_nest(loop: Any) -> Nest:
 
 def _trimmed(axes: list[Axis], body: Any) -> tuple[list[Axis], Any]:
     """A nest whose whole body is under ``i < 16`` has 16 iterations along ``i``, however long the loop is."""
+    # for i in T.Parallel(128): if i < 16: ... would otherwise be shared out over threads of which most have nothing to do.
     if not isinstance(body, ir.IfThenElse) or body.else_case is not None:
         return axes, body
     bounds: dict[Any, int] = {}

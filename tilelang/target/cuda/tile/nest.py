@@ -196,6 +196,7 @@ class _Collector:
             return
         if isinstance(node, ir.Select):
             self.expr(node.condition, conditional)
+            # Only one side is evaluated, so an access in it may not happen: reading it ahead might leave the tensor.
             self.expr(node.true_value, True)
             self.expr(node.false_value, True)
             return
@@ -260,6 +261,7 @@ def form_of(expr: Any, forms: Mapping[Any, Form]) -> Form:
         return Form((), value)
     if isinstance(value, ir.Add):
         return form_of(value.a, forms) + form_of(value.b, forms)
+    # Digits have weights above zero only; i - j of two axes has no form.
     if isinstance(value, ir.Sub) and not mentions(value.b, forms):
         return form_of(value.a, forms).shifted(-as_int(value.b))
     # An index that is cast to fewer bits may wrap.

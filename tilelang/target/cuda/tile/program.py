@@ -184,6 +184,7 @@ class _Collector:
             family = str(stmt.node.thread_tag).partition(".")[0]
             groups[family].append((stmt.node.var, as_int(self.host.resolved(stmt.value))))
             stmt = stmt.body
+        # What the host cannot decide the kernel decides: it is launched in any case, and does nothing where the condition fails.
         for guard in reversed(guards):
             stmt = ir.IfThenElse(guard, stmt, None)
         body = ir.SeqStmt([*self.views, stmt]) if self.views else stmt

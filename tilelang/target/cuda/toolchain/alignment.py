@@ -94,6 +94,7 @@ def _origins(lines: Sequence[str]) -> dict[str, frozenset[int]]:
     while changed:
         changed = False
         for target, sources in steps:
+            # Sets of origins only grow, so this ends.
             union = found.get(target, frozenset()).union(*(found.get(source, frozenset()) for source in sources))
             if union and union != found.get(target):
                 found[target] = union

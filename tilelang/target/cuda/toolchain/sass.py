@@ -65,6 +65,7 @@ class Function:
     def _backward(self, guarded: bool) -> list[tuple[Instruction, ...]]:
         found = set()
         for index, instruction in enumerate(self.instructions):
+            # A branch to an earlier label is a loop; one without a label counts as forward.
             start = self.labels.get(instruction.target or "", index + 1)
             if start < index and instruction.text.startswith("@") == guarded:
                 found.add((start, index))
