@@ -47,6 +47,7 @@ def _expect_the_environment(describer: Describer) -> None:
     home = genuine.home_of(reader.__code__, ()) if type(reader) is FunctionType else None
     if table is not _GENUINE_ENVIRON or home is None or not genuine.is_genuine_code(reader.__code__, home):
         raise describer.refuse("os.environ or os.getenv was replaced")
+    # The program may replace either later, so both are watched.
     for name, expected in (("environ", table), ("getenv", reader)):
         describer.record(watch.ITEM, os.__dict__, name, expected)
     describer.record_dict(table.__dict__)

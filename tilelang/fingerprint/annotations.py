@@ -50,6 +50,8 @@ def _reads(text: str, local: frozenset[str], free: tuple[str, ...]) -> tuple[Cod
 
 def _read_by(expressions: list[ast.expr], local: frozenset[str], free: tuple[str, ...]) -> CodeReads:
     """The reads of expressions in a function that has these local variables, and free ones."""
+    # Compiled as the body of a function with these variables, the expressions become byte code in which local, free and global
+    # names are told apart as in the function itself; the analysis of code then serves for annotations, too.
     parameters = sorted(name for name in local if name.isidentifier() and name not in free)
     function = _lambda(free, _lambda(parameters, ast.Tuple(expressions, ast.Load())))
     code = compile(ast.fix_missing_locations(ast.Expression(function)), "<annotations>", "eval", dont_inherit=True)

@@ -61,6 +61,7 @@ def hidden_part(texts: Collection[str], prefixes: bool) -> str | None:
         prefixes: whether two underscores alone are a part; they are also what names are filtered by.
     """
     for text in texts:
+        # getattr(x, "f_" + name) reaches a frame: with computed names a prefix is enough to refuse.
         if text in _OF_FRAMES or prefixes and text in _INTROSPECTION:
             return text
         if _PART_OF_NAME.fullmatch(text) and text not in _SAFE_NAMES and text != "__main__" and (prefixes or text != "__"):

@@ -37,6 +37,8 @@ def _cached_function(describer: Describer, value: Any) -> None:
         describer.text("again")
         return
     inner = value.__wrapped__
+    # A walk of its own, whose digest depends on nothing that was described before: the same function has the same digest wherever
+    # it is met.
     alone = Describer(describer.trusting)
     alone.in_progress = describer.in_progress | {id(value)}
     with describer.at(f"the cached {getattr(inner, '__qualname__', 'function')}()"):
@@ -60,6 +62,8 @@ def _results(describer: Describer, value: Any, digest: str) -> None:
     if not held:
         return
     known = _known.get(value)
+    # The cache is the program's memory of earlier calls. If a global changed since, it still gives the old result, which no
+    # fingerprint of the code shows; so it must be known that the code as it is now filled it.
     if known is None or known.digest != digest or not _same(held, known.held):
         raise describer.refuse("it holds results that may be from before a change")
     content = _content(known.held)

@@ -94,6 +94,7 @@ def _inherited_from_library(describer: Describer, kind: type, item: Any) -> bool
         return False
     for base in _MRO(kind)[1:]:
         for name, theirs in _DICT(base).items():
+            # enum copies methods of Enum into each new enumeration: the same function, found by identity.
             if _inner(theirs) is _inner(item) and is_of_library(base):
                 describer.text(f"that of {_NAME(base)}.{name}")
                 return True
@@ -116,6 +117,8 @@ def layout_is_known(kind: type) -> bool:
         return False
     slots = sum(type(item) is MemberDescriptorType for item in namespace.values())
     others = sum(type(namespace.get(name)) is GetSetDescriptorType for name in ("__dict__", "__weakref__"))
+    # A class statement adds a pointer for each slot, for the dictionary and for weak references. Whatever is larger has fields of
+    # C, which cannot be read.
     added = (kind.__basicsize__ - (kind.__base__ or object).__basicsize__) // 8
     return slots <= added <= slots + others
 

@@ -63,6 +63,7 @@ def pairs(describer: Describer, name: str, value: Any) -> None:
 @describes(MappingProxyType)
 def _proxy(describer: Describer, value: MappingProxyType) -> None:
     describer.text("proxy")
+    # A proxy gives no access to its dictionary, which is to be watched; the garbage collector does.
     (table,) = gc.get_referents(value)
     describer.value(table)
 
@@ -96,6 +97,7 @@ def _deque(describer: Describer, value: deque) -> None:
 def unordered(describer: Describer, value: Any) -> None:
     """Feeds a set in the order in which it gives its items, which may differ between processes."""
     members(describer, value)
+    # Code may iterate over the set, and generate statements in its order.
     describer.text(f"order {list(map(canonical, value))}")
 
 

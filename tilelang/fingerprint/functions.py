@@ -48,6 +48,8 @@ def function(describer: Describer, value: FunctionType) -> None:
     """Feeds a function: one of a library by name, the user's by content."""
     if labelled(describer, value):
         return
+    # The code says what a call does. The source is fed too: the front end compiles it anew, and annotations of local variables
+    # stand in the text only.
     own, notes = value.__dict__, value.__annotations__
     state = (value.__code__, value.__defaults__, value.__kwdefaults__, own, value.__name__, value.__qualname__, notes)
     describer.record(watch.FUNCTION, value, None, state)
@@ -74,6 +76,7 @@ def labelled(describer: Describer, value: Any) -> bool:
     if label is None:
         return False
     describer.text(label)
+    # getattr as a value, in a variable or as an argument, may be called with any name.
     if any(value is reader for reader in attributes.READERS):
         describer.computes_names = True
         ambient.numeric_locale(describer)
@@ -205,6 +208,7 @@ def reads_name(describer: Describer, name: str) -> None:
 def code_text(code: CodeType) -> str:
     """Code as a text without paths and line numbers."""
     parts = [
+        # Names and constants are compared beside the instructions, which hold only their numbers.
         code.co_code.hex(),
         repr((code.co_name, getattr(code, "co_qualname", ""))),
         repr((code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)),
@@ -234,6 +238,7 @@ def _cell(describer: Describer, value: CellType) -> None:
 
 @describes(BuiltinFunctionType)
 def _builtin(describer: Describer, value: BuiltinFunctionType) -> None:
+    # [].append of a list is a builtin function too, whose object is the list.
     owner = value.__self__
     if owner is None or isinstance(owner, ModuleType):
         labelled(describer, value)
@@ -292,15 +297,15 @@ def _wrapper(describer: Describer, value: Any) -> None:
     describer.record_probe(lambda: value.__func__ is function, True)
     describer.record_dict(own)
     describer.value(function)
-    pairs(describer, "attributes", {name: item for name, item in own.items() if name not in _OF_FUNCTION})
+    pairs(describer, "attributes", {name: item for name, item in own.items() if name not in OF_FUNCTION})
 
 
 def _are(now: tuple, then: tuple) -> bool:
     return all(a is b for a, b in zip(now, then, strict=True))
 
 
-_OF_FUNCTION = frozenset("__module__ __doc__ __annotations__ __annotate__ __wrapped__ __type_params__".split())
-"""What a static or class method repeats of its function."""
+OF_FUNCTION = frozenset("__module__ __doc__ __annotations__ __annotate__ __wrapped__ __type_params__".split())
+"""What ``functools.update_wrapper``, and a static or class method, repeats of its function."""
 
 
 _OF_CACHED_PROPERTY = frozenset("func attrname lock __doc__ __module__".split())

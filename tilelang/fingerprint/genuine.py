@@ -43,6 +43,7 @@ class Home(NamedTuple):
 def home_of(code: CodeType, packages: Iterable[str]) -> Home | None:
     """The library that the file of ``code`` belongs to: the standard one or one of ``packages``; None for any other file."""
     file = code.co_filename
+    # Modules that Python needs to start are compiled into it; their code has no path.
     if file.startswith(_FROZEN):
         return _frozen_home(file)
     file = _real(file)
@@ -74,6 +75,8 @@ def _folders(package: str) -> list[str]:
 
 def is_genuine_code(code: CodeType, home: Home) -> bool:
     """Whether ``code`` is what the file of ``home`` compiles to."""
+    # Code objects compare by instructions, constants, names and lines, so that a function counts as the library's only if its
+    # file compiles to this very code.
     return code in _codes_of(home.file)
 
 

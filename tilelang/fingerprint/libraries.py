@@ -172,6 +172,7 @@ _loaded: list[int] = []
 def _name_of(value: Any) -> str | None:
     """The name of a listed object of compiled code, found by identity; the table is extended when a package was loaded."""
     modules = [name for name in ("builtins", "collections", "itertools", "types", *TRUSTED_NAMES) if name in sys.modules]
+    # Modules are loaded and never unloaded, so their number tells whether one is new.
     if _loaded != [len(modules)]:
         _loaded[:] = [len(modules)]
         _identities.clear()
@@ -180,6 +181,8 @@ def _name_of(value: Any) -> str | None:
             # Sorted: an object of two names (numpy.abs, numpy.absolute) has the same label in every process.
             for name in sorted(TRUSTED_NAMES.get(module, found.keys()) & found.keys()):
                 _identities.setdefault(id(found[name]), _Named(found[name], [])).names.append((module, name))
+    # The table has whatever stands under a listed name, also what a program has put there; whether it is the library's own is
+    # asked now.
     named = _identities.get(id(value))
     return None if named is None else next((".".join(name) for name in named.names if _is_listed_object(*name, value)), None)
 

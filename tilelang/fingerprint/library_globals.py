@@ -87,6 +87,7 @@ def _variable(describer: Describer, table: dict[str, Any], name: str) -> list[Fu
         return []
     item = table.get(name, MISSING)
     describer.record(watch.ITEM, table, name, item)
+    # A global may begin to hide a builtin, so the missing entry is watched as well.
     if item is MISSING:
         describer.record(watch.ITEM, _BUILTINS, name, _BUILTINS[name])
         item = _BUILTINS[name]

@@ -29,6 +29,7 @@ _DICT = type.__dict__["__dict__"].__get__
 
 def namespace_of(kind: type) -> dict[str, Any]:
     """The dictionary of a class itself, and not the view that Python gives of it."""
+    # The view has no identity and no version to compare; the dictionary behind it has.
     (found,) = (table for table in gc.get_referents(_DICT(kind)) if type(table) is dict)
     return found
 
@@ -136,6 +137,7 @@ def is_put_there(kind: type, name: str, item: Any) -> bool:
     is_slot = isinstance(item, (MemberDescriptorType, GetSetDescriptorType))
     if is_slot or attributes.is_special(name):
         return False
+    # Names in the text of the class: an attribute that the text never mentions was put there from outside.
     written = genuine.class_text(file, kind.__name__)
     return name not in written.names or name in written.functions and type(item) in SCALARS
 

@@ -64,6 +64,7 @@ def is_builtin_hash(wanted: Read, scope: Scope) -> bool:
 def _global(describer: Describer, name: str, scope: Scope) -> Any:
     if type(scope.globals) is not dict or type(scope.builtins) is not dict:
         raise describer.refuse("its variables are in a dictionary of a special kind")
+    # Also where the builtin is meant: a global of that name would hide it from then on.
     content = _item(describer, scope.globals, name)
     return _item(describer, scope.builtins, name) if content is MISSING else content
 
@@ -83,6 +84,7 @@ def _imported(describer: Describer, wanted: Import, scope: Scope) -> Any:
         raise describer.refuse("the import statement was replaced")
     name = _absolute(describer, wanted, scope)
     module = _loaded(describer, name if wanted.chain or wanted.level else name.partition(".")[0])
+    # import a.b as c: Python loads a.b and then takes the attribute b of a.
     if wanted.chain and "." in wanted.module and wanted.chain == tuple(wanted.module.split(".")[1:]):
         module = _loaded(describer, name.partition(".")[0])
     for attribute in wanted.chain:
@@ -184,6 +186,7 @@ def _attribute(describer: Describer, module: ModuleType, name: str) -> Any:
 
 def _whole_module(describer: Describer, module: ModuleType) -> None:
     """Feeds a module of ours that is passed around: every name in it must be its own, or counts by content."""
+    # `T` is passed to helpers in many programs, so this one module may go anywhere: each of its names is checked then.
     if module.__name__ != "tilelang.language" or sys.modules.get(module.__name__) is not module:
         raise describer.refuse(f"the module {module.__name__} is used as a whole, so that any part of it may be read")
     describer.record_dict(module.__dict__)

@@ -10,13 +10,12 @@ from typing import Any
 from tilelang.fingerprint import foreign, libraries, watch
 from tilelang.fingerprint.canonical import canonical
 from tilelang.fingerprint.classes import layout_is_known
+from tilelang.fingerprint.functions import OF_FUNCTION
 from tilelang.fingerprint.missing import MISSING
 from tilelang.fingerprint.walk import OTHERWISE, Describer
 
 PROTOCOL = "__tilelang_fingerprint__"
 """In a class of ours: the names of the attributes that an object keeps for speed, and that stand for nothing."""
-_OF_FUNCTION = frozenset("__module__ __doc__ __annotations__ __annotate__ __wrapped__ __type_params__".split())
-"""What ``functools.update_wrapper`` repeats of a function."""
 
 _BASES: dict[type, Callable[[Any], Any]] = {
     # builtin that a class may extend -> its part of an object
@@ -46,6 +45,7 @@ def describe_object(describer: Describer, value: Any) -> bool:
     describer.record(watch.TYPE, value, None, kind)
     if _by_protocol(describer, value, kind):
         return True
+    # All parts of an object must be readable: the builtin that it extends, its dictionary, and the slots of each class.
     bases = [base for base in kind.__mro__[:-1] if base not in _BASES]
     if not all(map(layout_is_known, bases)):
         return False
@@ -77,7 +77,7 @@ def _by_protocol(describer: Describer, value: Any, kind: type) -> bool:
     describer.record_probe(lambda: list(attributes) == names, True)
     slots = [name for base in kind.__mro__ for name, item in base.__dict__.items() if type(item) is MemberDescriptorType]
     for name in (*names, *slots):
-        if name not in for_speed and name not in _OF_FUNCTION:
+        if name not in for_speed and name not in OF_FUNCTION:
             describer.text(name)
             content = _watched_attribute(describer, value, name)
             describer.value(None if content is MISSING else content)

@@ -106,6 +106,7 @@ def steps(code: CodeType) -> Iterator[Step]:
     raw, argument, extended = code.co_code, 0, 0
     for offset in range(0, len(raw), 2):
         name = opcode.opname[raw[offset]]
+        # Instructions are two bytes; EXTENDED_ARG holds the higher bits of the next one's argument.
         argument = raw[offset + 1] | extended
         extended = argument << 8 if name == "EXTENDED_ARG" else 0
         if name not in _NOTHING:

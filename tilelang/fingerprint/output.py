@@ -48,6 +48,7 @@ def _expect_stream(describer: Describer, value: Any) -> None:
         kind = type(value)
         if kind not in _STREAMS and not genuine.is_installed_class(kind) or _own_methods(value):
             raise describer.refuse(f"a stream of the class {type_name(value)}, which may do anything when it is written to")
+        # A text stream writes to a buffer, which writes to a file: each may be of the program's own class.
         value = next((getattr(value, part) for part in ("buffer", "raw") if hasattr(kind, part)), None)
 
 

@@ -49,6 +49,7 @@ def is_pristine(describer: Describer, module: ModuleType, name: str, value: Any)
         return False
     name = original(module, name)
     home = home_of_name(module, name)
+    # Not asked for yet: what the module would make is what counts, without making it.
     if value is MISSING:
         maker = module.__dict__.get("__getattr__")
         if home is None or not libraries.is_own_function(maker):

@@ -40,8 +40,7 @@ class Read(NamedTuple):
         constant: the string that is the only subscript, or the first argument of a call with plain arguments, as in
             ``os.environ["X"]`` and ``os.getenv("X")``.
         use: ``membership`` where it only is the right side of ``in``, ``identity`` of ``is``; ``annotation`` where only a front
-            end reads it;
-            ``presence`` where an import statement only has to find it.
+            end reads it; ``presence`` where an import statement only has to find it.
     """
 
     root: str
@@ -90,11 +89,14 @@ def code_reads(code: CodeType) -> CodeReads:
     Raises:
         UnknownInstruction: it has an instruction, or a form of import, that is not known.
     """
+    # Over-approximation is safe: a read that never happens makes the fingerprint change too often, one that is missed lets a
+    # stale kernel through.
     parts = [_Part(part) for part in code_tree(code)]
     imports: dict[str, list[Import]] = {}
     for part in parts:
         for variable, found in part.imports():
             imports.setdefault(variable, []).append(found)
+    # A dictionary instead of a set: the order of reads goes into the digest, and must be the same in every process.
     reads = {Read(IMPORTED, found, use=PRESENCE): None for several in imports.values() for found in several}
     reads |= {read: None for part in parts for read in part.reads(frozenset(code.co_freevars), imports)}
     return CodeReads(
@@ -138,6 +140,7 @@ class _Part:
                 yield from self._import(position, step.argument)
 
     def _import(self, position: int, module: str) -> Iterator[tuple[str, Import]]:
+        # IMPORT_NAME takes the level and the tuple of names from the stack, where two LOAD_CONST have put them.
         level, names = (self.steps[position + offset].argument for offset in (-2, -1))
         after = position + 1
         if names:
@@ -170,6 +173,7 @@ class _Part:
                 yield self._read(GLOBAL, step.argument, position)
             elif step.kind is opcodes.FREE and step.argument in free:
                 yield self._read(FREE, step.argument, position)
+            # A variable that any import statement of the function stores to may hold that module wherever it is read.
             if step.kind in (opcodes.GLOBAL, opcodes.FREE, opcodes.LOCAL):
                 for found in imports.get(step.argument, ()):
                     yield self._read(IMPORTED, found, position)
@@ -220,6 +224,8 @@ class _Part:
 
     def compares_self(self, at: int) -> bool:
         """Whether the step is the ``is`` of ``self is other`` in an ``__eq__``, as dataclasses have it from Python 3.13."""
+        # `is` shows whether two equal values are one object, which differs between processes. In `__eq__` it is a shortcut: where
+        # it gives True the comparison of the attributes would, too.
         operands = [step.argument for step in self.steps[max(at - 2, 0) : at] if step.kind is opcodes.LOCAL]
         is_first = self.steps[at].kind is opcodes.IDENTITY and at == 2
         return is_first and self.code.co_name == "__eq__" and operands == [*self.code.co_varnames[:2]]
@@ -313,6 +319,7 @@ class _Part:
     def makes_sets(self) -> bool:
         """Whether a set is made, other than for a test whether something is in it; the order of its items is not the code's."""
         for position, step in enumerate(self.steps):
+            # `x in {1, 2}` is compiled to a frozenset constant, whose order no one sees.
             is_set = step.kind is opcodes.SET or (step.kind is opcodes.CONSTANT and isinstance(step.argument, frozenset))
             if is_set and self.kind(position + 1) not in (opcodes.CONTAINS, opcodes.SET):
                 return True

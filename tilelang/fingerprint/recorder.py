@@ -153,6 +153,7 @@ def _without_collection() -> Iterator[None]:
 
 
 def _resume_collection() -> None:
+    # The threads whose recordings had paused it do not exist in the child.
     if True in _paused:
         gc.enable()
     _paused.clear()
@@ -177,6 +178,7 @@ def _begin_profiling(touched: Touched) -> Any:
 
 def _begin_monitoring(touched: Touched) -> Any:
     monitoring = sys.monitoring  # pyright: ignore[reportAttributeAccessIssue]
+    # Numbers 0, 1, 2 and 5 are those of debuggers, coverage, profilers and optimisers (sys.monitoring's documentation).
     tool = next((number for number in (3, 4) if monitoring.get_tool(number) is None), None)
     if tool is None:
         return None
@@ -214,11 +216,13 @@ def _is_frozen_choice(function: Any) -> bool:
 
 
 def _started(touched: Touched, code: CodeType, frame: FrameType) -> None:
+    # Python's own look-up in os.environ was called: whoever is behind it on the stack asked.
     if code is _environment_code:
         if _asked_by_user(frame.f_back):
             touched.environment.add(str(frame.f_locals.get("key")))
     elif code in touched.codes:
         touched.note_depth()
+    # Code of an installed package counts if the user's code called it, and not if the compiler did.
     elif _is_of_user(code) and not (genuine.is_packaged(code) and not _asked_by_user(frame.f_back)):
         touched.codes.add(code)
 

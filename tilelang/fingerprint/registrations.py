@@ -19,6 +19,7 @@ def registered_classes(describer: Describer, kind: type) -> None:
     """
     if not issubclass(type(kind), abc.ABCMeta):
         return
+    # The token changes with every registration in the process, whichever class it is with.
     if describer.is_first("registrations"):
         describer.record_probe(abc.get_cache_token, abc.get_cache_token())
     found = {registered() for base in _below(kind) for registered in _abc._get_dump(base)[0]} - {None}

@@ -42,6 +42,7 @@ def _block(lines: list[str], code: CodeType) -> str | None:
     first = code.co_firstlineno - 1
     if not 0 <= first < len(lines) or code.co_name == "<lambda>":
         return None
+    # The byte code has no line for a trailing comment or bracket; what is indented more than the `def` still belongs to it.
     last = max(line for part in code_tree(code) for _, _, line in part.co_lines() if line is not None)
     indent = _indent(lines[first])
     end = last

@@ -126,12 +126,14 @@ class Describer:
 
     def text(self, text: str) -> None:
         """Feeds a text."""
+        # The length comes first, so that the digest of "ab", "c" is not that of "a", "bc".
         raw = text.encode("utf-8", "surrogatepass")
         self._state.update(b"%d:" % len(raw))
         self._state.update(raw)
 
     def _seen(self, value: Any) -> bool:
         """Whether ``value`` was met before; then only its position is fed, which also ends cycles."""
+        # Positions, and not contents: x = [a, a] and x = [a, a.copy()] differ once the program changes an item.
         known = self._order.get(id(value))
         if known is None and self._before is not None and (known := self._before._order.get(id(value))) is not None:
             self.text("of the function")
@@ -173,6 +175,7 @@ class Describer:
         names = set().union(*(part.names for part in parts))
         texts = set().union(*(part.texts for part in parts))
         computes_names = any(part.computes_names for part in parts)
+        # Texts of all parts count together: a name that one function holds may be read by another one.
         if names & attributes.CODERS:
             raise self.refuse("texts are encoded by a codec or with a handler of errors that a program may replace")
         if names & attributes.FORMATTERS:
@@ -184,6 +187,8 @@ class Describer:
         if "__eq__" in names | texts and any(part._methods_of_equality for part in parts):
             raise self.refuse("an `__eq__` that compares by `is` may be called by name")
         for what, limited in self._limits.items():
+            # Keyword arguments are noted as "name=", and so are texts here: f(**{"record": True}) passes one under a name that is
+            # a value.
             found = sorted(limited & (names | {f"{text}=" for text in texts}))
             if found:
                 raise self.refuse(f"{what}: {found[0]!r} depends on more than its value")
