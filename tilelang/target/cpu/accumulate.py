@@ -111,6 +111,7 @@ class _Accumulation(StmtRewriter):
         if not isinstance(copy, Copy) or not copy.src.is_whole or hash(copy.src.buffer) != key:
             return None
         dst, products = copy.dst, _products(statements[user], key)
+        # As often as the whole program names it: then nobody else reads or writes the accumulator.
         used = uses_of(statements[user])[key] + uses_of(statements[last])[key] + 2  # its allocation, and the fill
         alone = products == uses_of(statements[user])[key] and self.uses[key] == used
         return (last, dst) if alone and self._is_exclusive(dst, accumulator) else None
@@ -149,6 +150,7 @@ def _beginning(stmt: Any, accumulator: Region) -> Any | None:
         return None
     key, body = hash(accumulator.buffer), flattened(stmt.body)
     first = next(at for at, child in enumerate(body) if key in uses_of(child))
+    # In the first turn of the loop the old content does not count, afterwards it does.
     body[first] = _clearing(body[first], accumulator, ir.EQ(stmt.loop_var, ir.IntImm(stmt.loop_var.ty, low)))
     if body[first] is None:
         return None

@@ -51,6 +51,7 @@ class _Deepening(StmtRewriter):
 
     def _turns(self, record: Gemm) -> int:
         """The largest number of products that one deep product replaces."""
+        # Products of 256 steps, which are 512 or 1024 elements along K where a step sums two or four.
         way = _way(record, self.scope)
         return max(1, _STEPS * way.depth // record.k)
 

@@ -30,6 +30,7 @@ def divided(node: Any, natural: bool, used: dict[str, None]) -> Any:
     if isinstance(divisor, int) and divisor > 0:
         if kind in (ir.FloorDiv, ir.FloorMod) and not divisor & (divisor - 1):
             return _shifted(node.a, divisor, kind is ir.FloorDiv)
+        # A positive constant divisor: the machine's instruction can neither trap nor round the wrong way.
         if natural or kind in (ir.Div, ir.Mod):
             return _PLAIN[kind](node.a, node.b)
     sign = "u" if dtype.kind == "uint" else "i"

@@ -121,6 +121,7 @@ def choose_way(a: str, b: str, c: str, k: Any, context: Any) -> Way:
     def divides(depth: int) -> bool:
         return isinstance(k, int) and k % depth == 0
 
+    # The instruction sums pairs along K, so K has to be even: an odd rest would need another way of its own.
     if left == right == "bfloat16" and divides(2) and context.vectors.bf16_dot:
         return Way("bfloat16", "uint32", "float32", 2, "tl_dot_bf16")
     unit = context.vectors
@@ -130,11 +131,13 @@ def choose_way(a: str, b: str, c: str, k: Any, context: Any) -> Way:
     if target == "int32" and unit.int_dot:
         if bytes_by_fours:
             return _by_fours(_signedness(left), _signedness(right))
+        # vpdpwssd multiplies signed 16-bit numbers: unsigned ones need a bit more than they have.
         if divides(2) and _fits_int16(left) and _fits_int16(right):
             return Way("int16", "uint32", "int32", 2, "tl_dot_int16")
     if left.is_float:
         dtype = "float64" if "float64" in (left, target) else "float32"
         return Way(dtype, dtype, dtype)
+    # All else in C's own type, in which sums wrap around as they should.
     return Way(str(target), str(target), str(target))
 
 

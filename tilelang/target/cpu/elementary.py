@@ -48,6 +48,7 @@ def _clamp(x: Any, low: float, high: float, scale: Any) -> Any:
 
 
 def _power_of_two(n: Any) -> Any:
+    # The exponent field of a float32, whose bias is 127, with an empty mantissa.
     return bits((n + i32(127)) << i32(23), "float32")
 
 
@@ -63,6 +64,7 @@ def scale_by_instruction(y: Any, n: Any) -> Any:
 
 def _exp_core(r: Any) -> Any:
     """``e**r`` for ``abs(r) <= 0.35``."""
+    # The two leading terms are added last and exactly rounded, so that the polynomial's error is scaled by r * r.
     return horner(r, EXP) * r * r + r + f32(1.0)
 
 
@@ -85,6 +87,8 @@ def _bounded_exp(x: Any, scale: Any) -> Any:
     """``e**x`` of a variable between -104 and 89, or NaN."""
 
     def reduce(y: Any, n: Any) -> Any:
+        # LN2_HIGH has 9 bits, n at most 8: the product is exact, and so is the first difference, as both operands are close to
+        # each other.
         return y - n * f32(LN2_HIGH) - n * f32(LN2_LOW)
 
     return _exponential(x, LOG2_E, reduce, scale)
@@ -170,6 +174,7 @@ def _tanh(x: Any, scale: Any = scale_in_steps) -> Any:
     def branches(a: Any) -> Any:
         # Near zero, the difference of 1 and the quotient would cancel most digits.
         small = let(x * x, lambda z: horner(z, _TANH) * z * x + x, "z")
+        # tanh(a) = 1 - 2 / (exp(2 a) + 1).
         large = f32(1.0) - f32(2.0) / (_inline_exp(a + a, scale) + f32(1.0))
         signed = select(x < f32(0.0), f32(0.0) - large, large)
         return select(a > f32(0.0), select(a < f32(0.625), small, signed), x)  # NaN and both zeros stay
@@ -187,6 +192,7 @@ def _erf(x: Any) -> Any:
         # The last coefficient is larger by two, so that the sum before the last one is small, and its error with it.
         power = let(bounded, lambda b: horner(b, _LOG2_ERFC) * b - (b + b), "b")
         large = f32(1.0) - let(power, _small_power_of_two, "p")
+        # `large` is not negative, so the sign is set by its bit.
         signed = bits(bits(large) | (bits(x) & i32(-(2**31))), "float32")
         return select(a >= f32(0.927734375), signed, small)  # a NaN stays one
 
@@ -198,6 +204,8 @@ def _small_power_of_two(p: Any) -> Any:
 
     def scaled(t: Any) -> Any:
         rest = p - (t - f32(_ROUND))
+        # The rounded p stands in the low bits of t, where those of the constant are zero. Shifted to the exponent field and added
+        # there, modulo 2**32, it scales the result.
         return bits(bits(let(rest, lambda r: horner(r, _EXP2), "r")) + (bits(t) << i32(23)), "float32")
 
     return let(p + f32(_ROUND), scaled, "t")
@@ -206,6 +214,7 @@ def _small_power_of_two(p: Any) -> Any:
 @scalar_function("tl_sigmoidf", ("float32",), "float32", scales=True)
 def _sigmoid(x: Any, scale: Any = scale_in_steps) -> Any:
     def quotient(power: Any) -> Any:
+        # 1 / (1 + exp(-x)), and exp(x) / (1 + exp(x)) of a negative x.
         return select(x < f32(0.0), power, f32(1.0)) / (f32(1.0) + power)
 
     # The power never overflows, so that results below the normal numbers are right.

@@ -99,18 +99,21 @@ class _Elision(StmtRewriter):
         """Lets the products after ``position`` read the source of ``copy``, if nothing else uses its tile."""
         key, statements = hash(copy.dst.buffer), sequence.statements
         first, *readers = sequence.users[key]
+        # All of the tile's uses in the program are in this sequence, the copy is the first of them, and the others are products.
         here = sum(sequence.uses[user][key] for user in sequence.users[key])
         if first != position or not readers or here != self.uses[key]:
             return
         products = {reader: record_of(statements[reader]) for reader in readers}
         if not all(_may_read_globally(product, key) for product in products.values()):
             return
+        # What the copy would have kept may otherwise have changed when a product reads it.
         if sequence.writes(position, readers[-1]):
             return
         moved = {
             reader: replace(product, a=_moved(product.a, copy), b=_moved(product.b, copy)).to_stmt(statements[reader].span)
             for reader, product in products.items()
         }
+        # A product may use the tile in another place than as A or B, in an index for instance.
         if any(key in uses_of(stmt) for stmt in moved.values()):
             return
         for reader, stmt in moved.items():

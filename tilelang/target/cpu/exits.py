@@ -62,6 +62,7 @@ class _Returns(StmtRewriter):
             return node
         if self.depth == 0:
             return ir.Continue()
+        # The flag of the block: each loop on the way out breaks because of it.
         self.ended = self.ended if self.ended is not None else local("ended", (1,), "int32")
         return seq(_set(self.ended, 1), ir.Break())
 
@@ -124,6 +125,7 @@ class _Exits(StmtRewriter):
 
     def _sequence(self, statements: list[Any]) -> Any:
         for position, statement in enumerate(statements[:-1]):
+            # Everything after the statement goes into one condition, which is built the same way in turn.
             if self.loops and _leaves(statement):
                 head = [self.stmt(child) for child in statements[: position + 1]]
                 rest = self._sequence(statements[position + 1 :])

@@ -76,6 +76,8 @@ def _encode(value: float, dtype: str) -> int:
         return sign | (((1 << (width - 1 - mantissa)) - 1) << mantissa)
     if value == 0:
         return sign
+    # frexp's mantissa lies between 1/2 and 1, that of IEEE 754 between 1 and 2. Below the smallest normal number the exponent
+    # stays, and the mantissa has no leading one.
     exponent = max(math.frexp(value)[1] - 1, 1 - bias)
     scaled = int(abs(value) / math.ldexp(1.0, exponent - mantissa))
     biased = exponent + bias if scaled >> mantissa else 0
@@ -155,6 +157,7 @@ def _small_to_f32(x: Any, mantissa: int, bias: int, width: int, infinity: bool, 
             normal = select(exponent == u32(top), special, normal)
         elif nan:
             normal = select(m == u32(magnitude_mask), u32(0x7FC00000), normal)
+        # A subnormal is its mantissa times the smallest step, 2**(1 - bias - mantissa).
         small = bits(ir.Cast("float32", bits(m, "int32")) * f32(2.0 ** (1 - bias - mantissa)), "uint32")
         magnitude = select(exponent == u32(0), small, normal)
         sign = (_u32(x) >> u32(width - 1)) << u32(31)
@@ -219,12 +222,17 @@ def _f32_to_small(x: Any, dtype: str, mantissa: int, bias: int, overflow_bits: i
     too_large = largest + (1 << (shift - 1)) + (1 if dtype == "float8_e4m3fn" else 0)
 
     def value(m: Any) -> Any:
+        # Just less than half of the last kept bit is added, and one more where that bit is odd: the carry rounds to nearest, ties
+        # to even. It may run into the exponent, which is then right as well.
         normal = (m + u32(half) + ((m >> u32(shift)) & u32(1)) - u32((127 - bias) << 23)) >> u32(shift)
+        # The processor rounds the sum at the last bit of `align`, to nearest and ties to even; what the sum exceeds `align` by,
+        # as an integer, is the subnormal's mantissa.
         small = bits(bits(m, "float32") + f32(align), "uint32") - u32(bit_pattern(align, "float32"))
         magnitude = select(m < u32(smallest_normal), small, normal)
         magnitude = select(m >= u32(too_large), u32(overflow_bits), magnitude)
         magnitude = select(m > u32(0x7F800000), u32(nan_bits), magnitude)
         sign = (bits(x, "uint32") >> u32(31)) << u32(width - 1)
+        # These formats have no negative zero: its code is their NaN.
         if dtype in FNUZ:
             sign = select(magnitude == u32(0), u32(0), sign)
         return ir.Cast(storage, magnitude | sign)

@@ -77,6 +77,7 @@ def _loops_before(found: Sequence[tuple[Any, Any]], reduction: Any, lowering: An
     for stmt, taken in reversed(found):
         made = elementwise(stmt, lowering.scope) if taken is None else None
         if made is None or made.extents != extents or not _independent([made, *loops], record, lowering.own):
+            # Statements are taken from the reduction backwards, as long as each may run piece by piece with all after it.
             break
         loops.insert(0, made)
     return loops if loops and hash(record.src.buffer) in loops[-1].stored else []

@@ -115,6 +115,7 @@ def _row_sums(record: Gemm, way: Way, a: Elements, steps: int, scope: Scope, bef
     sums = local("a_sums", (bound(record.a, _row_axis(record)),), way.accumulator)
     partial = local("partial", (lanes,), way.accumulator)
     before.allocations.append(ir.AllocBuffer(sums))
+    # A column of ones of 8 bits, four in a panel element.
     ones, nothing = ir.IntImm(way.panel, 0x01010101), ir.IntImm(way.accumulator, 0)
 
     def row(at: list[Any]) -> Any:

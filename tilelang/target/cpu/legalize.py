@@ -128,6 +128,7 @@ class Legalizer(StmtRewriter):
     # Statements
 
     def stmt(self, node: Any) -> Any:
+        # The place for an error of any expression below it, as expressions have no span of their own.
         if node.span is not None:
             self.span = node.span
         return super().stmt(node)
@@ -149,6 +150,7 @@ class Legalizer(StmtRewriter):
         byte = ir.BufferLoad(buffer, indices)
         if not is_global(node.buffer):
             return ir.BufferStore(buffer, packed.replaced(byte, shift, value), indices, node.span)
+        # Two elements share the byte, and another thread may store the other one: its bits must not be written back as they were.
         address = ir.Call(ir.Op.get("tirx.address_of"), [byte], ret_ty="handle")
         call = self.helper("tl_set_nibble", [address, packed.other_bits(shift), value << shift], "int32")
         return ir.Evaluate(call, node.span)
@@ -159,8 +161,10 @@ class Legalizer(StmtRewriter):
             return self.expr(value)
         if dtype in packed.HELD:
             return packed.code_of(self.expr(value), dtype)
+        # `narrow(widen(narrow(x)))` of the cast and the store is `narrow(x)`: one conversion is enough.
         while isinstance(value, ir.Cast) and str(value.ty) == dtype and str(value.value.ty) != dtype:
             return self.narrow(self.to_f32(value.value), dtype)
+        # A copy moves bits: through float32 it would be the same, but for the payload of a NaN, and slower.
         if isinstance(value, ir.TensorLoad) and str(value.ty) == dtype:
             return self.code(value)
         if isinstance(value, ir.FloatImm):

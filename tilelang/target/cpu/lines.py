@@ -61,6 +61,8 @@ def reduce_line(
     for offset, count, width in _pieces(length, lanes):
         registers = _Registers(min(count, _REGISTERS), width, start, combine)
         made = make if offset == 0 else None
+        # 71 elements in registers of 16: four whole ones, then one of 4, of 2, of 1; each width adds its fold to the result so
+        # far.
         folded = fold(kind, registers.load(0), width)
         result = folded if offset == 0 else combine(value, folded)
         steps += [registers.combined(offset, count, elements, length, made), ir.BufferStore(total, result, value.indices)]

@@ -1,9 +1,8 @@
 """Loops that unpack numbers of four bits: what they store is looked up among the sixteen values that it can have.
 
 In a row, ``W[i, j] = cast((B[i, j] & 15) - 8, "float32") * scale[i]`` stores only sixteen different values. They are computed
-once a
-row by the same expression, and kept in a register: one permutation by the bytes of ``B`` then replaces the mask, the subtraction,
-the conversion and the product of each element.
+once a row by the same expression, and kept in a register: one permutation by the bytes of ``B`` then replaces the mask, the
+subtraction, the conversion and the product of each element.
 """
 
 from __future__ import annotations
@@ -114,6 +113,7 @@ def _of_store(store: Any, inner: Any, code: Any) -> _Lookup | None:
             return rebuilt(node, replaced)
         if not found:
             found.append((node, *bits))
+        # Only one source of four bits: values of two would need a table of 256 entries.
         return ir.Cast(node.ty, code) if structural_equal(node, found[0][0]) else node
 
     value = replaced(store.value)

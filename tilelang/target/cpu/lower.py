@@ -189,6 +189,7 @@ class TileLowering(StmtRewriter):
 
     def visit_IfThenElse(self, node: Any) -> Any:
         condition = self.expr(node.condition)
+        # Below `if i < n` an access at i needs no guard.
         with self.scope.facts.assuming(node.condition):
             then = self.stmt(node.then_case)
         otherwise = None
@@ -273,6 +274,7 @@ def grid_loop(axes: list[tuple[Any, Any]], body: Any, span: Any) -> Any:
         extent = as_int(extent)
         index = block if isinstance(total, int) and total == 1 else ir.FloorDiv(block, constant(total))
         last = var is axes[-1][0]
+        # The last axis needs no remainder, as the number of blocks is the product of the extents.
         value = index if last else ir.FloorMod(index, constant(extent))
         value = ir.IntImm("int32", 0) if extent == 1 else value
         binds.append(ir.Bind(var, value if var.ty == block.ty else ir.Cast(var.ty, value)))

@@ -218,6 +218,7 @@ class _Machine(StmtRewriter):
         if combines_products(node):
             return self._of_rounded(node)
         node = rebuilt(node, self.expr)
+        # llvm.fmuladd is one rounding where the processor has the instruction, and a product and a sum where not.
         for product, other in ((node.b, node.a), (node.a, node.b)):
             if isinstance(product, ir.Mul) and is_float(node.ty):
                 return _intrinsic(node.ty, "llvm.fmuladd", product.a, product.b, other)
@@ -254,6 +255,7 @@ class _Machine(StmtRewriter):
             return rebuilt(node, self.expr)
         divisor = as_int(node.b)
         if isinstance(node, ir.FloorMod) and isinstance(divisor, int) and is_low_mask(divisor - 1):
+            # Modulo a power of two is a mask, of negative numbers too (in two's complement, where the remainder rounds down).
             a = self.expr(node.a)
             return a if stays_below(node.a, divisor, self.ranges) else low_bits(a, divisor - 1, self.helpers)
         natural = self._is_natural(node.a) and self._is_natural(node.b)

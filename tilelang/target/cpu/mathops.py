@@ -74,6 +74,7 @@ def _round(legalizer: Any, node: Any) -> Any:
 
     def rounded(v: Any, whole: Any) -> Any:
         step = ir.Select(v < imm(0.0), imm(-1.0), imm(1.0))
+        # v - trunc(v) is exact, so that 0.49999997 is not rounded up as floor(v + 0.5) would.
         far = ir.Call(ir.Op.get("tirx.fabs"), [v - whole], ret_ty=dtype) >= imm(0.5)
         return ir.Select(far, whole + step, whole)
 

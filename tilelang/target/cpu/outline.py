@@ -90,6 +90,7 @@ class _Outliner(StmtRewriter):
         pieces = [_Piece(self.stmt(piece.stmt)) if piece.weight > LONG else piece for piece in pieces]
         self.views.update(piece.stmt.buffer for piece in pieces if isinstance(piece.stmt, ir.DeclBuffer))
         runs = list(_runs(_sunk(pieces), self.sources))
+        # In how many runs each variable occurs: a buffer of one run alone becomes that function's own.
         users = Counter(key for run in runs for key in run.variables)
         return seq([self.call(run, users) if run.movable else run.statements for run in runs])
 

@@ -90,6 +90,7 @@ def wrapped(value: Any, dtype: str) -> Any:
     code = code_of(value, dtype)
     if dtype != "int4":
         return code
+    # Sign extension without a shift: (code ^ 8) - 8 takes 0 to 7 to themselves, and 8 to 15 to -8 to -1.
     eight = ir.IntImm("int8", 8)
     return ir.tirx.BitwiseXor(ir.Cast("int8", code), eight) - eight
 

@@ -87,6 +87,8 @@ def _needs_no_packing(record: Gemm, way: Way, tile: Tile) -> bool:
     b = record.b
     if record.transpose_b or way.depth > 1 or len(b.buffer.strides) or b.dtype not in (way.operand, "bfloat16"):
         return False
+    # Read in place: where there is one row of tiles, so that packing would read B as often as the product does; or where B costs
+    # no more in place than packed.
     kept = _is_near(b) or _is_panel(b, tile)
     return _is_read_once(record, tile) and (tile.rows <= 4 or _is_near(b)) or kept and b.dtype == way.operand
 
@@ -119,6 +121,7 @@ def _in_place(record: Gemm, way: Way, tile: Tile, before: Before) -> Columns:
 
     def widened(p: Any, k: Any, column: Any, lanes: int) -> Any:
         words = ir.Cast(_vector("uint32", lanes), element(view, k, p * tile.columns + column, lanes))
+        # bfloat16 is the upper half of a float32.
         shifted = words << splat(ir.IntImm("uint32", 16), lanes)
         return ir.Call(ir.Op.get("tirx.reinterpret"), [shifted], ret_ty=_vector("float32", lanes))
 
@@ -134,6 +137,7 @@ def _fetches(b: Region, tile: Tile) -> Callable[[Any, Any], Any] | None:
     if not is_global(b) or _is_near(b):
         return None
     size = canonical(str(b.buffer.dtype)).bytes
+    # A row of the panel is read in each step, so this many steps lie between the fetch of a line and its use.
     rows = max(1, _DISTANCE // (tile.columns * size))
 
     def ahead(p: Any, k: Any) -> Any:

@@ -56,6 +56,8 @@ def _levels(program: CpuProgram) -> dict[str, int]:
     for part in reversed(program.parts):
         for name in _called(part):
             if name in levels:
+                # Callers come after the functions that they call, so in reverse order the level of a caller is final when it is
+                # used.
                 levels[name] = max(levels[name], levels[_name(part)] + 1)
     if max(levels.values(), default=0) >= WORKSPACES:
         raise CompileError(f"long statements are nested deeper than {WORKSPACES - 1} levels")

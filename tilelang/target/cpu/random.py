@@ -90,6 +90,7 @@ class _Drawer:
         """In (0, 1]."""
         if dtype == "float32":
             return ir.Cast(dtype, self._next()) * ir.FloatImm(dtype, 2.0**-32) + ir.FloatImm(dtype, 2.0**-33)
+        # 32 bits above 21: with the next draw XORed into the lower part, 53 bits are used, which is a float64's precision.
         high = ir.Cast("uint64", self._next()) << ir.IntImm("uint64", 21)
         mixed = high ^ ir.Cast("uint64", self._next())
         return ir.Cast(dtype, mixed) * ir.FloatImm(dtype, 2.0**-53) + ir.FloatImm(dtype, 2.0**-54)

@@ -76,6 +76,7 @@ def identity(kind: str, dtype: str) -> Any:
     ones = -1 if signed else highest
     value = {"max": lowest, "min": highest, "bitand": ones}.get(kind, 0)
     if dtype == "uint64" and value > (1 << 63) - 1:
+        # TVM keeps constants as int64.
         return ir.Call(ir.Op.get("tirx.reinterpret"), [ir.IntImm("int64", -1)], ret_ty="uint64")
     return ir.IntImm(dtype, value)
 
@@ -214,6 +215,7 @@ def _line(
         loop("r", full, lambda r: loop("l", width, lambda lane: update(r * width, lane))),
         loop("l", rest, lambda lane: update(full * width, lane)),
     ]
+    # A tree: additions of one level are independent of each other, and there are only log2(width) levels.
     half = width // 2
     while half >= 1:
         parts.append(_fold(partial, combine, half))
@@ -241,6 +243,7 @@ def _running(kind: str, dtype: str) -> tuple[Any, Combine]:
     """What a scan begins with, and how it goes on: a maximum of floats is NaN up to the first number."""
     if kind != "max" or not dtype.startswith("float"):
         return identity(kind, dtype), COMBINE[kind]
+    # `x > a` is false where x is NaN, so that a number, once there, stays.
     return ir.FloatImm(dtype, math.nan), lambda a, x: ir.Select(ir.Or(is_nan(a), x > a), x, a)
 
 

@@ -27,6 +27,7 @@ def to_integer(legalizer: Any, value: Any, dtype: str, known: Any) -> Any:
         known: the expression that ``value`` was legalised from, whose limits may make a test unnecessary.
     """
     wide = dtype if canonical(dtype).bits >= 32 else "int32"
+    # Both limits are powers of two, and so exact as floats: the largest int32 itself is no float32.
     low, high = _range(wide)
     least, most = _limits(known)
     if low <= least and most < high:
@@ -69,6 +70,7 @@ def _register(source: str, target: str) -> None:
 
     @scalar_function(_name(source, target), (source,), target)
     def convert(x: Any) -> Any:
+        # Comparisons with NaN are false, so it passes all of them and ends at 0.
         beyond = select(x < low, ir.IntImm(target, least), ir.IntImm(target, 0)) if signed else ir.IntImm(target, 0)
         return select(x >= high, ir.IntImm(target, most), select(x >= low, ir.Cast(target, x), beyond))
 

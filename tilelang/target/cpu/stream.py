@@ -112,6 +112,8 @@ class Streams:
             return self._piece(made, outer, s * step, step, lowering)
 
         end = lowering.stmt(made.piece(outer, constant(whole * step), rest)) if rest else None
+        # The row's address is known at run time only. An aligned row is streamed in whole lines, any other one is stored as
+        # usual.
         begins = extern_call(_ALIGNED, [address_of(made.place(outer, 0))], "int32")
         plain = lowering.stmt(made.piece(outer, constant(0), made.extents[-1]))
         return ir.IfThenElse(begins != 0, seq(loop("s", whole, piece), end), plain)
@@ -149,6 +151,8 @@ class Streams:
         """One load for each line that lies as far in the rows of the next block as a piece in its own."""
         loads = []
         for source in self.sources:
+            # Neighbouring blocks run one after the other on a thread: what the next one copies is fetched while this one
+            # computes.
             *mins, low = (substitute(constant(low), {self.block: self.block + 1}) for low in source.mins)
             moves = any(not structural_equal(new, constant(old)) for new, old in zip(mins, source.mins))
             row = as_int(source.extents[-1]) == made.extents[-1] and all(as_int(extent) == 1 for extent in source.extents[:-1])

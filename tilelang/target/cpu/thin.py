@@ -33,6 +33,7 @@ def dot_products(x: Matrices, b: Elements, unit: VectorUnit) -> Any:
         b: gives the elements of a row of B, as :attr:`Matrices.a` those of A.
         unit: the machine's vector unit.
     """
+    # Columns for which the accumulators of all rows fit: 8 registers for 1 row are 8 columns, for 4 rows 2.
     group = _SUMS // x.m
     full, rest = divmod(x.n, group)
     parts = [loop("g", full, lambda g: _group(x, b, g * group, group, unit))]

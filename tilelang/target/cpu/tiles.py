@@ -98,10 +98,13 @@ def register_tile(unit: VectorUnit, dtype: str, m: Any, n: Any) -> Tile:
     """
     lanes = unit.lanes(canonical(dtype).stored_bits)
     if isinstance(n, int):
+        # Fewer columns than half a register: a narrower one wastes less.
         while lanes > 4 and lanes // 2 >= n:
             lanes //= 2
     many = unit.registers >= 32
     if isinstance(m, int) and m <= 4:
+        # Few rows make few accumulators; more columns keep as many additions in flight (an addition takes four cycles, and two
+        # start in each).
         wide = (16 if many else 8) // m
         return Tile(m, min(wide, n // lanes or 1) if isinstance(n, int) else min(wide, 2), lanes)
     vectors = 1 if isinstance(n, int) and n <= lanes else 4 if many and n == 4 * lanes else 2
@@ -109,6 +112,7 @@ def register_tile(unit: VectorUnit, dtype: str, m: Any, n: Any) -> Tile:
     most = {1: 8, 2: 8 if many else 6, 4: 6}[vectors]
     if not isinstance(m, int):
         return Tile(min(most, 4), vectors, lanes)
+    # A number of rows that divides M needs no second kernel for the rest, but not at any price: at least half of the most.
     candidates = list(range(min(most, m), 0, -1))
     dividing = [rows for rows in candidates if m % rows == 0 and 2 * rows >= candidates[0]]
     return Tile((dividing or candidates)[0], vectors, lanes)

@@ -46,6 +46,8 @@ def transpose(target: Any, columns: int, source: Any, stride: Any, flipped: int)
 
 def _rounds() -> list[list[tuple[str, int, int]]]:
     """Of each round, the shuffle that gives each register, and the registers of the round before that it takes."""
+    # Each round doubles the length of the runs of one column: words of two rows, of four (pairs), of eight (halves), of all
+    # sixteen.
     words = [(name, 2 * i, 2 * i + 1) for i in range(8) for name in ("words_low", "words_high")]
     pairs = [
         (("pairs_low", "pairs_high")[column % 2], 4 * group + column // 2, 4 * group + column // 2 + 2)

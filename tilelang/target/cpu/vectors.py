@@ -101,6 +101,7 @@ class _Lanes:
         raise _NoVectorError
 
     def expr(self, node: Any) -> Any:
+        # The same in all iterations: computed once, as a scalar.
         if not self._differs(node):
             # The call has the name of a function of registers already (in_registers), so it cannot stay scalar.
             if any(_wide_name(part) is not None for part in walk_expr(node)):

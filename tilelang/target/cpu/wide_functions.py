@@ -112,6 +112,8 @@ def _erf() -> list[str]:
     return [
         f"  %magnitude = call {_KIND} @llvm.fabs.v{LANES}f32({_KIND} %x)",
         *_bound("%a", "%magnitude", "ogt", ERF_ONE),
+        # Adding 1.5 * 2**23 / 8 leaves no bits below 1/8 in the sum: the addition rounds to the nearest multiple, whose number
+        # stands in the lowest bits of the float, where the permutation takes the index from.
         f"  %shifted = fadd {_KIND} %a, {_splat(_ROUND_TO_SEGMENT)}",
         f"  %middle = fsub {_KIND} %shifted, {_splat(_ROUND_TO_SEGMENT)}",
         f"  %segment = bitcast {_KIND} %shifted to <{LANES} x i32>",
@@ -131,6 +133,7 @@ def _erf_near(middle: float) -> list[float]:
     """Coefficients, lowest first, of the polynomial in ``x - middle`` that is ``erf(x)`` at the Chebyshev nodes of a segment."""
     count = _DEGREE + 1
     nodes = [math.cos(math.pi * (2 * k + 1) / (2 * count)) / (2 * _PER_UNIT) for k in range(count)]
+    # Newton's divided differences, in place.
     differences = [math.erf(middle + node) for node in nodes]
     for order in range(1, count):
         for k in reversed(range(order, count)):
