@@ -235,6 +235,7 @@ class DiskCache:
             self._leases.clear()
 
     def _facts(self, key: KernelKey, name: str, seconds: float, source: SourceKey | None) -> dict[Any, Any]:
+        # Why it was compiled is told by the entry of the same name whose key differs least.
         nearest = self.index.nearest(name, key.inputs) if self.keeps_index else None
         return {
             "name": name,

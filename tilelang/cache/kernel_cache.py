@@ -117,6 +117,8 @@ class KernelCache:
             return self._compile_privately(key, compile)
         entry = self._in_memory(digest)
         if entry is None:
+            # Threads of this process first, then processes (`only_one` of the disk), then hosts (`flight` of the shared tier):
+            # each wider lock costs more, and is asked for by one at a time.
             with self._flights.only_one(digest):
                 entry = self._in_memory(digest) or self._remember(self._find_or_compile(key, compile, source))
         if source is not None:
@@ -205,6 +207,7 @@ class KernelCache:
         try:
             return load(entry)
         except Exception:
+            # The files are all there, so they are not why loading failed.
             if all(os.path.isfile(entry.path / name) for name in entry.artifact.files):
                 raise
             return load(dataclasses.replace(entry, path=private.materialise(entry.key, entry.artifact)))
@@ -359,6 +362,7 @@ class KernelCache:
             entry = self._adopt(key.digest, flight.files)
             if entry is None:
                 entry = self._compile(key, compile, source)
+                # A kernel that could not be kept is in a private directory, which goes with this process, and is not sent.
                 if entry.path.is_relative_to(self.disk.root):
                     flight.send(entry.path)
             return entry
@@ -393,6 +397,7 @@ class KernelCache:
 
     def _may_keep(self, key: KernelKey) -> bool:
         """Whether the code that was just made is what the key says: the compiler must not have changed meanwhile."""
+        # A key made now has the fingerprint as it is now; that of `key` was taken before the compilation.
         now = key.compiler if key.fingerprint is not None else KernelKey("", "", "", "").compiler
         if now.loaded_is_on_disk and now.parts == key.compiler.parts:
             return True
@@ -414,6 +419,7 @@ def _timed(compile: Compile) -> tuple[KernelArtifact, float]:
 
 def _bounded_put(table: dict[str, Any], key: str, value: Any) -> Any:
     while len(table) >= _MAX_IN_MEMORY:
+        # Dictionaries keep the order of insertion, so the oldest goes first. Another thread may take it out at the same time.
         with contextlib.suppress(KeyError, StopIteration):
             table.pop(next(iter(table)))
     table[key] = value

@@ -67,6 +67,7 @@ def entry_call(
         The function that a user's call runs; it keeps the library loaded.
     """
     entry = getattr(library, entry_name(artifact))
+    # Without argtypes ctypes passes a Python integer as a C int, which cuts addresses to 32 bits.
     entry.argtypes = [_TYPES[kind] for kind in entry_kinds(artifact)]
     entry.restype = ctypes.c_int32
     return pointer_call(signature, entry, failure_text(library), stream, surroundings)

@@ -151,6 +151,7 @@ def _announce() -> None:
 def _bytes(tensor: Any) -> int:
     if not tensor.numel():
         return 0
+    # From the first to the last element: what lies between the elements of a strided tensor is its memory as well.
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
     return (last + 1) * tensor.element_size()
 

@@ -153,6 +153,7 @@ _names_in_use: set[str] = set()
 
 
 def _unique_name(artifact: KernelArtifact, code: bytes) -> str:
+    # The same kernel has the same name in every process, as graphs that are kept on disk name their operators.
     digest = hashlib.sha256(repr((artifact.params, artifact.out_idx)).encode() + code)
     stem = f"{re.sub(r'[^A-Za-z0-9_]', '_', artifact.name)}_{digest.hexdigest()[:12]}"
     name = next(n for n in _numbered(stem) if n not in _names_in_use)
@@ -169,6 +170,8 @@ def _numbered(stem: str) -> Iterator[str]:
 
 def _implementation(run: Callable[..., Any], signature: CallSignature, written: list[int]) -> Callable[..., Any]:
     """``run``, after which autograd knows that the written tensors have changed."""
+    # Autograd refuses a backward pass over a tensor that was changed after it was saved; it knows of changes by the version
+    # alone, which a kernel that writes through a pointer does not count.
     from torch.autograd.graph import increment_version
 
     places = [place for place, index in enumerate(signature.inputs) if index in written]

@@ -182,6 +182,7 @@ class _Text:
             param.kind == "tensor" and not may_be_negated(param) and self._alignment(i) == 1 and not self._in_bytes(i)
             for i, param in enumerate(self.signature.params)
         )
+        # Nothing is left to check or to make: one call of the entry, which the fast path of most kernels of a training loop is.
         if simple and not self.signature.allocated:
             self._emit("if kwargs: raise Refused")
             self._emit("native(*args)")  # it counts arguments too
@@ -267,6 +268,7 @@ class _Text:
             self._refuse_unless(f"not ({' and '.join([*single, f'v{index}.is_neg()'])})")
 
     def _unpack(self) -> None:
+        # Unpacking counts the arguments, too: another number raises ValueError, which goes the slow way.
         targets = "".join(f"v{i}, " for i in self.signature.inputs)
         self._emit("if kwargs: raise Refused")
         self._emit(f"({targets}) = args" if targets else "if args: raise Refused")
@@ -316,6 +318,8 @@ class _Text:
     def _bind(self, number: int, binding: Binding) -> None:
         """The local that holds a size: that of its axis, or a new one."""
         index = next(i for i in self._inputs("tensor") if self.signature.params[i].name == binding.tensor)
+        # A variable that stands alone as the size of an axis is that size; one inside of arithmetic, as n of (n * 4,), is solved
+        # for.
         self.sizes[AXIS] = self.sizes[binding.name] = f"s{index}_{binding.axis}"
         if binding.solved:
             self._emit(f"n{number} = {self._size(binding.value)}")

@@ -50,6 +50,7 @@ def occupancy(device: DeviceModel, threads: int, shared_bytes: int, registers: i
         "shared memory": device.shared_bytes // shared,
     }
     if registers:
+        # Registers are allocated to whole warps, in units (CUDA programming guide, "Hardware Multithreading").
         of_warp = math.ceil(registers * device.warp_size / _REGISTER_UNIT) * _REGISTER_UNIT
         limits["registers"] = device.registers_per_multiprocessor // of_warp // warps
     blocks = min(limits.values())

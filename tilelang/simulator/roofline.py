@@ -47,6 +47,7 @@ class Roofline:
 
 def roofline(device: DeviceModel, counters: Any) -> Roofline:
     """The roofline of what a launch counted (:class:`~tilelang.simulator.report.Counters`)."""
+    # Where tensor cores are used their operations are nearly all of them, and those of the other units run beside.
     multiply_adds = counters.total.get("tensor_multiply_adds", 0)
     scalar = sum(counters.classes.get(name, {}).get("threads", 0) for name in ("arithmetic", "special function"))
     traffic = counters.traffic

@@ -247,6 +247,8 @@ class Index:
 
     def _connection(self) -> sqlite3.Connection:
         pid, connection = getattr(self._local, "connection", (0, None))
+        # SQLite's documentation, "How To Corrupt": a connection must not be used in a child of fork, nor closed there. It is left
+        # as it is.
         if pid != os.getpid():
             connection = None
         # A file that was removed or replaced would still be written to through the old connection.

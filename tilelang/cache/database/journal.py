@@ -61,6 +61,7 @@ def _append(root: Path, line: str) -> int:
     except OSError:
         return 0
     try:
+        # One write of O_APPEND: lines of several processes do not mix (write(2)).
         os.write(descriptor, line.encode())
         return os.fstat(descriptor).st_size
     except OSError:
@@ -74,6 +75,7 @@ def take(root: Path) -> Taken:
     statistics."""
     taken = root / f"{_NAME}.{os.getpid()}.{os.urandom(4).hex()}"
     try:
+        # Renamed first, so that two processes never take the same lines, and appended lines begin a new file.
         os.rename(root / _NAME, taken)
     except OSError:
         return Taken([], Counter())

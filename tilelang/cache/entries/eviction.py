@@ -64,6 +64,7 @@ def evict(root: Path, index: Index, wanted: int, grace: float = GRACE_SECONDS) -
         for key, size, last_used in batch:
             # A last use in the future means that the clock went back; such an entry must not stay for ever.
             recent = newest < last_used <= time.time()
+            # What is spared stays in the list of the least used, so the next batch starts behind it.
             if recent or not (remove(root, key) or is_gone(root, key)):
                 spared += 1
                 continue

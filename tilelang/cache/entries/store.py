@@ -135,6 +135,7 @@ def _write(stage: Path, name: str, content: bytes) -> None:
     path = stage / name
     if "/" in name:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Never changed again: an entry is immutable, and its owner cannot write to it by mistake.
     mode = 0o500 if name.endswith((".so", ".sh")) else 0o400
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:

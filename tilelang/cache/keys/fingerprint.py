@@ -59,6 +59,7 @@ def compiler_fingerprint(memo_file: Path | None) -> Fingerprint:
     if parts is None:
         parts = _as_parts(state_memo.recall(memo_file, state)) or _digest(found)
         _known[state] = parts
+        # See the module's text: a file that changed a moment ago may change again without another time in its `stat` data.
         if all(_is_settled(file) for file in found):
             state_memo.remember(memo_file, state, parts)
     return Fingerprint(parts, _loaded_is_on_disk(found))
@@ -80,6 +81,7 @@ def _loaded_is_on_disk(files: list[_File]) -> bool:
     loaded = frozenset((file.name, file.stat) for file in files if file.kind != "headers")
     if not _first_seen:
         _first_seen.append(loaded)
+    # A file whose ctime is after the start may have been read before or after its change: what was loaded is then not known.
     return loaded == _first_seen[0] and all(file.stat[2] < _started_ns for file in files if file.kind != "headers")
 
 

@@ -39,6 +39,7 @@ def also(tools: Iterable[str]) -> None:
 def records() -> list[tuple[int, Any, Any, Any]]:
     """Watch records that hold until a header or a tool changes; to be made before they are read."""
     global _queue
+    # Events are never read from the queue: one is enough to know that something changed, and a new queue begins empty.
     if _queue is None or not watch.nothing_pending(_queue, None, None):
         _renew()
     if _queue is None:
@@ -103,6 +104,7 @@ def steady(fingerprint_of: Callable[[Path | None], Fingerprint], memo_file: Path
     if _steady is not None:
         os.close(_steady[1])
         _steady = None
+    # Watched first and read afterwards: a change in between is in the queue, and the next call reads again.
     queue = _open(fingerprint.folders())
     found = fingerprint_of(memo_file)
     if queue is not None:

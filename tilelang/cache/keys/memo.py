@@ -56,6 +56,8 @@ class CallMemo:
             row = self._rows.get(identity)
             if row is None or row[0]() is not func:
                 rows = self._rows
+                # The row goes when the program does. `gone` is compared, since a new program with the same number may have a row
+                # by then.
                 reference = weakref.ref(func, lambda gone: _forget(rows, identity, gone))
                 row = rows[identity] = (reference, {})
         except (NotPlain, TypeError):

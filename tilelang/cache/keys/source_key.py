@@ -170,6 +170,8 @@ class FunctionTracker:
         # The key would name the files, and the kernel would come of the code that was loaded before they changed.
         if not compiler.loaded_is_on_disk:
             return SourceKey(None, name, "tilelang's own files changed after this process had started")
+        # What each part guards against: another format; other byte code for the same text; the function and all that it reads;
+        # its arguments; target and options; the environment. The compiler comes on top.
         parts = (
             FORMAT,
             python_tag(),
@@ -179,6 +181,7 @@ class FunctionTracker:
             self._variables(),
         )
         key = digest(*parts, canonical(compiler.parts))
+        # A digest that holds in this process alone still finds kernels in memory (`here`), and never one on disk.
         local = known.description.local or arguments.local
         problem = functools.partial(self._problem, args, kwargs, key, (known.description, arguments))
         return SourceKey(None if local else key, name, local, key, problem, known)

@@ -30,6 +30,7 @@ def remember(file: Path | None, state: str, answer: Any) -> None:
     if file is None:
         return
     rows = _rows(file)
+    # Put at the end again, as the newest: rows are cut at the front.
     rows.pop(state, None)
     rows[state] = answer
     draft = file.with_name(f"{file.name}.{os.getpid()}.{os.urandom(2).hex()}")

@@ -59,6 +59,8 @@ native = threading.RLock()
 
 
 def _free_all() -> None:
+    # A new lock for each object: the old one may be held by a thread that does not exist here, and a lock can only be released by
+    # giving it back.
     for lock in list(_locks):
         lock.held = threading.Lock()
     native.release()

@@ -211,6 +211,7 @@ def _holds(lock: Lock, path: Path, mode: int) -> bool | None:
 def locks_work(directory: Path) -> bool:
     """Whether two open files in ``directory`` really exclude each other (some network file systems only pretend)."""
     path = directory / f".locks-{os.getpid()}-{os.urandom(4).hex()}"
+    # The first lock must succeed and the second fail. Where both succeed, locks are pretended.
     first = Lock(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     try:
         second = Lock(os.open(path, os.O_RDWR | os.O_CLOEXEC))

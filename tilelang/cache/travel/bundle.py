@@ -154,6 +154,7 @@ class _Bundle:
         """Entries, one after the other; what is not a plain file of an entry is refused by name."""
         for member in self._archive:
             key = member.name.split("/")[1] if member.name.startswith("kernels/") else ""
+            # Members of an entry follow each other, so a new key completes the one before.
             if key != self._key:
                 yield from self._complete()
                 self._key, self._sizes, self._files = key, {MANIFEST_PATH: manifest.MAX_BYTES}, {}

@@ -155,6 +155,8 @@ class SharedTier:
             except Exception as error:  # whatever a driver raises means the same: no answer
                 answer.put((False, error))
 
+        # A driver may hang in a system call that no timeout of its own ends (a lost network). The thread is given up then, and
+        # this call goes on without it.
         threading.Thread(target=run, daemon=True).start()
         value: Any
         try:
@@ -294,6 +296,8 @@ def _try_lock(connection: Any, key: str) -> bool:
     from sqlalchemy import text
 
     # A session lock: it goes when the connection is closed, also by a kill.
+    # pg_try_advisory_lock takes two signed 32-bit integers. Two kernels with one number wait for each other needlessly, and
+    # nothing worse.
     number = int(key[:8], 16) - (1 << 31)
     found = connection.execute(text("SELECT pg_try_advisory_lock(:space, :key)"), {"space": _LOCK_SPACE, "key": number})
     taken = bool(found.scalar_one())

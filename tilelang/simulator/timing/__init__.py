@@ -54,6 +54,8 @@ def estimate(report: Report, device: str = DEFAULT) -> Estimate:
     model = device_model(device)
     warps, blocks, clusters = warps_of(report), math.prod(report.launch["cluster"]), _clusters(report)
     resident = _resident(report, model)
+    # Full waves have the most resident clusters on every multiprocessor. The last one is spread out: each multiprocessor has as
+    # few as possible, which run faster beside each other.
     full, rest = divmod(clusters, max(1, resident * model.multiprocessors // blocks))
     tail = math.ceil(rest * blocks / model.multiprocessors)
     figures, needed = _figures(report, model, warps)
@@ -117,6 +119,7 @@ def modelled_seconds(call: Callable[[], Any], device: str = DEFAULT) -> float:
 def _figures(report: Report, model: DeviceModel, warps: Sequence[Sequence[Step]]) -> tuple[Figures, int]:
     """The device's figures for the launch, and the bytes that it needs from memory: those of its tensors, once each."""
     clusters = _clusters(report)
+    # One cluster was traced, and stands for all of them.
     moved = sum(step.bytes for steps in warps for step in steps) * clusters
     needed = min(moved, report.tensor_bytes or moved)
     busy = min(model.multiprocessors, clusters * math.prod(report.launch["cluster"]))

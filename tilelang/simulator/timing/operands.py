@@ -74,6 +74,7 @@ class Operands:
 def operands_of(line: str) -> Operands:
     """The operands of an instruction of PTX."""
     text = line.split("//")[0].strip().rstrip(";")
+    # `@%p1 add...`: the predicate is read like an operand.
     guard: tuple[str, ...] = ()
     if text.startswith("@"):
         head, _, text = text.partition(" ")

@@ -208,6 +208,7 @@ class Replay:
         # A barrier is used again and again: the n-th time that each warp comes is one meeting.
         present = self.arrived.setdefault((warp.block, name, turn), [])
         present.append((warp, clock, role is Role.BARRIER))
+        # Who only arrives (`bar.arrive`) goes on; who waits sleeps until the last one is here.
         if len(present) < self.parties[name, turn]:
             return role is Role.ARRIVE_AT_BARRIER
         last = max(clock for _, clock, _ in present) + self.figures.barrier

@@ -49,6 +49,7 @@ class VirtualDeviceMode(TorchFunctionMode):
         if device is not None:
             kwargs["device"] = _CPU if is_cuda(device) else device
             return is_cuda(device)
+        # As in torch: an operation runs where its operands are.
         return any(self.placement.holds(tensor) for tensor in _tensors((*args, *kwargs.values())))
 
     def of_host(self, tensor: torch.Tensor) -> torch.Tensor:
