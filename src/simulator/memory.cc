@@ -118,7 +118,9 @@ uint8_t* shared_access(const Request& r, uint32_t address) {
   uint8_t* pointer = block->shared + offset;
   if (!block->shared_initialised.empty()) {
     uint8_t* init = block->shared_initialised.data() + offset;
-    if (reads(r.kind) && !is_written(init, r.bytes)) report_or_follow(r, address, init);
+    // Who loads a byte by itself of which some bits were written wants those: one of two elements of four bits.
+    const bool some_bits = r.bytes == 1 && *init != 0;
+    if (reads(r.kind) && !some_bits && !is_written(init, r.bytes)) report_or_follow(r, address, init);
     if (writes(r.kind) && r.kind != AccessKind::kUpdate) std::memset(init, r.agent ? 0 : kWritten, r.bytes);
     if (r.warp.undefined.storing()) r.warp.undefined.written(r.lane, init, r.bytes);
   }

@@ -274,3 +274,18 @@ extern "C" __global__ void k(unsigned* out) {
     assert "uninitialised" in cuda.kinds(cuda.run(only, [out], 8))
     flipped = source.replace("atomicAnd(s, ~(0xfu << 4 * (threadIdx.x & 7)));", "atomicXor(s, ~0u);").replace("ORS", "")
     assert "uninitialised" in cuda.kinds(cuda.run(flipped, [out], 8))
+
+
+def test_a_byte_of_which_some_bits_are_initialised_may_be_read():
+    """It holds an element of four bits whose neighbour is never stored."""
+    source = """
+extern "C" __global__ void k(unsigned* out) {
+  __shared__ unsigned s[1];
+  atomicAnd(s, ~0xf0u);
+  atomicOr(s, 0x50u);
+  out[0] = ((volatile unsigned char*)s)[AT] >> 4;
+}"""
+    out = np.zeros(1, np.uint32)
+    kernels.clean(cuda.run(source.replace("AT", "0"), [out], 1))
+    assert out[0] == 5
+    assert "uninitialised" in cuda.kinds(cuda.run(source.replace("AT", "1"), [out], 1))

@@ -111,3 +111,31 @@ def test_strides_of_a_compact_packed_tensor_are_those_of_any_tensor():
     simulate(main, packed, y)
     compile_kernel(main, target="cpu")(packed, z)
     assert torch.equal(y, code.int()) and torch.equal(z, code.int())
+
+
+@pytest.mark.parametrize("through", ["nothing", "shared", "fragment"])
+def test_rows_of_an_odd_length_end_with_half_a_byte(through: str):
+    """Also where the size is an argument: the rows of the torch tensor are whole bytes."""
+    columns = T.dynamic("columns")
+
+    def moved(width):
+        @T.prim_func
+        def main(X: T.Tensor((3, width), "int4"), Y: T.Tensor((3, width), "int32"), Z: T.Tensor((3, 5), "int4")):
+            with T.Kernel(1, threads=32):
+                for i, j in T.Parallel(3, width):
+                    Y[i, j] = X[i, j]
+                if through == "nothing":
+                    T.copy(X[0, 0], Z)
+                else:
+                    tile = (T.alloc_shared if through == "shared" else T.alloc_fragment)((3, 5), "int4")
+                    T.copy(X[0, 0], tile)
+                    T.copy(tile, Z)
+
+        return main
+
+    packed = (torch.arange(9, dtype=torch.uint8) * 17 + 16).reshape(3, 3)
+    code = torch.stack([packed & 15, packed >> 4], -1).reshape(3, 6)[:, :5].int()
+    for width in (5, columns):
+        y, z = torch.zeros(3, 5, dtype=torch.int32), torch.zeros_like(packed)
+        simulate(moved(width), packed, y, z)
+        assert torch.equal(y, (code ^ 8) - 8) and torch.equal(z, packed & torch.tensor([255, 255, 15], dtype=torch.uint8))

@@ -25,11 +25,17 @@ _VECTOR_BITS = 128
 
 
 def element_strides(buffer: Any) -> list[Any]:
-    """Strides of a global buffer in elements, row-major where it declares none."""
+    """Strides of a global buffer in elements, row-major where it declares none.
+
+    Rows of elements of four bits begin with a byte: one of an odd length ends with half a byte that is not used.
+    """
     if len(buffer.strides):
         return [as_int(stride) for stride in buffer.strides]
+    sizes = [as_int(size) for size in buffer.shape]
+    if sizes and is_packed(str(buffer.dtype)):
+        sizes[-1] = sizes[-1] + sizes[-1] % 2
     strides, step = [], 1
-    for extent in reversed([as_int(size) for size in buffer.shape]):
+    for extent in reversed(sizes):
         strides.append(step)
         step = step * extent if isinstance(step, int) and isinstance(extent, int) else extent * step
     return strides[::-1]
