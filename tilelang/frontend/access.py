@@ -62,6 +62,7 @@ def _element_index(view: Slice, axis: int, index: Any) -> Any:
                 raise IndexRangeError(view.buffer.name, view.axes[axis], known, size)
             return expr
         return expr if known >= 0 else as_expr(known + size)
+    # A loop's variable less its length is certainly negative, for instance.
     high = interval_of(expr, current().ranges)[1]
     return expr + view.lengths[axis] if high is not None and high < 0 else expr
 

@@ -188,6 +188,7 @@ class Builder:
 
     def in_every_call(self) -> bool:
         """Whether every call reaches the present statement: no condition, no loop that may be empty, no jump before it."""
+        # A jump that stands before in any open scope may leave this statement out, although no scope around it does.
         before = (stmt for frame in self.frames for stmt in frame.stmts)
         return all(frame.always for frame in self.frames) and not any(any_statement(stmt, is_jump) for stmt in before)
 
@@ -195,6 +196,7 @@ class Builder:
         """Tells the innermost open scope which names a scope inside it has bound."""
         outer = self.frames[-1].assigned
         for key, before in assigned.items():
+            # The value from before the outermost scope counts: that is what a name would have if no scope inside had run.
             outer.setdefault(key, before)
 
     def set_outputs(self, value: Any) -> None:
@@ -278,6 +280,8 @@ class Builder:
 
     def at_start(self, stmt: Any) -> None:
         """Places ``stmt`` before the statements of the enclosing kernel (or of the program outside of one)."""
+        # Memory is allocated once, whatever loop or branch the allocation is written in: registers and shared memory have no
+        # other lifetime.
         home = next(f for f in reversed(self.frames) if f.kind in ("kernel", "function"))
         home.allocations.append(stmt)
 

@@ -108,6 +108,7 @@ def element_index(builder: Builder, buffer: Any, axis: int, index: Any, position
     if lanes_of(index) == 1:
         return index
     scalar, size = lane(builder, index, position), buffer.shape[axis]
+    # Only a lane whose sign is not known needs the selection at run time.
     low, high = interval_of(scalar, builder.ranges)
     if low is not None and low >= 0:
         return scalar
@@ -183,10 +184,12 @@ def _reinterpreted(builder: Builder, expr: Any, position: Any) -> Any:
     if from_.bits == to.bits:
         return _bits(lane(builder, source, position), to.base)
     if from_.bits > to.bits:
+        # Several lanes of the result are parts of one lane of the source: int8x4 of an int32x1.
         share = from_.bits // to.bits
         whole = _bits(lane(builder, source, position // share), f"uint{from_.bits}")
         shift = ir.Cast(f"uint{from_.bits}", _expr(position % share * to.bits))
         return _bits(ir.Cast(f"uint{to.bits}", whole >> shift), to.base)
+    # One lane of the result is made of several lanes of the source.
     share, wide = to.bits // from_.bits, f"uint{to.bits}"
     parts = (_bits(lane(builder, source, position * share + part), f"uint{from_.bits}") for part in range(share))
     return _bits(_joined([ir.Cast(wide, part) for part in parts], from_.bits, wide), to.base)

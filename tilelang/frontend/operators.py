@@ -142,6 +142,7 @@ def _deciding_value(terms: tuple[Term, ...], stop: bool, combine: Operator) -> A
         return value
     if not is_symbolic(value):
         return value if bool(constant(value)) is stop else _deciding_value(terms[1:], stop, combine)
+    # Python would compute it only where the first one does not decide; the kernel computes both, so it must change nothing.
     other = _without_effects(lambda: _deciding_value(terms[1:], stop, combine))
     if _is_condition(value) and _is_condition(other):
         return combine(lambda: value, lambda: other)
@@ -279,6 +280,7 @@ def _without_effects(part: Term) -> Any:
     Raises:
         CompileError: the operand calls something that changes memory, which the kernel would do in any case.
     """
+    # The statements that computing the operand appends show whether it does more than compute.
     stmts = current().frames[-1].stmts
     count = len(stmts)
     value = part()

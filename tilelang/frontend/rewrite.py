@@ -192,6 +192,7 @@ class _Rewriter(ast.NodeTransformer):
         self.bound = set(names) | target_names(node.body)
         for argument in single:
             argument.annotation = None
+        # The function's local names in a dictionary that hooks can look into: Python's own locals() is a copy.
         enter = locate(
             ast.Assign(
                 [ast.Name(SCOPE, ast.Store())],
@@ -200,6 +201,7 @@ class _Rewriter(ast.NodeTransformer):
             node,
         )
         result = ast.FunctionDef(node.name, signature, [enter, *self.block(node.body)], [], None, None)
+        # Placeholders: the compiled code must know which parameters have defaults. Their values are set on the new function.
         result.args.defaults = [locate(ast.Constant(None), node) for _ in signature.defaults]
         result.args.kw_defaults = [d and locate(ast.Constant(None), node) for d in signature.kw_defaults]
         return locate(complete(result), node)
@@ -224,6 +226,7 @@ class _Rewriter(ast.NodeTransformer):
     # Assignments -----------------------------------------------------------------------------------------------------
 
     def visit_Assign(self, node: ast.Assign) -> Any:
+        # a = b = value computes the value once, and assigns from left to right.
         if len(node.targets) == 1:
             return self.assign(node.targets[0], self.visit(node.value), node)
         value = ast.Name("__tl_value__", ast.Store())
@@ -370,6 +373,7 @@ class _Rewriter(ast.NodeTransformer):
         if node.orelse:
             raise self.unsupported(node.orelse[0], "else after a while loop")
         carried = ast.Tuple([ast.Constant(n) for n in sorted(carried_names(node))], ast.Load())
+        # `while True` is a loop of the kernel that a break ends; as a compile-time loop it would never end.
         if isinstance(node.test, ast.Constant) and node.test.value:
             loop = self.hook("forever", self.scope(), carried, at=node.test)
         else:

@@ -179,6 +179,7 @@ def _element(tile: Tile, index: Index) -> Any:
 
 def _fits(lengths: Sequence[Any], target: Sequence[Any]) -> bool:
     """Whether a value's shape broadcasts to the shape that it is assigned to."""
+    # Leading axes of length 1 may be left out, as in NumPy: shape (1, 8) is assigned to 8 elements.
     while len(lengths) > len(target) and lengths[0] == 1:
         lengths = lengths[1:]
     pairs = list(zip(reversed(lengths), reversed(target)))

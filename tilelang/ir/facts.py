@@ -54,6 +54,7 @@ class Facts:
         """
         with ExitStack() as stack:
             for fact in _conjuncts(condition, holds):
+                # A condition that the analyzer cannot take is left out: facts may be missing, and never wrong.
                 with suppress(_InternalError):
                     stack.enter_context(self._analyzer.constraint_scope(self._seen(fact)))
             yield

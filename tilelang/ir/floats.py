@@ -45,6 +45,8 @@ def _exact(folding: Callable, node: type) -> Callable:
             # ``a``: ``0 / 0`` and ``0 * inf`` are both NaN.
             return _ffi_api._OpMul(a, _number_like(b, math.copysign(math.inf, _number(b))), span)
         result = folding(a, b, span)
+        # Two constants may be folded, and an operation that TVM has built is right; what is left is one that TVM has simplified
+        # away.
         folded = isinstance(a, _CONSTANT) and isinstance(b, _CONSTANT)
         if folded or isinstance(result, node) or not is_float(result.ty) or _is_neutral(a, b, node):
             return result

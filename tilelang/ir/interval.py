@@ -40,6 +40,7 @@ def interval_of(expr: Any, ranges: Ranges) -> Interval:
         return expr, expr
     found = _computed(expr, ranges)
     own = _type_range(expr)
+    # An int32 that is known to overflow may be anything; one whose ends are not known is taken not to.
     if str(expr.ty) in _UNBOUNDED:
         return UNKNOWN if _leaves(found, own) else found
     return found if own == UNKNOWN or _contains(own, found) else own
@@ -128,6 +129,7 @@ def _distinct_variables(expr: Any) -> frozenset[Any] | None:
     left, right = _distinct_variables(expr.a), _distinct_variables(expr.b)
     if left is None or right is None or left & right:
         return None
+    # A product of variables takes its ends only where the signs allow it.
     if isinstance(expr, (ir.Mul, ir.FloorDiv)) and right:
         return None
     return left | right
@@ -213,6 +215,7 @@ def _not(found: Interval) -> Interval:
 def _equal(left: Interval, right: Interval) -> Interval:
     if _less(left, right) == (1, 1) or _less(right, left) == (1, 1):
         return 0, 0
+    # Equal intervals are equal values only where each holds a single number.
     single = left == right and left[0] is not None and left[0] == left[1]
     return (1, 1) if single else (0, 1)
 

@@ -62,6 +62,7 @@ def _hidden(expr: Any, stand_in: Callable[[Any], Any]) -> Any:
     """:func:`hidden` of an expression that has such a part."""
     if isinstance(expr, ir.TensorLoad):
         return rebuilt(expr, lambda index: _hidden(index, stand_in)) if not is_misjudged(expr) else stand_in(expr)
+    # A comparison of floats is a bool, and hidden all the same: what it compares is not for the analyzer.
     if _is_hidden(expr) or any(map(is_misjudged, operands(expr))):
         return stand_in(expr)
     # A Let is hidden as a whole. The analyzer remembers the value of its variable, in which there would be a stand-in of this

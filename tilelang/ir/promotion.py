@@ -142,6 +142,7 @@ def _arithmetic(operation: Operation) -> Operation:
         a, b = _pair(a, b)
         result = attempt(a, b, span)
         kind = str(result.ty)
+        # TVM gives float16 + bfloat16 the type of one of them, which does not hold the other's values.
         mixed = kind.startswith(_HALVES) and not _is_number(a) and not _is_number(b) and str(a.ty) != str(b.ty)
         return operation(*promoted(a, b), span) if mixed or kind.startswith("bool") else result
 

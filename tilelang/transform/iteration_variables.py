@@ -151,6 +151,7 @@ def _needs_copies(memory: Memory, loop: Any, within: list[Use], used_elsewhere: 
     mine = [use for use in within if use.buffer in memory.buffers]
     if any(use.indices is None for use in mine) or _are_disjoint(loop, mine):
         return False
+    # An iteration reads what it has not stored: the value from before the loop, or, without copies, another iteration's.
     if FirstUse(memory, _nest(loop)[-1].body).read:
         return True
     # No iteration reads what another one has stored, so only the values after the loop matter. In an array whose index depends on
@@ -184,6 +185,8 @@ def _are_disjoint(loop: Any, mine: list[Use]) -> bool:
         if found is None:
             return False
         for element, values in found:
+            # Each element has one owner, the first iteration that touches it; a second one is another iteration's access of the
+            # same element. An index without one of the variables is the same element for all of its values.
             iteration = [values.get(var) for var in variables_that_vary]
             if None in iteration or owner.setdefault(element, iteration) != iteration:
                 return False
@@ -198,6 +201,7 @@ def _unshifted(column: tuple[Any, ...], loop: Any) -> tuple[Any, ...]:
     outer = {var for index in column for var in variables(index) if var not in inner}
     if not outer or any(map(ir.is_buffer_var, outer)):
         return column
+    # k * 8 + i and k * 8 + i + 1, with k of an outer loop: without k they are i and i + 1, and the difference is k * 8 in both.
     zeros = {var: ir.IntImm(str(var.ty), 0) for var in outer}
     rest = tuple(substitute(index, zeros) for index in column)
     shifts = [simplify(index - without) for index, without in zip(column, rest)]

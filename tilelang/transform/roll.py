@@ -93,6 +93,7 @@ class _Form:
 
 def _rolled(items: list[Any]) -> list[Any]:
     """Statements in order with their repetitions as loops, loops that repeat among them too."""
+    # A loop of loops appears only when the inner ones have been made: 4 rows of 16 statements become 4 loops, and then one.
     while True:
         found = _once(items)
         if len(found) == len(items):
@@ -197,6 +198,7 @@ class _Forms:
 
 def _names(stmt: Any) -> tuple[Any, ...]:
     """The buffers and variables that a statement takes from outside; structural equality holds for others in their place, too."""
+    # `A[0] = B[0]` and `C[0] = D[0]` are structurally equal: free variables may be renamed there.
     bound = {node.loop_var for node in walk(stmt) if isinstance(node, ir.For)}
     return tuple(v for node in walk(stmt) for expr in statement_exprs(node) for v in variables(expr) if v not in bound)
 
