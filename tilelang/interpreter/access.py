@@ -171,10 +171,12 @@ def element_text(view: View, at: Any, chosen: Any) -> str:
     chosen = np.asarray(chosen)
     flat = int(np.asarray(at).flat[0]) if not np.ndim(at) else int(np.broadcast_to(at, chosen.shape).flat[int(np.argmax(chosen))])
     flat -= view.base
-    place = []
-    for _, stride in view.axes:
-        place.append(flat // stride if stride else 0)
-        flat -= place[-1] * stride
+    place = [0] * len(view.axes)
+    # From the largest stride on, each index is what is left over it. A column-major tensor has its largest stride last.
+    for axis in sorted(range(len(place)), key=lambda axis: -view.axes[axis][1]):
+        size, stride = view.axes[axis]
+        if size > 1 and stride > 0:
+            place[axis], flat = divmod(flat, stride)
     return f"{view.name}[{', '.join(map(str, place))}]"
 
 

@@ -46,6 +46,18 @@ def test_two_iterations_that_write_one_element(width, found):
     assert kinds(halves(width), X, Y.clone()) == found
 
 
+def test_an_element_of_a_column_major_tensor_is_named_by_its_indices():
+    @T.prim_func
+    def main(A: T.StridedTensor((8, 4), (1, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            for i, j, k in T.Parallel(8, 4, 2):
+                if i == 3 and j == 2:
+                    A[i, j] = T.float32(k)
+
+    (finding,) = interpreter.run(main, torch.zeros(4, 8).T)
+    assert "writes A[3, 2]" in str(finding)
+
+
 def partly_filled(count):
     @T.prim_func
     def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
