@@ -206,6 +206,7 @@ def store(x: Any, view: View, indices: Sequence[Any], value: Any) -> None:
         if x.checks and not storage.private:
             record_writes(x, view, at, value, True)
             _note_write(x, view, np.atleast_1d(at), value)
+        # A slice would be an axis of its own beside the positions of nibbles, which are chosen by arrays.
         view.write(row if view.kind.bits != 4 else np.arange(storage.rows), at, value)
         mark_written(view, row, at)
         return

@@ -43,6 +43,8 @@ class Queue:
 
     def commit(self, x: Lanes) -> None:
         """Closes the group of the active lanes."""
+        # The hardware has a queue for each thread; here all share one, and a thread commits and waits for what it has started
+        # itself. Work of more threads than those that commit stays open until all of them do.
         mine = [work for mask, work in self.open if _within(mask, x.mask)]
         self.open = [(mask, work) for mask, work in self.open if not _within(mask, x.mask)]
         self.groups.append((x.mask, mine))
@@ -50,6 +52,7 @@ class Queue:
     def wait(self, x: Lanes, left: int) -> None:
         """Completes all but the last ``left`` groups of the active lanes."""
         mine = [group for group in self.groups if _within(group[0], x.mask)]
+        # `cp.async.wait_group N`: at most the N latest groups may still be in flight.
         for group in mine[: max(0, len(mine) - left)]:
             for complete in group[1]:
                 complete()
@@ -141,6 +144,7 @@ def _multicast(record: Any, source: Any, target: Any, barrier: tuple[int, Evalua
         if rank not in receivers:
             return alone(x)
         src, dst = source(x), target(x)
+        # One block reads the memory for all: they get the same values even if it is written meanwhile, and a race is found once.
         if rank == receivers[0]:
             for other in receivers:
                 x.block.cluster.send(other, moved(x, src, dst))
@@ -178,6 +182,7 @@ def _cp_async(c: Compiler, call: Any) -> Evaluate:
         for lane in range(count):
             here = [*places[:-1], places[-1] + np.int32(lane)]
             x.mask = both(outer, chosen) if np.ndim(chosen) else outer
+            # A false predicate is a source of 0 bytes, for which cp.async fills the destination with zeros.
             zero = x.views[to].kind.value.type(0)
             value = load(x, x.views[of], [*taken[:-1], taken[-1] + np.int32(lane)]) if np.any(chosen) else zero
             x.mask = outer
@@ -338,6 +343,8 @@ def _descriptor(c: Compiler, call: Any) -> Evaluate:
 
     def evaluate(x: Lanes) -> Descriptor:
         values = [int(number(x)) for number in numbers]
+        # The arguments are those of cuTensorMapEncodeTiled: sizes, strides in bytes, extents of the box and strides of its
+        # elements, each from the innermost axis on; then interleaving, swizzle, promotion in L2 and what is read outside.
         strides = [stride * 8 // bits for stride in values[rank : 2 * rank]]
         return Descriptor(x.views[slot], values[:rank], strides, values[2 * rank : 3 * rank], values[4 * rank + 1] != 0)
 
@@ -363,6 +370,7 @@ def _tma_load(c: Compiler, call: Any) -> Evaluate:
             arrived()
             tile.write(0, places, value)
             mark_written(tile, 0, places)
+            # The phase ends when all have arrived and as many bytes have come as T.mbarrier_expect_tx said.
             signal.bytes -= size
 
         signal.copies.append((complete, x.strand.frozen()))

@@ -65,6 +65,8 @@ def _combined(view: View, at: Any, value: Any, op: str, old: bool) -> Any:
         view.write(0, at, combine(before, value))
         return before
     before = np.empty(at.shape, view.kind.value)
+    # Several lanes update one element: one after the other, in the order of lanes, so that each old value is one that a GPU could
+    # give.
     for place in range(at.size):
         held = view.read(0, at[place])
         before[place] = held
@@ -94,6 +96,8 @@ def _ordered(x: Lanes, view: View, at: np.ndarray, order: str, updates: bool = T
         updates: whether the access is to be noted.
     """
     places = {int(place) for place in np.ravel(at)} if order != "relaxed" and not view.storage.private else ()
+    # An acquiring access first joins what earlier accesses of the element have handed over; a releasing one then hands on what
+    # its thread has seen, together with everything that was handed over before (the "release sequence" of the C++ memory model).
     for place in places if order in _ACQUIRING else ():
         x.strand.acquire(view.storage.handed.get(place, {}))
         if view.is_tensor:

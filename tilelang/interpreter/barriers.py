@@ -43,6 +43,7 @@ class Barrier:
         x.strand.release(self.clock)
         self.missing -= times
         x.run.progress += 1
+        # An arrival after the last one belongs to the next phase, unless this phase still waits for bytes.
         if self.missing < 0:
             x.find("barrier", f"a barrier of {self.count} arrivals gets more in one phase")
             self.missing = 0
@@ -191,6 +192,8 @@ def _wait(c: Compiler, call: Any, span: Any) -> Step:
         for barrier, _ in chosen(x, slot, index(x)):
             if barrier.missing == 0:
                 barrier.settle(x)
+        # A wait for parity p passes once the phase of that parity has completed. Before any phase a wait for parity 1 passes at
+        # once: phase 0 runs, and the one before it counts as complete. That is how a producer finds empty buffers.
         return all(barrier.phase % 2 != x.uniform(parity(x)) & 1 for barrier, _ in chosen(x, slot, index(x)))
 
     def after(x: Lanes) -> None:

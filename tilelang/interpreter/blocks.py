@@ -33,6 +33,7 @@ class Order:
 
     def now(self, block: int) -> int:
         """The block's own time."""
+        # A block has a clock once it has synchronised with another: most never do, and a clock has an entry for each block.
         return int(self._clocks[block][block]) if block in self._clocks else 1
 
     def seen(self, block: int, others: np.ndarray, times: np.ndarray) -> np.ndarray:
@@ -170,6 +171,8 @@ class BlockAccess:
         """
         self._catch_up()
         cell, block = at * view.cells, x.block.number
+        # Encoding and comparing costs more than all else here, and where no block has written before there is nothing to race
+        # with.
         if (self.writer[cell] != _NO_BLOCK).any():
             changes = np.broadcast_to(view.kind.encode(value) != view.kind.encode(view.read(0, at)), at.shape)
             self._find(x, view, at[changes], block, self.writer[cell][changes], self.written[cell][changes], "writes", "wrote")

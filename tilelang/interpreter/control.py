@@ -175,6 +175,7 @@ def _rejoin(x: Lanes, outer: Any, *sides: tuple[Any, Any]) -> bool:
         outer: the mask before the branch.
         sides: for each side, the lanes that entered it and those that go on after it.
     """
+    # The masks are still the same objects, so no lane has left on either side: all lanes that came go on.
     if all(entered is left for entered, left in sides):
         x.mask = outer
         return False
@@ -239,6 +240,8 @@ def _ended(x: Lanes, frame: Loop, stopped: bool) -> bool:
         # Lanes that jumped by ``continue`` are back for the next iteration.
         rest = union(frame.continued, False if stopped else x.mask)
         frame.continued = False
+        # Where lanes left by `continue` only, the next iteration has exactly the lanes of this one: the same object, for
+        # comparisons by `is`.
         if frame.broken is False and x.returned is frame.returned:
             x.mask = frame.mask
             return False
@@ -251,6 +254,7 @@ def _ended(x: Lanes, frame: Loop, stopped: bool) -> bool:
 def _leave(x: Lanes, outer: Any, frame: Loop) -> bool:
     """After a loop: whether no active lane is left."""
     x.loops.pop()
+    # The loop counted once, when its lanes first parted (Loop.part): since then threads may be at different iterations.
     x.unordered -= frame.parted
     # After the loop the lanes that left it by ``break`` go on, too; only those that returned do not.
     if x.returned is frame.returned:

@@ -55,6 +55,7 @@ def _leading_zeros(kind: Element, kinds: list[Element], value: Any) -> Any:
         high = bits >> np.uint64(shift)
         length += np.where(high != 0, shift, 0)
         bits = np.where(high != 0, high, bits)
+    # `length` is the position of the highest set bit; a zero has none, and all its bits are leading zeros.
     return (kinds[0].bits - length - (bits != 0)).astype(kind.value)[()]
 
 
@@ -89,6 +90,7 @@ def sum_to_odd(a: Any, b: Any) -> np.ndarray:
     other = total - a
     error = np.asarray((a - (total - other)) + (b - other))
     inexact = np.isfinite(total) & np.isfinite(error) & (error != 0)
+    # An error against the sign of the sum: the sum was rounded away from zero, and its neighbour is the one wanted.
     beyond = inexact & (np.signbit(error) != np.signbit(total))
     towards_zero = np.where(beyond, np.nextafter(total, 0.0), total)
     odd = (
@@ -106,6 +108,7 @@ def _fma64(a: Any, b: Any, c: Any) -> Any:
         if not all(map(math.isfinite, (x, y, z))):
             return x * y + z
         exact = Fraction(x) * Fraction(y) + Fraction(z)
+        # An exact zero has no sign as a fraction; the floats give the right one.
         return float(exact) if exact else x * y + z
 
     return np.vectorize(once, otypes=[np.float64])(a, b, c)[()]

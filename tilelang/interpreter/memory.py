@@ -136,6 +136,7 @@ def allocate(name: str, scope: str, size: int, kind: Element, cell_bits: int, ro
         rows: how many rows; one for each lane of memory in which lanes differ.
     """
     count = -(-size * kind.bits // 8)
+    # Whole words of 64 bits, so that the row can be viewed as elements of any type.
     data = np.full((rows, -(-count // 8) * 8), 0xFF, "uint8")
     return Storage(data, name, scope, cell_bits, fresh=True)
 
@@ -190,6 +191,7 @@ class View:
         data = self.storage.elements(self.kind)
         if self.kind.bits == 4:
             at = np.asarray(at)
+            # The even element of a pair is in the low half of the byte. The decoder masks what is above.
             return self.kind.decode(data[row, at >> 1] >> ((at & 1) << 2).astype("uint8"))
         return self.kind.decode(data[row, at])
 

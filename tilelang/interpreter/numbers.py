@@ -140,6 +140,7 @@ def _encode_small(name: str) -> Any:
         code = code + (tie & (code % 2 == 1))
         code = np.where(code > largest, overflow, code)
         code = np.where(np.isnan(value), nan, code)
+        # The "fnuz" formats have no -0: its code is their NaN.
         signed = np.signbit(value) & (code != 0 if name.endswith("fnuz") else True)
         return np.where(signed, code | sign_bit, code).astype("uint8")
 
@@ -187,6 +188,7 @@ def to_odd(value: Any) -> np.ndarray:
 def _decode_nibble(name: str) -> Any:
     if name == "uint4":
         return lambda stored: np.bitwise_and(stored, np.uint8(15))
+    # Sign extension: flipping the sign bit and subtracting its weight maps 0…7 to themselves and 8…15 to -8…-1.
     return lambda stored: ((np.bitwise_and(stored, np.uint8(15)) ^ np.uint8(8)).astype("int8") - np.int8(8)).astype("int8")
 
 
@@ -255,6 +257,7 @@ def truncated(value: Any, target: Element) -> Any:
     # The largest number of 64 bits is no float64: it is rounded up to the first one that is out of range.
     end = float(limits.max) + (0 if wide.itemsize == 8 else 1)
     number = np.trunc(np.asarray(value, "float64"))
+    # The conversion of NumPy is undefined outside of the range, so what is outside is replaced before, and set after it.
     inside = (number >= float(limits.min)) & (number < end)
     whole = np.where(inside, number, 0).astype(wide)
     whole = np.where(number >= end, limits.max, whole)

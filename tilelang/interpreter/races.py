@@ -176,6 +176,8 @@ def _changes(view: View, at: Any, value: Any, active: Any) -> Any:
 def _taking_part(x: Any, at: Any, active: Any) -> tuple[Any, Any]:
     """The cells that the active lanes access, and their numbers; one cell and ``_ALL`` where several access the same."""
     if active is True:
+        # One position for all lanes stays one number: a record with "all" differs from every lane's own number, and so conflicts
+        # with it.
         return at, x.lane_ids if np.ndim(at) else x.lane_ids[0] if x.lanes == 1 else np.int32(_ALL)
     at = np.broadcast_to(at, (x.lanes,))
     return at[active], x.lane_ids[active]

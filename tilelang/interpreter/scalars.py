@@ -55,6 +55,8 @@ def _read_only_load(c: Compiler, call: Any) -> Evaluate:
 def _root(value: Fraction, digits: int = 400) -> Fraction:
     """The square root, truncated to ``digits`` bits after the point, with a sticky bit below them if it is inexact."""
     shift = 2 * digits
+    # isqrt of value * 2**(2 * shift) is the root times 2**shift. One more bit below, set if anything was cut off, keeps an
+    # inexact root from looking like a float or like a tie.
     scaled = (value.numerator << (2 * shift)) // value.denominator
     whole = math.isqrt(scaled)
     exact = whole * whole == scaled and (scaled * value.denominator) == value.numerator << (2 * shift)
@@ -103,6 +105,8 @@ def _rounded(exact: Fraction, nearest: Any, mode: str, kind: np.dtype) -> Any:
         # IEEE 754, 6.3: a sum that is exactly zero of operands with different signs is -0 when it is rounded down, else +0.
         return kind.type(-0.0) if mode == "rd" and not math.copysign(1.0, nearest) < 0 and nearest == 0 else nearest
     limit = np.finfo(kind).max
+    # `nearest` is one of the two floats around the exact number (or infinite), so the loops below take one step at most; rsqrt is
+    # rounded twice, and may take two.
     value = kind.type(min(max(nearest, -limit), limit))
     if abs(exact) > Fraction(float(limit)):
         away = mode == ("ru" if exact > 0 else "rd")

@@ -111,6 +111,7 @@ class StrandAccess:
             atomic: whether they are atomic updates, which do not race with each other.
         """
         at, strand = np.ravel(at), x.strand
+        # An element's cells are accessed together, so the first of them stands for all.
         cell = at * view.cells
         mine = "update" if atomic else "write" if writes else "read"
         unseen = _unseen(strand, self.writer[cell], self.written[cell])
@@ -157,6 +158,7 @@ def _note_access(accesses: dict[int, np.ndarray], strand: Strand, cell: np.ndarr
     """
     for number, times in list(accesses.items()):
         if number != strand.number:
+            # A time that has been seen becomes 0, which is no access.
             times[cell] *= _unseen(strand, np.int32(number), times[cell])
             if not times.any():
                 del accesses[number]

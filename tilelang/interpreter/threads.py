@@ -153,9 +153,11 @@ def _match(c: Compiler, call: Any) -> Evaluate:
 
     def evaluate(x: Lanes) -> Any:
         voters, values = _voters(x, name, mask(x)), by_warp(x, value(x), 0)
+        # (warps, 32, 32): for each thread, which voters of its warp have its value.
         alike = (values[:, :, None] == values[:, None, :]) & voters[:, None, :]
         found = (alike.astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(2, dtype=np.uint64)
         if every:
+            # match_all gives the whole mask if all agree, and nothing otherwise.
             found = np.where(found == _bits(voters)[:, None], found, np.uint64(0))
         return found.reshape(-1)[: x.lanes].astype(np.uint32)
 

@@ -133,6 +133,8 @@ class _Groups:
         """Makes one state of the groups' states; returns the next statement, and whether no lane is left."""
         x, ended = self.x, [*(group.x for group in self.groups), *self.stopped]
         index = self.groups[0].index if self.groups else len(self.steps)
+        # The groups' clocks are kept apart, as after a branch without waits (control._run_sides): only a statement of all threads
+        # joins them.
         x.diverged = []
         for state in ended:
             state.meet()
@@ -198,6 +200,7 @@ def _joined(lanes: int, values: tuple[Any, ...], states: list[Lanes]) -> Any:
     known = [(value, state.mask) for value, state in zip(values, states) if value is not None]
     if len({value if np.isscalar(value) else id(value) for value, _ in known}) == 1:
         return known[0][0]
+    # Objects, such as descriptors and pointers, have no value for each lane: the last group's goes on.
     if any(not isinstance(value, (np.generic, np.ndarray)) for value, _ in known):
         return known[-1][0]
     result = np.array(np.broadcast_to(known[0][0], (lanes,)))
