@@ -25,7 +25,8 @@ from tilelang.jit import rewrites
 from tilelang.jit.includes import UserFiles, user_files
 from tilelang.jit.interpreted import interpreted
 from tilelang.jit.kernel import JITKernel, loaded
-from tilelang.jit.options import CompileOptions, annotated_options, output_positions, resolve_options, toolchain
+from tilelang.jit.options import CompileOptions, annotated_options, output_positions, resolve_options
+from tilelang.jit.tools import toolchain, wrappers
 from tilelang.keywords import near_keywords
 from tilelang.target import enclosing
 from tilelang.target.request import CompileRequest, compile_program
@@ -322,14 +323,17 @@ def without_files(source: SourceKey, func: Any, options: CompileOptions) -> Sour
 
 def _files_of_user(func: Any, options: CompileOptions) -> UserFiles:
     """The user's files that the toolchain reads for a program, by content."""
-    if options.target.kind not in env.TOOLS:
-        return UserFiles()
+    added = wrappers(options.target.kind, options.backend)
+    if options.target.kind not in env.TOOLS and not added.flags:
+        return UserFiles(problem=added.problem)
     text = str(func.attrs["tl.import_source"]) if func.attrs and "tl.import_source" in func.attrs else ""
     extra = options.pass_configs.get(PassConfigKey.TL_DEVICE_COMPILE_FLAGS.value, ())
-    flags = (*options.compile_flags, *(extra.split() if isinstance(extra, str) else extra or ()))
+    flags = (*options.compile_flags, *(extra.split() if isinstance(extra, str) else extra or ()), *added.flags)
     variables = env.of_tools(options.target.kind)
     flags = (*flags, *(word for name in env.FLAG_VARIABLES for word in variables.get(name, "").split()))
-    return user_files(text, flags, variables)
+    found = user_files(text, flags, variables)
+    found.problem = added.problem or found.problem
+    return found
 
 
 def _named(func: Any) -> SourceKey:

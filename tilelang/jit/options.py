@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tilelang import env
-from tilelang.cache.keys.installed import package_version
-from tilelang.cache.keys.versions import executable_content, executable_version, file_content
-from tilelang.errors import CompileError, ToolchainMissingError
+from tilelang.errors import CompileError
 from tilelang.execution import resolve
 from tilelang.ignored import ignored
-from tilelang.jit import rewrites
+from tilelang.jit.tools import toolchain
 from tilelang.option import debug
 from tilelang.target.info import TargetInfo, parse_target
-from tilelang.target.toolchain import c_compiler, linker
 
 _DUMP_IR = ("tl.dump_ir", "tl.enable_dump_ir")
 
@@ -143,64 +138,6 @@ def annotated_options(func: Any, options: CompileOptions) -> CompileOptions:
         compile_flags=(*options.compile_flags, *(part for flag in flags for part in shlex.split(flag))),
         dump_ir=any(asked) or options.dump_ir,
     )
-
-
-def toolchain(kind: str, backend: str) -> Mapping[str, str]:
-    """Versions of the tools that a compilation runs, for the kernel key; a tool that is replaced meanwhile is another one.
-
-    Args:
-        kind: of the target.
-        backend: the execution backend; that of NVRTC alone has host code in Python, where all others of CUDA have C.
-
-    Raises:
-        ToolchainError: there is no C compiler or linker, and the kernel needs one.
-    """
-    tools = {"apache-tvm": package_version("apache-tvm")}
-    if rewrites.token(kind):
-        tools["function over generated code"] = rewrites.token(kind)
-    has_host = kind == "cuda" and backend != "nvrtc"
-    if kind == "c" or has_host:
-        tools["cc"] = executable_version(c_compiler(), "--version")
-        tools["cc file"] = executable_content(c_compiler())
-        # The compiler runs those that it finds on the PATH.
-        tools |= {f"{name} file": executable_content(name) for name in ("as", "ld")}
-    if kind == "cpu" or has_host:
-        tools["linker file"] = executable_content(linker()[0])
-    return tools | _cuda_tools() if kind == "cuda" else tools
-
-
-_CUDA_WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-cuda-cccl")
-_CUDA_RELEASES = ("", "-cu11", "-cu12")
-"""Endings of the wheels' names; those of CUDA 13 have none."""
-
-
-def _cuda_tools() -> dict[str, str]:
-    """The device compiler in force: wheels by version, what a toolkit of the machine has by content."""
-    from tilelang.target.cuda.toolchain import locate  # no other target needs these
-    from tilelang.target.cuda.toolchain.choose import choose_compiler
-
-    wheels = (name + release for name in _CUDA_WHEELS for release in _CUDA_RELEASES)
-    tools = {name: version for name in wheels if (version := package_version(name))}
-    try:
-        compiler = choose_compiler()
-    except ToolchainMissingError:  # said by the compilation, if there is one
-        return tools
-    if compiler == "nvcc":
-        executables = {"nvcc": str(locate.tool("nvcc")), "ptxas": str(locate.ptxas())}
-        tools["nvcc"] = executable_version(executables["nvcc"], "--version")
-        return tools | {f"{name} file": executable_content(path) for name, path in executables.items()}
-    headers = locate.cuda_include_directory()
-    loaded = {"nvrtc file": locate.nvrtc_library(), "cuda.h": headers and headers / "cuda.h"}
-    return tools | {name: _content_of_toolkit(path) for name, path in loaded.items() if path and not locate.is_of_wheel(path)}
-
-
-@functools.cache
-def _content_of_toolkit(path: Path) -> str:
-    """The content of a file that this process loads once; empty where it cannot be read."""
-    try:
-        return file_content(str(path))
-    except OSError:
-        return ""
 
 
 def output_positions(options: CompileOptions, parameters: int) -> tuple[int, ...]:

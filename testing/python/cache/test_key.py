@@ -19,7 +19,7 @@ from tilelang.cache.keys.versions import executable_version
 from tilelang.errors import CacheError
 from tilelang.fingerprint.canonical import NotCanonical, canonical
 from tilelang.fingerprint.plain import NotPlain, _python_plain_key, plain_key
-from tilelang.jit.options import toolchain
+from tilelang.jit.tools import toolchain
 
 from . import fakes
 

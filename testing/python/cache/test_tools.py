@@ -6,13 +6,14 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tilelang
 import tilelang.language as T
 from tilelang.cache import cached
-from tilelang.cache.keys import header_watch, tool_files
+from tilelang.cache.keys import header_watch, tool_files, wrappers
 from tilelang.cache.keys.versions import executable_content, executable_version
 
 
@@ -135,3 +136,98 @@ def test_folders_to_a_file_are_those_in_which_it_or_a_link_can_be_replaced(tmp_p
     (tmp_path / "links" / "tool").symlink_to(tmp_path / "current" / "bin" / "tool")
     found = tool_files.folders_to(str(tmp_path / "links" / "tool"))
     assert {str(tmp_path), str(tmp_path / "links"), str(tmp_path / "current" / "bin")} <= found
+
+
+COMMANDS = {
+    'exec cc "$@"': (("cc",), ()),
+    'exec "$(dirname $0)/inner" $MORE_FLAGS "$@"': (("/opt/bin/inner",), ("MORE_FLAGS",)),
+    'exec "$(dirname "$(readlink -f "$0")")"/gcc -D"A B" \'-DX=$1\' "$@"': (("/opt/bin/gcc", "-DA B", "-DX=$1"), ()),
+    'set -e\n# a comment\nccache ${0%/*}/g++ \\\n  ${ONE} "$TWO" ${1+"$@"}': (("ccache", "/opt/bin/g++"), ("ONE", "TWO")),
+}
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_script_that_is_a_single_command_is_known(line):
+    found = wrappers.command_of(f"#!/bin/sh\n{line}\n", "/opt/bin/cc")
+    assert found is not None and (found.words, found.variables) == COMMANDS[line]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '#!/usr/bin/env python3\nexec cc "$@"\n', '#!/bin/bash --rcfile x\nexec cc "$@"\n', 'exec cc "$@"\n',
+        *(f"#!/bin/sh\n{line}\n" for line in (
+            '. ./conf; cc "$@"', '. ./conf\ncc "$@"', 'exec cc $(cat conf) "$@"', 'exec cc `cat conf` "$@"', 'exec cc -D$X "$@"',
+            'exec $CC "$@"', 'CPATH=/x cc "$@"', 'exec cc *.o "$@"', 'exec cc -I~/x "$@"', 'exec cc "${X:-$(cat conf)}"',
+            'cc "$@" && strip x', 'cc "$@" < conf', 'exec cc "a\nb"', "",
+        )),
+    ],
+)  # fmt: skip
+def test_a_script_that_may_do_more_is_not(text):
+    assert wrappers.command_of(text, "/opt/bin/cc") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "variables", "is_known"),
+    [
+        ('exec cc "$@"', {}, True),
+        ('exec python3 conf.py "$@"', {}, False),
+        ('exec env CPATH=/x cc "$@"', {}, False),
+        ('exec -a other cc "$@"', {}, False),
+        ('exec "$(dirname $0)/inner" "$@"', {}, True),
+        ('exec "$(dirname $0)/hidden" "$@"', {}, False),
+        ('exec "$(dirname $0)/ccache" cc "$@"', {}, True),
+        ('exec "$(dirname $0)/ccache" "$(dirname $0)/hidden" "$@"', {}, False),
+        ('exec "$(dirname $0)/ccache" cc "$@"', {"CCACHE_PREFIX": "other"}, False),
+    ],
+)
+def test_a_script_is_known_where_all_is_that_it_runs(tmp_path, monkeypatch, line, variables, is_known):
+    put(tmp_path / "compiler", f"#!/bin/sh\n{line}\n")
+    put(tmp_path / "inner", '#!/bin/sh\nexec cc "$@"\n')
+    put(tmp_path / "hidden", '#!/bin/sh\ncc $(cat conf) "$@"\n')
+    (tmp_path / "ccache").write_bytes(b"\x7fELF")
+    (tmp_path / "ccache").chmod(0o755)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert (tool_files.behind(str(tmp_path / "compiler")).problem == "") == is_known
+
+
+def value_of(text: str) -> Any:
+    @tilelang.jit(out_idx=[-1], target="c")
+    def fill():
+        @T.prim_func
+        def main(B: T.Tensor((1,), "float32")):
+            T.import_source(text)
+            with T.Kernel(1, threads=1):
+                B[0] = T.call_extern("float32", "value")
+
+        return main
+
+    return lambda: fill()()[0].item()
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "conf", "source"),
+    [
+        (
+            '#!/usr/bin/env python3\nimport os, sys, conf\nos.execvp("cc", ["cc", conf.FLAG, *sys.argv[1:]])\n',
+            "FLAG = '-DV=@'",
+            "",
+        ),
+        ('#!/bin/sh\n. "$(dirname $0)/conf.$(echo p)y"\nexec cc $FLAG "$@"\n', "FLAG=-DV=@", ""),
+        ('#!/bin/sh\nexec cc -I"$(dirname $0)" "$@"\n', "#define V @", '#include "conf.py"\n'),
+        ('#!/bin/sh\nexec cc -include "$(dirname $0)/conf.py" "$@"\n', "#define V @", ""),
+        ('#!/bin/sh\nexec cc $INCLUDE "$@"\n', "#define V @", ""),
+    ],
+    ids=["python", "sourced", "directory", "header", "variable"],
+)
+@pytest.mark.filterwarnings("ignore::tilelang.errors.CacheWarning")
+def test_what_a_wrapper_reads_changes_the_kernel(tmp_path, monkeypatch, wrapper, conf, source):
+    put(tmp_path / "compiler", wrapper)
+    monkeypatch.setenv("TILELANG_CC", str(tmp_path / "compiler"))
+    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("INCLUDE", f"-include {tmp_path}/conf.py")
+    value = value_of(f"{source}static float value(void) {{ return V; }}\n")
+    for number in (1, 2):
+        (tmp_path / "conf.py").write_text(conf.replace("@", str(number)))
+        assert value() == number

@@ -1,7 +1,7 @@
-"""The files and environment variables that decide what running a tool does: the program, and what a script in its place names.
+"""The files and environment variables that decide what running a tool does: the program, and what a script in its place runs.
 
 A compiler may be a script around another one, or a launcher such as ccache, which runs the next program of its own name on the
-``PATH``. So all programs of that name count, and of a script every file, program and variable whose name is a word of its text.
+``PATH``. So all programs of that name count, and of a script the programs, flags and variables of its command.
 """
 
 from __future__ import annotations
@@ -11,9 +11,23 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-_WORD = re.compile(r"[\w./+-]+")
-_VARIABLE = re.compile(r"""[$"'({]([A-Za-z_]\w*)""")  # $NAME, ${NAME}, "NAME"
+from tilelang import env
+from tilelang.cache.keys.wrappers import Command, command_of
+
 _LONGEST_SCRIPT = 1 << 18
+_COMPILER = re.compile(
+    r"(?:[\w.+-]*-)?(?:cc|gcc|g\+\+|c\+\+|clang|clang\+\+|icx|icpx|tcc|nvc|nvc\+\+|nvcc|ptxas|as|ld(?:\.\w+)?|lld|mold)(?:-[\d.]+)?$"
+)
+_VERSION = re.compile(r"-[\d.]+$")
+_LAUNCHERS = ("ccache", "sccache", "distcc", "icecc")
+"""Programs that run the one that their arguments begin with."""
+_REDIRECTED_BY = {
+    "ccache": ("CCACHE_COMPILER", "CCACHE_CONFIGPATH", "CCACHE_PATH", "CCACHE_PREFIX", "CCACHE_PREFIX_CPP"),
+    "bash": ("BASH_ENV",),
+}
+"""Program -> variables that make it run, or read, something that is not known here."""
+_BESIDE = {"nvcc": ("nvcc.profile",), "clang": ("clang.cfg",)}
+"""Program, without its version -> files of its folder that it takes flags from."""
 
 
 @dataclass
@@ -22,11 +36,17 @@ class ToolFiles:
 
     Attributes:
         paths: files, links not resolved.
-        variables: names of environment variables that scripts among them may read, set or not.
+        flags: what scripts among them add to the arguments.
+        flag_variables: environment variables whose values scripts add to the arguments.
+        variables: names of all environment variables that scripts and launchers among them read, set or not.
+        problem: why there may be more that decides; empty where there is not.
     """
 
     paths: list[str] = field(default_factory=list[str])
+    flags: list[str] = field(default_factory=list[str])
+    flag_variables: list[str] = field(default_factory=list[str])
     variables: list[str] = field(default_factory=list[str])
+    problem: str = ""
 
 
 def behind(program: str) -> ToolFiles:
@@ -38,31 +58,67 @@ def behind(program: str) -> ToolFiles:
         if real in resolved:
             continue
         resolved.add(real)
-        found.paths.append(path)
+        found.paths += [path, *_beside(path), *_beside(real)]
+        _expect_unset(found, os.path.basename(real))
         text = _script(path)
-        found.variables += _VARIABLE.findall(text)
-        folders = {os.path.dirname(path), os.path.dirname(real)}
-        pending += [each for word in dict.fromkeys(_WORD.findall(text)) for each in _named(word, folders)]
-    found.variables = sorted(set(found.variables))
+        if text:
+            pending += _run_by(found, path, command_of(text, path))
+    found.variables = sorted({*found.variables, *found.flag_variables})
     return found
+
+
+def _run_by(found: ToolFiles, path: str, command: Command | None) -> list[str]:
+    """The programs that a script runs; the other words of its command are added to what was found."""
+    if command is None:
+        found.problem = f"the script {path} may read any file; of scripts, those are known that are a single command of a shell"
+        return []
+    _expect_unset(found, command.shell)
+    words = list(command.words)
+    programs = list(_programs(words))
+    if not programs or not all(os.path.basename(each) in _LAUNCHERS or _is_compiler(each) for each in programs):
+        found.problem = f"the script {path} runs something that is not known to be a compiler: {' '.join(command.words)}"
+    found.flags += words
+    found.flag_variables += command.variables
+    return programs
+
+
+def _programs(words: list[str]) -> Iterator[str]:
+    """The programs at the beginning of a command, which are taken from it: a compiler, and launchers before it."""
+    while words:
+        name = words.pop(0)
+        yield from [name] if "/" in name else _on_path(name)
+        if os.path.basename(name) not in _LAUNCHERS:
+            return
+
+
+def _is_compiler(program: str) -> bool:
+    """Whether a program has a compiler's name, or is a script, about which that script has to tell."""
+    return _COMPILER.match(os.path.basename(os.path.realpath(program))) is not None or _script(program) != ""
+
+
+def _expect_unset(found: ToolFiles, program: str) -> None:
+    names = _REDIRECTED_BY.get(program, ())
+    found.variables += names
+    for name in filter(env.raw_table().get, map(env.raw_key, names)):
+        found.problem = f"the variable {os.fsdecode(name)} decides what {program} does"
 
 
 def _script(path: str) -> str:
     """The text of a file that is not a binary; empty for those."""
     try:
         with open(path, "rb") as file:
-            start = file.read(_LONGEST_SCRIPT)
+            start = file.read(4)
+            start += b"" if start == b"\x7fELF" else file.read(_LONGEST_SCRIPT)
     except OSError:
         return ""
-    return "" if b"\0" in start else start.decode("utf-8", "replace")
+    return "" if b"\0" in start or start == b"\x7fELF" else start.decode("utf-8", "replace")
 
 
-def _named(word: str, folders: set[str]) -> Iterator[str]:
-    """The files that a word of a script in one of ``folders`` may mean."""
-    beside = (os.path.join(folder, word.lstrip("/")) for folder in sorted(folders))  # "$(dirname $0)/word"
-    yield from filter(os.path.isfile, (word, *beside))
-    if "/" not in word:
-        yield from _on_path(word)
+def _beside(path: str) -> list[str]:
+    """The files in the folder of a program that it takes flags from."""
+    folder, name = os.path.split(path)
+    files = (os.path.join(folder, each) for each in _BESIDE.get(_VERSION.sub("", name), ()))
+    return list(filter(os.path.isfile, files))
 
 
 def _on_path(name: str) -> Iterator[str]:

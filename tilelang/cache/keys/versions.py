@@ -57,6 +57,19 @@ def executable_content(program: str) -> str:
         return ""
 
 
+def executable_files(program: str) -> ToolFiles:
+    """What decides what a program does; nothing where there is no such program."""
+    path = shutil.which(program)
+    return ToolFiles() if path is None else _watched(path)
+
+
+def added_flags(tool: ToolFiles) -> list[str]:
+    """What scripts in a tool's place add to its arguments now; the value of a variable counts as one word and as many."""
+    table = env.raw_table()
+    values = [os.fsdecode(table.get(env.raw_key(name), b"")) for name in tool.flag_variables]
+    return [*tool.flags, *values, *(word for value in values for word in value.split())]
+
+
 def file_content(path: str) -> str:
     """SHA-256 of a file."""
     state = _stat(path)
