@@ -66,6 +66,8 @@ def _register(op: str, dtype: str, suffix: str, llvm_order: str, c_order: str) -
         f"define {llvm} @{name}(ptr %p, {llvm} %v) alwaysinline {{\n"
         f"  %old = atomicrmw {instruction} ptr %p, {llvm} %v {llvm_order}\n  ret {llvm} %old\n}}",
         f"static inline {c} {name}({c}* place, {c} value) {{\n"
+        # C's fetch-and-add takes no floats, and it has no maximum: all operations are loops around a compare-and-swap. A failed
+        # one puts the value that it found into `old`.
         f"  {c} old, fresh;\n  __atomic_load(place, &old, __ATOMIC_RELAXED);\n"
         f"  do fresh = {_C_COMBINE[op]};\n"
         f"  while (!__atomic_compare_exchange(place, &old, &fresh, 1, {c_order}, __ATOMIC_RELAXED));\n  return old;\n}}",
@@ -111,6 +113,8 @@ def _register_narrow(op: str, dtype: str, suffix: str, llvm_order: str, c_order:
     else:
         widen = "  %w = zext i16 %old to i32\n  %s = shl i32 %w, 16\n  %f = bitcast i32 %s to float\n"
         narrow = (
+            # Rounds to the nearest bfloat16, ties to even: adds just less than half of the last kept bit, and one more where that
+            # bit is odd. 32704 is 0x7fc0, a NaN: of a NaN's bits the sum could be an infinity.
             "  %b = bitcast float %new to i32\n  %l = lshr i32 %b, 16\n  %odd = and i32 %l, 1\n  %r0 = add i32 %b, 32767\n"
             "  %r1 = add i32 %r0, %odd\n  %t = lshr i32 %r1, 16\n  %nan = fcmp uno float %new, %new\n"
             "  %u = select i1 %nan, i32 32704, i32 %t\n  %bits = trunc i32 %u to i16\n"
@@ -188,6 +192,7 @@ def atomic_update(op: str) -> Any:
     def entry(legalizer: Any, node: Any) -> Any:
         load, value = node.args
         dtype = str(load.source.dtype)
+        # Narrow floats have no helper for a thread's own elements: an atomic one is right, too.
         shared = is_global(load.source) or dtype in _NARROW
         name = _helper(op, dtype, _order_of(node) if shared else _OWN)
         if dtype in _NARROW:

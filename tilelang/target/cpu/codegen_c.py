@@ -96,6 +96,7 @@ def _function(statements: CStatements, name: str) -> str:
     parameters = ", ".join(f"{c_type(str(v.ty))} {statements.expr.names(v)}" for v in variables)
     value = function.build(*variables)
     lines = []
+    # Each `let` of the function is a local constant of the C function, in the same order.
     while isinstance(value, ir.Let):
         declared = f"const {statements.expr.type(value.var.ty)} {statements.expr.names(value.var)}"
         lines.append(f"  {declared} = {statements.expr(value.value)};")
@@ -134,6 +135,7 @@ def _machine_flags(context: Any) -> list[str]:
     if not target.triple.startswith("x86_64"):
         return ["-mcpu=native"]
     flags = [f"-m{feature}" for feature in target.features if not feature.startswith("amx")]
+    # Compilers prefer registers of 32 bytes even with AVX-512, because of clocks that older processors lowered.
     return [*flags, "-mprefer-vector-width=512"] if target.has("avx512f") else flags
 
 

@@ -173,6 +173,7 @@ def _pixel(record: Im2Col, m: Any, tap: Any) -> tuple[Any, list[Any]]:
     The filter may be padded to whole tiles: taps past the last row, and positions past the last image, fall on none.
     """
     images, height, width, _ = record.img.buffer.shape[-4:]
+    # Pixels that the filter reaches over: dilation 2 and 3 taps reach over 5.
     span = record.dilation * (record.kernel - 1) + 1
     out_height = ir.FloorDiv(height + 2 * record.pad - span, constant(record.stride)) + 1
     out_width = ir.FloorDiv(width + 2 * record.pad - span, constant(record.stride)) + 1

@@ -87,6 +87,7 @@ class _Returns(StmtRewriter):
         self.depth += 1
         loop = visit(node)
         self.depth -= 1
+        # Each loop on the way out is left by a break of the next one, and the outermost by a continue: the block is over then.
         return seq(loop, ir.IfThenElse(_raised(self.ended), ir.Break() if self.depth else ir.Continue(), None))
 
 
@@ -149,6 +150,7 @@ class _Exits(StmtRewriter):
             return seq(self._allocations(flags), loop)
         # Iterations after a break do nothing: a counted loop stays a counted loop.
         guarded = ir.IfThenElse(ir.Not(_raised(flags.broke)), body, None)
+        # Unrolled, each copy of the body would test the flag: what unrolling is to save.
         kind = ir.ForKind.SERIAL if node.kind == ir.ForKind.UNROLLED else node.kind
         loop = ir.For(node.loop_var, node.min, node.extent, kind, guarded, step=node.step, span=node.span)
         return seq(self._allocations(flags), loop)
@@ -164,6 +166,7 @@ class _Exits(StmtRewriter):
         self.loops.append(_Flags())
         body = self.stmt(node.body)
         flags = self.loops.pop()
+        # "skipped" is for one iteration, "broke" for the whole loop.
         return flags, seq(_set(flags.skipped, 0) if flags.skipped is not None else None, body)
 
     def _allocations(self, flags: _Flags) -> list[Any]:

@@ -162,7 +162,7 @@ class Legalizer(StmtRewriter):
         if dtype in packed.HELD:
             return packed.code_of(self.expr(value), dtype)
         # `narrow(widen(narrow(x)))` of the cast and the store is `narrow(x)`: one conversion is enough.
-        while isinstance(value, ir.Cast) and str(value.ty) == dtype and str(value.value.ty) != dtype:
+        if isinstance(value, ir.Cast) and str(value.ty) == dtype and str(value.value.ty) != dtype:
             return self.narrow(self.to_f32(value.value), dtype)
         # A copy moves bits: through float32 it would be the same, but for the payload of a NaN, and slower.
         if isinstance(value, ir.TensorLoad) and str(value.ty) == dtype:
@@ -171,6 +171,7 @@ class Legalizer(StmtRewriter):
             return self.constant_bits(float(value.value), dtype)
         if _is_conditional(value):
             condition, then, otherwise = value.args
+            # Each arm by itself, so that one which copies or is a constant needs no conversion.
             arms = self.stored(then, dtype), self.stored(otherwise, dtype)
             return ir.Call(value.op, [self.expr(condition), *arms], ret_ty=formats.STORAGE[dtype])
         return self.narrow(self.expr(value), dtype)
@@ -287,6 +288,7 @@ class Legalizer(StmtRewriter):
             if tvm_ffi.structural_equal(node.a, node.b):
                 return is_nan(left) if kind is ir.NE else ir.Not(is_nan(left))
         result = _shifted(left, right, kind) if kind in _SHIFTS else kind(left, right)
+        # Sums of int4, say, are computed in int8 and cut to four bits again; operations on bits stay in range.
         leaves_range = str(node.ty) in packed.HELD and kind in _ARITHMETIC
         return packed.wrapped(result, str(node.ty)) if leaves_range else result
 
@@ -294,6 +296,7 @@ class Legalizer(StmtRewriter):
         source, target = str(node.value.ty), str(node.ty)
         _refuse_unheld(target)
         value = self.expr(node.value)
+        # C leaves a conversion undefined that does not fit the integer; to_integer saturates it as a GPU does.
         truncates = str(value.ty) in ("float32", "float64") and canonical(target).is_integer
         if target in packed.HELD:
             return packed.wrapped(to_integer(self, value, "int32", node.value) if truncates else value, target)

@@ -77,6 +77,7 @@ def _pieces(length: int, lanes: int) -> Iterator[tuple[int, int, int]]:
         if count:
             yield offset, count, lanes
         offset += count * lanes
+        # Fewer than `lanes` elements are left, so each narrower width appears at most once.
         lanes //= 2
 
 
@@ -120,6 +121,7 @@ class _Registers:
         """Combines all registers into the first, half of them at a time."""
         steps, count = [], self.count
         while count > 1:
+            # Of five registers, 0 and 1 take 3 and 4, and 2 stays; of the three left, 0 takes 2; then 0 takes 1.
             half = (count + 1) // 2
             steps += [self.store(r, self.combine(self.load(r), self.load(half + r))) for r in range(count - half)]
             count = half

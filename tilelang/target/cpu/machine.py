@@ -156,6 +156,7 @@ class _Machine(StmtRewriter):
         else:
             total = parts[0]
             for part, size in zip(parts[1:], sizes[1:]):
+                # Horner's rule: ((i * size1 + j) * size2 + k).
                 total = _times(total, size) + part
         return total if ramp is None else ir.Ramp(total, ramp.stride, ramp.lanes)
 
@@ -275,6 +276,7 @@ class _Machine(StmtRewriter):
             return False
         if isinstance(node, (ir.Add, ir.Mul, ir.FloorDiv, ir.Min)):
             return self._is_natural(node.a) and self._is_natural(node.b)
+        # The remainder of a floor division has the sign of the divisor.
         if isinstance(node, ir.FloorMod):
             return self._is_natural(node.b)
         if isinstance(node, ir.Max):

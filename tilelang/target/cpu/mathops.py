@@ -86,7 +86,7 @@ def _rsqrt(legalizer: Any, node: Any) -> Any:
     return ir.Div(ir.FloatImm(dtype, 1.0), ir.Call(ir.Op.get("tirx.sqrt"), [x], ret_ty=dtype))
 
 
-def _sigmoid64(legalizer: Any, node: Any) -> Any:
+def _sigmoid(legalizer: Any, node: Any) -> Any:
     (x,), dtype = _floats(legalizer, node)
     if dtype == "float32":
         return legalizer.call("tl_sigmoidf", x)
@@ -170,6 +170,7 @@ def _bits(legalizer: Any, node: Any) -> Any:
     unsigned = f"uint{word}"
     value = ir.Cast(unsigned, legalizer.expr(argument))
     if own < word:
+        # A negative int8 is sign-extended by the cast: the bits above its own are cleared again, and clz counts them below.
         value = value & ir.IntImm(unsigned, (1 << own) - 1)
     count = ir.Cast(str(node.ty), ir.Call(node.op, [value], ret_ty=unsigned))
     return count - ir.IntImm(str(node.ty), word - own) if node.op.name == "prim.clz" else count
@@ -186,7 +187,7 @@ OPERATORS: dict[str, Entry] = {
     "tirx.log10": _elementary("log10"),
     "tirx.tanh": _elementary("tanh"),
     "tirx.erf": _elementary("erf"),
-    "tirx.sigmoid": _sigmoid64,
+    "tirx.sigmoid": _sigmoid,
     "tirx.pow": _pow,
     "tirx.fma": _fma,
     "tirx.rsqrt": _rsqrt,

@@ -33,6 +33,7 @@ _FETCH = "tl_fetch"
 helpers.register(
     _FETCH,
     "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
+    # Operands of LLVM's prefetch: for reading (0), to be kept in all caches (3), data (1).
     f"define i32 @{_FETCH}(ptr %p) alwaysinline {{\n  call void @llvm.prefetch.p0(ptr %p, i32 0, i32 3, i32 1)\n  ret i32 0\n}}",
     f"static inline int32_t {_FETCH}(const void* place) {{ __builtin_prefetch(place); return 0; }}",
 )
@@ -184,6 +185,7 @@ def _packed(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -> C
     else:
         # Row by row: the rest of a row lies beside its first panel, the next row pages away.
         before.statements.append(nest([steps, full, width], lambda at: store(at[1], at[0], at[2]), "kpj"))
+    # Not zero, or not known: in the second case the loop may have no iterations.
     rest = as_int(record.n - full * width)
     if rest != 0:
         before.statements.append(nest([steps, rest], lambda at: store(full, at[0], at[1]), "kj"))

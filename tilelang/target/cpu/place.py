@@ -109,6 +109,7 @@ class _Planner(StmtRewriter):
                 on_stack.add(buffer)
                 free -= size
         offsets, end = {}, 0
+        # Buffers of sizes known at run time follow each other, too: from the first of these on, offsets are expressions.
         for buffer, size in self.sizes.items():
             if buffer not in on_stack:
                 offsets[buffer] = end

@@ -89,6 +89,7 @@ class _Drawer:
     def _uniform(self, dtype: str) -> Any:
         """In (0, 1]."""
         if dtype == "float32":
+            # The middle of the interval that the bits stand for, so that 0, whose logarithm `_normal` would take, is never drawn.
             return ir.Cast(dtype, self._next()) * ir.FloatImm(dtype, 2.0**-32) + ir.FloatImm(dtype, 2.0**-33)
         # 32 bits above 21: with the next draw XORed into the lower part, 53 bits are used, which is a float64's precision.
         high = ir.Cast("uint64", self._next()) << ir.IntImm("uint64", 21)

@@ -175,6 +175,7 @@ def _written_only(func: Any) -> frozenset[int]:
             read |= {hash(region.buffer) for region, access in record.regions() if access != "w"}
             continue
         stores, views = isinstance(stmt, ir.BufferStore), isinstance(stmt, ir.DeclBuffer)
+        # A store names its tensor, too, which is no read of it; everything else that names one may read it.
         exprs = [*stmt.indices, stmt.value] if stores else [stmt.data] if views else statement_exprs(stmt)
         read |= {hash(node) for expr in exprs for node in walk_expr(expr) if isinstance(node, ir.Var)}
     large = (

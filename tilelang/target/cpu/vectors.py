@@ -92,6 +92,7 @@ class _Lanes:
         """The index of the first iteration, where it grows by one from each to the next."""
         if index.same_as(self.variable):
             return self.first
+        # Only forms with the variable itself: `2 * i` would be every second element, and no row.
         if isinstance(index, ir.Add) and not self._differs(index.b):
             return self._lowest(index.a) + index.b
         if isinstance(index, ir.Add) and not self._differs(index.a):

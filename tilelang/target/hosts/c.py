@@ -154,6 +154,7 @@ class _Entry:
         maps = tensor_maps(launch)
         for number, spec in maps.values():
             rank = len(spec.shape)
+            # CUDA demands that a tensor map is aligned to 64 bytes.
             emit(f"  _Alignas(64) unsigned char tl_map{number}[{MAP_BYTES}];")
             emit(f"  const uint64_t tl_shape{number}[{rank}] = {{{self._sizes(spec.shape)}}};")
             emit(f"  const uint64_t tl_strides{number}[{max(rank - 1, 1)}] = {{{self._sizes(spec.strides) or '0'}}};")

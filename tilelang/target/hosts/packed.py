@@ -88,6 +88,7 @@ class _Packed:
         self._bind_sizes()
         self._check_sizes()
         tensors = [index for index, param in enumerate(params) if param.kind == "tensor"]
+        # The kernels run on the first tensor's device, where an address of another one means something else.
         for index in tensors[1:]:
             self._refuse_unless(f"t{index}->device.device_id == t{tensors[0]}->device.device_id", "devices differ")
         device = f"t{tensors[0]}->device.device_id" if tensors else "0"
@@ -139,6 +140,8 @@ class _Packed:
 
     def _bind_sizes(self) -> None:
         numbers = {param.name: index for index, param in enumerate(self.program.params)}
+        # Scalar parameters are known already, as they may be sizes, too; then each size is taken from the first axis that has it,
+        # and `_check_sizes` compares every other axis with it.
         for binding in bindings(self.program.params, self.sizes):
             place = self._place(numbers[binding.tensor], binding.axis)
             self.sizes[binding.name] = self._solved(binding, place) if binding.solved else place

@@ -65,6 +65,8 @@ def launch_steps(launches: Sequence[KernelLaunch]) -> Iterator[tuple[str, Any]]:
     and ``("launch", number)``."""
     within: tuple[tuple, ...] = ()
     for index, launch in enumerate(launches):
+        # Loops and conditions that two launches in a row have in common stay open: ("for", i) ("if", c) after ("for", i) closes
+        # nothing, and opens one.
         kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(within, launch.within)))
         yield from (("close", None) for _ in within[kept:])
         yield from (("open", step) for step in launch.within[kept:])

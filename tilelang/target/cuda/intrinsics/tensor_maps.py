@@ -93,6 +93,7 @@ def _spec(arguments: list[Any], emitter: Any) -> TensorMapSpec:
         tensor=_tensor(place, emitter),
         dtype=dtype,
         shape=tuple(to_dim(as_int(size)) for size in sizes),
+        # The driver's call has no stride for the innermost axis, whose elements are neighbours.
         strides=tuple(to_dim(as_int(stride)) for stride in strides[1:]),
         box=tuple(box),
         element_strides=tuple(steps),

@@ -111,6 +111,7 @@ def atomic_vector(lanes: int) -> Rule:
 
     def rule(call: Any, emitter: Any) -> Value:
         places = (place_of(call, 0, emitter, UPDATE), place_of(call, 1, emitter, READ))
+        # With a result the old values are wanted, as a vector.
         if canonical(str(call.ty)).lanes > 1:
             word = Type("", lanes * canonical(call.args[0].source.dtype).bytes)
             return Call("tl::atomic_add_vector", places, (lanes, word))
@@ -147,6 +148,7 @@ def ieee(operation: str) -> Rule:
 
     def rule(call: Any, emitter: Any) -> Value:
         mode = ROUNDINGS[_attribute(call, "rounding", "rn")]
+        # CUDA has __frsqrt_rn for float32 alone, and no other rounding mode of it.
         if operation == "rsqrt" and str(call.ty) == "float64":
             return Call("rsqrt", _values(call, emitter))
         templates = () if operation == "rsqrt" or mode == 0 else (mode,)
@@ -258,6 +260,8 @@ _SWIZZLES = (0, 128, 64, 32)
 
 def tile_descriptor(call: Any, emitter: Any) -> Value:
     kind, leading, stride = map(as_int, call.args[1:])
+    # The program gives offsets in units of 16 bytes, as the hardware's descriptor holds them (PTX ISA, "Matrix Descriptor
+    # Format"); the function takes bytes.
     return Call(
         "tl::wgmma_desc", (place_of(call, 0, emitter, READ), Number(leading * 16), Number(stride * 16)), (_SWIZZLES[kind],)
     )

@@ -58,6 +58,7 @@ _CONVERSIONS = {"float": "%g", "uint": "%llu"}
 
 def _format(op: PrintLine) -> str:
     """The format of a line: its texts and values, then which thread prints it."""
+    # A line alternates: text, value, text, …, text. A percent sign of the program's own text must not begin a conversion.
     first, *texts = (text.replace("%", "%%") for text in op.texts)
     conversions = [_CONVERSIONS.get(canonical(str(value.ty)).kind, "%lld") for value in op.values]
     line = first + "".join(map("".join, zip(conversions, texts)))

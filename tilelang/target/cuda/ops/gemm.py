@@ -65,6 +65,7 @@ class MmaProduct:
         self.lane, self.warp = ir.Var("lane", "int32"), ir.Var("warp", "int32")
         self.step = ir.Var("k", "int32")
         mma, op, names = plan.mma, node.op, emitter.names
+        # Warps along M come first: warp w is at (w % m, w // m % n).
         warp_m = self.warp % plan.m if plan.m > 1 else 0
         warp_n = self.warp // plan.m % plan.n if plan.n > 1 else 0
         tiles_m, tiles_n = as_int(op.m) // mma.m // plan.m, as_int(op.n) // mma.n // plan.n
@@ -195,6 +196,7 @@ class ProductRule(OperatorRule):
                 op = op.replace(**{name: part})
         if not is_matrix(op.c):
             wide = reader.temporary(op.c, "accum", matrix=True)
+            # The accumulators start with the old values of C. Where they are certainly cleared, nothing of C is read.
             if op.clear_accum not in (True, 1):
                 before.append(reader.copy(op.c, wide, span))
             after.append(reader.copy(wide, op.c, span))

@@ -52,6 +52,8 @@ class HostValues:
         self.values[stmt.var] = self.resolved(stmt.value)
         if self.tensors(stmt.value):
             self._spans[stmt.var] = stmt.span
+            # From here on, what kernels write is collected for this value: `check_use` then knows what has changed since it was
+            # taken.
             self._written[stmt.var] = set()
 
     def resolved(self, expr: Any) -> Any:

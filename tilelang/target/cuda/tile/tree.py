@@ -77,6 +77,8 @@ class Loop:
         """The loop with some nodes in place of each node of its body."""
         if self.origins is None:
             return Loop(self.stmt, Sequence([node for group in groups for node in group]))
+        # Groups stand for the old nodes in order, so each statement takes as many groups as it had nodes, and has as many nodes
+        # as they hold.
         left = iter(groups)
         return Loop.of(self.stmt, [(stmt, [*chain(*islice(left, count))]) for stmt, count in self.origins])
 
@@ -208,6 +210,7 @@ def accesses_of(node: Any) -> tuple[Access, ...]:
     if isinstance(node, Scalar):
         return accesses_in(node.stmt)
     if isinstance(node, (Branch, Loop, Repeat)):
+        # Its condition or bounds: a branch may depend on what shared memory holds, for instance.
         heads = (ir.Evaluate(expr) for expr in statement_exprs(node.stmt) if isinstance(expr, ir.PrimExpr))
         return tuple(access for head in heads for access in accesses_in(head))
     return ()
@@ -276,6 +279,7 @@ class Reader:
             self.tree.allocations[stmt.buffer] = {str(k): v for k, v in (stmt.annotations or {}).items()}
             return []
         if isinstance(stmt, ir.DeclBuffer):
+            # A view of a buffer has that buffer's address as its data, an expression; a tensor at an address has a variable.
             if not isinstance(stmt.data, ir.Var):
                 self.tree.aliases[stmt.buffer] = stmt.data.args[0]
                 return []
@@ -286,6 +290,8 @@ class Reader:
     def loop(self, stmt: Any) -> Loop:
         if not any(note in stmt.annotations for note in PIPELINE_NOTES):
             return Loop(stmt, self.block(stmt.body))
+        # A schedule numbers statements of the source, and one of these may become several nodes (a product with copies of its
+        # operands): the numbers go to all of them. Allocations become none, and are not numbered.
         parts = ((child, self.statement(child)) for child in flattened(stmt.body))
         return Loop.of(stmt, [(child, nodes) for child, nodes in parts if nodes])
 
@@ -294,6 +300,7 @@ class Reader:
         if any(axis.extent <= 0 and axis.limit is None for axis in nest.axes):
             return Sequence([])
         loops, nest = chunked(nest)
+        # In chunks it is no longer the operator's own region, so that rules of the operator do not apply to it.
         node: Any = Parallel(nest, None if loops else op)
         for var, extent in reversed(loops):
             zero = ir.IntImm("int32", 0)
@@ -373,6 +380,7 @@ def copy_between(source: Region, target: Region, span: Any) -> Parallel:
 
 def warp_groups(mask: int) -> range:
     """The threads of the warp groups in a bit mask (neighbouring groups)."""
+    # `mask & -mask` is the lowest set bit alone: 0b0110 are groups 1 and 2, threads 128 to 383.
     return range(((mask & -mask).bit_length() - 1) * WARP_GROUP, mask.bit_length() * WARP_GROUP)
 
 
