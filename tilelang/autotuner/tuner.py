@@ -160,6 +160,8 @@ class AutoTuner:
         if task.reason and sys.stderr.isatty():
             print(f"tilelang: results of tuning {task.name} are not kept: {task.reason}", file=sys.stderr)
         search = _Search(function, args, kwargs, profile, task, early_stop_factor if early_stop else math.inf)
+        # Of several processes that tune the same task, one searches and the others wait: measured together, they would disturb
+        # each other.
         with records.only_one(task):
             # After a wait for another process its results are in the index.
             trials = {key: trial for key, trial in records.load_trials(task).items() if trial.state != "timeout"}
@@ -224,6 +226,7 @@ class _Search:
     def run(self, configs: Sequence[dict[str, Any]], workers: int) -> Any:
         """Yields a trial for each configuration."""
         with progress(len(configs), self.task.name) as advance:
+            # Only failures come back: the kernels themselves are in the cache on disk, where `measure` finds them.
             failures = dict(self._compile_ahead(configs, workers)) if len(configs) > 1 else {}
             for position, config in enumerate(configs):
                 trial = failures.get(position) or self.measure(config)
@@ -242,6 +245,7 @@ class _Search:
     def measure(self, config: Mapping[str, Any]) -> Trial:
         """Compiles (or finds), checks and times one candidate, within the time limit."""
         outcome: list[Trial] = []
+        # A kernel that hangs cannot be interrupted: its thread is left behind, and does not keep the process from ending.
         thread = threading.Thread(target=lambda: outcome.append(self._measure(config)), daemon=True)
         thread.start()
         thread.join(self.profile.timeout)

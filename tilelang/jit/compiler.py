@@ -190,6 +190,7 @@ def compile_in_parallel(jobs: Sequence[Callable[[], JITKernel]], workers: int | 
         The kernels, in the order of the jobs.
     """
     with ThreadPoolExecutor(max_workers=workers or os.cpu_count() or 1) as pool:
+        # The end of the block waits for all jobs, so that an error of one stops no compiler half-way.
         futures = [pool.submit(job) for job in jobs]
     return [None if ignore_error and future.exception() else future.result() for future in futures]
 
@@ -240,11 +241,13 @@ def _with_outputs(func: Any, options: CompileOptions) -> Any:
     own = _positions(func, "tl.out_idx") or ()
     if not options.out_idx:
         return func
+    # The program returns what T.empty made, in its own order: out_idx may say the same, and nothing else.
     if _positions(func, "tl.returned"):
         if tuple(sorted(i % len(func.params) for i in options.out_idx)) != own:
             raise CompileError("out_idx is given, but the program allocates its outputs by T.empty")
         return func
     outputs = output_positions(options, len(func.params) - len(own))
+    # Ascending, and no workspace after them: `request_of` finds them by the options alone.
     if outputs == (*sorted(outputs), *own):
         return func
     return func.with_attr("tl.out_idx", [*sorted(outputs), *own]).with_attr("tl.returned", list(outputs))

@@ -186,6 +186,7 @@ class EagerFunction:
         _, tracker = self.lookup.resolved()
         if not caching():
             return _Specialised(self._probed(fixed))
+        # All arguments go by name here: the same call by position and by name has one key.
         found = tracker.recall((), fixed)
         if found is None:
             source = tracker.source_key((), fixed)
@@ -216,6 +217,7 @@ class EagerFunction:
     def _build(self, signature: EagerSignature, fixed: dict[str, Any], sizes: dict[str, int]) -> tuple[JITKernel, SourceKey]:
         """The kernel for these sizes, and the source key as far as it stands for it."""
         options, tracker = self.lookup.resolved()
+        # Sizes are part of the key under a name that no parameter can have.
         arguments = {**fixed, "T.const": tuple(sorted(sizes.items()))}
         source = tracker.source_key((), arguments)
 

@@ -248,6 +248,8 @@ def _job(function: JitFunction[..., Any], config: Any) -> Callable[[], JITKernel
 
 def _is_eager(function: Callable[..., Any]) -> bool:
     """Whether a function is a kernel itself, and not a factory that makes one with ``@T.prim_func``."""
+    # By names that the code uses, without running it: a factory defines a program by @T.prim_func, an eager function opens a
+    # kernel.
     names = set(function.__code__.co_names)
     if "prim_func" in names:
         return False

@@ -57,6 +57,8 @@ class Lookup:
         """The options in force, and the tracker of kernels under them."""
         table = env.raw_table()
         state = (debug.dump_ir(), rewrites.state(), *map(table.get, _DEFAULTS), enclosing.text() if self.follows else None)
+        # Whatever an option left open may be resolved from is in `state`: a changed variable gives other options, and another
+        # tracker with kernels of its own.
         known = self._resolved.get(state)
         if known is None:
             options = resolve_options(**{**self.options, "target": enclosing.in_force(self.options.get("target"))})
@@ -72,6 +74,7 @@ class Lookup:
         tracker watches. It gives None where :meth:`FunctionTracker.recall` has to look closer."""
         records = records_of_defaults((_DISABLED, *_DEFAULTS))
         records.append((ITEM, default_cache().__dict__, "_enabled", True))
+        # Outside of any target scope one flag tells that there is still none, which is cheaper than asking TVM.
         if self.follows and enclosing.entered:
             records.append((CALL, enclosing.text, None, enclosing.text()))
         elif self.follows:

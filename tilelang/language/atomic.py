@@ -188,6 +188,7 @@ def _first(place: Any, lanes: int) -> Any:
         return ir.BufferLoad(place.source, [*outer, last.base]) if is_row else place
     if calls.is_tile(place) or calls.is_address(place) or not isinstance(place, ir.PrimExpr) or lanes_of(place) != lanes:
         return place
+    # A vector has no address: it is put into an array first.
     held = alloc_local((lanes,), dtype_of(place).base)
     for lane in range(lanes):
         buffer_store(held, extract_lane(place, lane), [lane])

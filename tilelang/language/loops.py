@@ -209,6 +209,8 @@ class _PersistentSpec(LoopSpec):
         rows, columns = _product(outer), as_int(last)
         group = self.group_size if isinstance(columns, int) and columns % self.group_size == 0 else 1
         band, inside = tile // (rows * group), tile % (rows * group)
+        # Tile 0, 1, 2, … of a band of `group` columns go along the columns first, so blocks that run together share rows and
+        # columns.
         column, row = band * group + inside % group, inside // group
         indices = []
         for size in reversed(outer):

@@ -228,6 +228,7 @@ def pow(x: Any, y: Any) -> Any:
     if isinstance(power, float) and power.is_integer():
         power = int(power)
     base = as_expr(x)
+    # A product names the base several times: a call, which may cost much or draw a random number, must stand once.
     repeatable = not any(isinstance(node, ir.Call) for node in walk_expr(base))
     if isinstance(power, int) and 1 <= power <= 4 and repeatable:
         square = base if power == 1 else base * base

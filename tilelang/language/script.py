@@ -214,6 +214,8 @@ def tvm_access_ptr(ptype: Any, data: Any, offset: Any, extent: Any, rw_mask: int
     buffer = data.args[0] if isinstance(data, ir.Call) and data.op.name == "tirx.buffer_data" else data
     if not is_buffer(buffer):
         raise CompileError(f"T.tvm_access_ptr takes a buffer or its data, got {type(data).__name__}")
+    # The flat offset as indices, the innermost axis first; the outermost takes what is left, so that an offset past the end stays
+    # one.
     rest, indices = as_expr(offset), []
     for size in reversed(list(buffer.shape)[1:]):
         indices.append(rest % size)

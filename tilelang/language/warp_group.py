@@ -61,6 +61,8 @@ def initialize_wgmma_descriptor(
     start, place = calls.address(start_address, what), _descriptor(descriptor, what)
     if not lies_in_shared(start.source):
         raise CompileError(f"{what}: {start.source.name} is not in shared memory")
+    # The compiler must know which tile an instruction reads, to order it after what writes that tile; the descriptor's number
+    # does not tell.
     known = builder.described.setdefault(place, start.source)
     if known != start.source:
         hint = f"T.alloc_wgmma_desc() makes another for {start.source.name}"

@@ -35,6 +35,7 @@ _Op = TypeVar("_Op", bound="TileOp")
 OPERATORS: dict[str, type[TileOp]] = {}
 """Every tile operator by its name in the IR."""
 
+# TVM's CallEffectKind.kOpaque: the call may do anything, so that no pass of TVM removes, repeats or moves it.
 _OPAQUE = 4
 _CALL_EFFECT = "TCallEffectKind"
 
@@ -127,6 +128,7 @@ class TileOp:
 
 def _encode(value: Any) -> Any:
     if value is None:
+        # Arguments are told by position, so that a missing one needs a value of its own; no operand is a text.
         return ir.StringImm("none")
     if isinstance(value, Region):
         return value.to_expr()
@@ -153,6 +155,7 @@ def plain(value: Any) -> Any:
         return str(value.value)
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in cast("Mapping[Any, Any]", value).items()}
+    # By name: the containers of tvm-ffi have other classes in other versions.
     if type(value).__name__ in ("Array", "List", "list", "tuple"):
         return tuple(plain(item) for item in value)
     return value
