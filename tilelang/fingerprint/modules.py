@@ -16,7 +16,18 @@ from tilelang import env
 from tilelang.fingerprint import ambient, attributes, genuine, libraries, library_state, own, watch
 from tilelang.fingerprint.containers import members
 from tilelang.fingerprint.missing import MISSING
-from tilelang.fingerprint.reads import ANNOTATION, ATTRIBUTE_READERS, FREE, GLOBAL, IDENTITY, MEMBERSHIP, PRESENCE, Import, Read
+from tilelang.fingerprint.reads import (
+    ANNOTATION,
+    ATTRIBUTE_READERS,
+    CALLED,
+    FREE,
+    GLOBAL,
+    IDENTITY,
+    MEMBERSHIP,
+    PRESENCE,
+    Import,
+    Read,
+)
 from tilelang.fingerprint.references import reference
 from tilelang.fingerprint.walk import SCALARS, Describer
 
@@ -143,6 +154,8 @@ def _chain(describer: Describer, value: Any, wanted: Read) -> None:
             raise describer.refuse("it is imported while the function runs")
     elif value is MISSING:
         describer.text("missing")
+    elif isinstance(value, ModuleType) and wanted.use == CALLED and own.is_callable(value):
+        own.called(describer, value)
     elif isinstance(value, ModuleType):
         _whole_module(describer, value)
     elif env.is_reader(value):

@@ -139,6 +139,37 @@ def cell_content(describer: Describer, cell: CellType) -> Any:
     return content
 
 
+# -- modules that are called ------------------------------------------------------------------------------------------
+
+_CALLED = {"tilelang.jit": ("tilelang.jit.function", "jit")}
+"""Module -> home and name of the function that runs when the module is called."""
+
+
+def is_callable(module: ModuleType) -> bool:
+    """Whether a module is one of ours that is a decorator too."""
+    home = genuine.class_home(type(module), libraries.OWN_PACKAGES)
+    return (
+        module.__name__ in _CALLED
+        and sys.modules.get(module.__name__) is module
+        and home is not None
+        and libraries.own_module(home) == module.__name__
+        and genuine.is_genuine_class(type(module), home)
+    )
+
+
+def called(describer: Describer, module: ModuleType) -> None:
+    """Feeds a module of ours that is called and not used otherwise."""
+    (home, name), kind = _CALLED[module.__name__], type(module)
+    function = module.__dict__.get(name, MISSING)
+    describer.record(watch.TYPE, module, None, kind)
+    describer.record(watch.ITEM, module.__dict__, name, function)
+    if function is not sys.modules[home].__dict__.get(name):
+        raise describer.refuse(f"{module.__name__}.{name} was replaced")
+    _expect_as_written(describer, module.__name__, kind.__name__, kind)
+    _expect_as_written(describer, home, name, function)
+    describer.text(f"called {module.__name__}")
+
+
 # -- as written -------------------------------------------------------------------------------------------------------
 
 

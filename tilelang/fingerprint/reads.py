@@ -12,10 +12,11 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from tilelang.fingerprint import opcodes
+from tilelang.fingerprint.callees import is_called
 from tilelang.fingerprint.opcodes import Step
 
 GLOBAL, FREE, IMPORTED = "global", "free", "imported"
-MEMBERSHIP, IDENTITY, ANNOTATION, PRESENCE = "membership", "identity", "annotation", "presence"
+MEMBERSHIP, IDENTITY, ANNOTATION, PRESENCE, CALLED = "membership", "identity", "annotation", "presence", "called"
 ATTRIBUTE_READERS = ("getattr", "hasattr")
 
 
@@ -40,7 +41,8 @@ class Read(NamedTuple):
         constant: the string that is the only subscript, or the first argument of a call with plain arguments, as in
             ``os.environ["X"]`` and ``os.getenv("X")``.
         use: ``membership`` where it only is the right side of ``in``, ``identity`` of ``is``; ``annotation`` where only a front
-            end reads it; ``presence`` where an import statement only has to find it.
+            end reads it; ``presence`` where an import statement only has to find it; ``called`` where it may be a module
+            that is called, and nothing else is done with it.
     """
 
     root: str
@@ -111,6 +113,8 @@ def code_reads(code: CodeType) -> CodeReads:
     )
 
 
+_MAY_BE_MODULES = ("jit",)
+"""Names that modules which are called have."""
 _USES = {opcodes.CONTAINS: MEMBERSHIP, opcodes.IDENTITY: IDENTITY}
 _SINGLE = (None, True, False, ..., NotImplemented)
 _OPERANDS = (opcodes.CONSTANT, opcodes.LOCAL, opcodes.GLOBAL, opcodes.FREE)
@@ -181,6 +185,8 @@ class _Part:
     def _read(self, root: str, name: str | Import, position: int) -> Read:
         chain, after = self._chain(position)
         use = _USES.get(self.kind(after) or "", "")
+        if (chain[-1] if chain else name) in _MAY_BE_MODULES and is_called(self.code, self.steps[after - 1].offset):
+            use = CALLED
         return Read(root, name, chain, self._constant(position, after), use)
 
     def _chain(self, position: int) -> tuple[tuple[str, ...], int]:

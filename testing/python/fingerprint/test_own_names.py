@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+import tilelang
 import tilelang.language as T
 from tilelang.dtypes import DType
 from tilelang.fingerprint import Describer, Unfaithful, Watch
+from tilelang.fingerprint.reads import CALLED, code_reads
 
 _MATH = T._HOME["ceildiv"]  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -43,6 +45,23 @@ def symbolic() -> Any:
     return T.symbolic("n")
 
 
+class Operation:
+    def build(self) -> Any:
+        @tilelang.jit(out_idx=[-1], target="cpu")
+        def factory() -> Any:
+            return self
+
+        return factory
+
+
+def operation() -> Any:
+    return Operation
+
+
+class _Other(type(tilelang.jit)):
+    pass
+
+
 CHANGES = {
     "the name": (ceildiv, lambda patch: patch.setattr(T, "ceildiv", len)),
     "the name in its module": (ceildiv, lambda patch: patch.setattr(_home(), "ceildiv", lambda a, b: 99)),
@@ -55,6 +74,10 @@ CHANGES = {
     "a property of a dtype": (bits, lambda patch: patch.setattr(DType, "bits", 5)),
     "a method of a class": (wide, lambda patch: patch.setattr(T.GemmWarpPolicy, "is_full_row", lambda self: 5)),
     "a method of a class that is passed": (given, lambda patch: patch.setattr(T.GemmWarpPolicy, "is_full_row", lambda self: 5)),
+    "a module that is called": (operation, lambda patch: patch.setattr(tilelang, "jit", len)),
+    "the class of a module that is called": (operation, lambda patch: patch.setattr(tilelang.jit, "__class__", _Other)),
+    "what calls a module": (operation, lambda patch: patch.setattr(type(tilelang.jit), "__call__", lambda self, **options: 99)),
+    "what a module is called for": (operation, lambda patch: patch.setattr(tilelang.jit, "jit", lambda **options: 99)),
     "a default": (symbolic, lambda patch: patch.setattr(T.symbolic, "__defaults__", ("int64",))),
 }
 
@@ -100,3 +123,25 @@ def test_every_name_of_the_language_is_as_its_file_has_it() -> None:
         if not isinstance(value, ModuleType) and not own.is_pristine(Describer(), T, name, value):
             unusual.append(f"{home}.{name}")
     assert len(unusual) <= 2, unusual  # PrimExpr, and a function that reads sources
+
+
+CALLS = (
+    "tilelang.jit()", "tilelang.jit(f)", 'tilelang.jit(a=-x, b=x[1] + 2, c=(x, [2, *y]), d=g(1, k=2), e={f.a: "b", **x})',
+    "tilelang.jit(lambda a, b=1: x)",
+)  # fmt: skip
+OTHER_USES = (
+    "tilelang.jit", "[tilelang.jit, x][0]()", "(tilelang.jit, x)[0].compile()", "f(tilelang.jit)", "f(x, a=tilelang.jit)",
+    "f(*tilelang.jit)", "tilelang.jit is x", "tilelang.jit if x else y", "(m := tilelang.jit)", "x[tilelang.jit]",
+    "tilelang.jit[0](1)", "(lambda a=tilelang.jit: a)(1)", "{**tilelang.jit}", "-tilelang.jit", "tilelang.jit(1 if x else 2)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("expression", "use"), [(each, CALLED) for each in CALLS] + [(each, "") for each in OTHER_USES])
+def test_a_value_that_is_called_at_once_is_told_from_one_that_goes_elsewhere(expression: str, use: str) -> None:
+    code = compile(f"lambda: {expression}", "", "eval").co_consts[0]
+    assert [read.use for read in code_reads(code).reads if read.chain == ("jit",)] == [use]
+
+
+def test_decorators_are_calls() -> None:
+    text = "def outer():\n @tilelang.jit\n def f(a, b=x, *, c: int = 1): return y\n @g\n @tilelang.jit(a=1)\n def h(): pass"
+    assert {read.use for read in code_reads(compile(text, "", "exec").co_consts[0]).reads if read.chain == ("jit",)} == {CALLED}

@@ -1,0 +1,65 @@
+"""Whether a value that code puts on the stack is used for nothing but to be called, as in ``tilelang.jit(out_idx=[-1])``."""
+
+from __future__ import annotations
+
+import opcode
+from collections.abc import Callable
+from types import CodeType
+
+from tilelang.fingerprint.opcodes import VERSION
+
+_IGNORED = frozenset("CACHE EXTENDED_ARG KW_NAMES NOP PRECALL".split())
+_CALLS: dict[str, int] = {"CALL_FUNCTION": 1, "CALL_METHOD": 2, "CALL": 2, "CALL_FUNCTION_KW": 2, "CALL_KW": 3}
+"""Instruction -> how much a call takes besides the arguments: the function, its object, the names of keywords."""
+_BY_KEYWORD = frozenset(("CALL_FUNCTION_KW", "CALL_KW"))
+
+
+def _flags(argument: int) -> int:
+    return bin(argument).count("1")
+
+
+_NULL_WITH_GLOBAL = 1 if VERSION >= (3, 11) else 0
+_NULL_WITH_ATTRIBUTE = 1 if VERSION >= (3, 12) else 0
+_OF_FUNCTION = 2 if VERSION < (3, 11) else 1
+_EFFECTS: dict[str, Callable[[int], tuple[int, int]]] = {
+    # instruction -> of its argument: how many values it takes, or looks at, and how many are there instead
+    **dict.fromkeys(
+        "LOAD_CONST LOAD_FAST LOAD_FAST_CHECK LOAD_DEREF LOAD_CLOSURE LOAD_NAME LOAD_CLASSDEREF PUSH_NULL".split(),
+        lambda argument: (0, 1),
+    ),
+    "LOAD_FAST_LOAD_FAST": lambda argument: (0, 2),
+    "LOAD_GLOBAL": lambda argument: (0, 1 + (argument & _NULL_WITH_GLOBAL)),
+    "LOAD_ATTR": lambda argument: (1, 1 + (argument & _NULL_WITH_ATTRIBUTE)),
+    "LOAD_METHOD": lambda argument: (1, 2),
+    **dict.fromkeys(("BUILD_LIST", "BUILD_TUPLE", "BUILD_SET"), lambda argument: (argument, 1)),
+    "BUILD_MAP": lambda argument: (2 * argument, 1),
+    "BUILD_CONST_KEY_MAP": lambda argument: (argument + 1, 1),
+    **dict.fromkeys(("LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE"), lambda argument: (1 + argument, argument)),
+    "MAKE_FUNCTION": lambda argument: (_OF_FUNCTION + (_flags(argument) if VERSION < (3, 13) else 0), 1),
+    "SET_FUNCTION_ATTRIBUTE": lambda argument: (2, 1),
+    **dict.fromkeys(("UNARY_NEGATIVE", "UNARY_NOT", "UNARY_INVERT"), lambda argument: (1, 1)),
+    **dict.fromkeys(("BINARY_OP", "BINARY_SUBSCR", "BINARY_ADD", "BINARY_MULTIPLY", "BINARY_SUBTRACT"), lambda argument: (2, 1)),
+}
+
+
+def is_called(code: CodeType, offset: int) -> bool:
+    """Whether the next instruction that takes the value of the one at ``offset`` calls it. Of arguments that are not simple
+    (conditions, comprehensions, ``*`` and ``**``) nothing is known."""
+    raw, above, extended = code.co_code, 0, 0
+    for place in range(offset + 2, len(raw), 2):
+        name, argument = opcode.opname[raw[place]], raw[place + 1] | extended
+        extended = argument << 8 if name == "EXTENDED_ARG" else 0
+        if name in _IGNORED:
+            continue
+        if name in _CALLS:
+            taken, given = argument + _CALLS[name], 1
+            if taken > above:
+                return above >= argument + (name in _BY_KEYWORD)
+        elif name in _EFFECTS:
+            taken, given = _EFFECTS[name](argument)
+            if taken > above:
+                return False
+        else:
+            return False
+        above += given - taken
+    return False
