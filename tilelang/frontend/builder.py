@@ -308,6 +308,11 @@ class Builder:
         self.emit(ir.Bind(var, value, self.span()))
         return var
 
+    def is_axis(self, value: Any) -> bool:
+        """Whether a variable is the index of a thread or block along an axis of the open kernel."""
+        axes = () if self.kernel is None else (*self.kernel.threads, *self.kernel.blocks)
+        return any(value.same_as(axis) for axis in axes)
+
     def finish(self, definition: Location) -> Any:
         """The body of the whole program; an empty one is located at the program's definition."""
         if self.launched is not None:

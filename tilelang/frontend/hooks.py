@@ -201,7 +201,14 @@ class Hooks:
         Raises:
             CarriedValueError: a run-time loop carries a Python value from one iteration to the next.
         """
+        from tilelang.language.launch import launched_scope
+
         builder = current()
+        if isinstance(iterable, ir.Var) and builder.is_axis(iterable):
+            # T.thread_binding: every thread makes one pass.
+            with launched_scope(iterable):
+                yield iterable
+            return
         if not isinstance(iterable, LoopSpec):
             yield from _compile_time_loop(builder, iterable)
             return

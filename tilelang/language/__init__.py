@@ -35,10 +35,10 @@ _MODULES: dict[str, str] = {
         "Kernel ClusterKernel import_source func_attr get_thread_binding get_thread_bindings get_block_binding"
         " get_block_bindings get_thread_extent get_thread_extents get_block_extent get_block_extents get_cluster_dims"
         " get_cluster_size get_cluster_id get_cluster_extent get_cluster_ids get_cluster_extents"
-        " thread_binding annotate_pass_configs"
+        " annotate_pass_configs"
         " annotate_compile_flags"
     ),
-    "tilelang.language.launch": "env_thread launch_thread",
+    "tilelang.language.launch": "env_thread launch_thread thread_binding",
     "tilelang.language.loops": (
         "While serial Serial unroll Unroll vectorized Vectorized Parallel parallel Pipelined Persistent grid"
     ),

@@ -89,9 +89,9 @@ from tilelang.language.kernel import get_thread_bindings as get_thread_bindings
 from tilelang.language.kernel import get_thread_extent as get_thread_extent
 from tilelang.language.kernel import get_thread_extents as get_thread_extents
 from tilelang.language.kernel import import_source as import_source
-from tilelang.language.kernel import thread_binding as thread_binding
 from tilelang.language.launch import env_thread as env_thread
 from tilelang.language.launch import launch_thread as launch_thread
+from tilelang.language.launch import thread_binding as thread_binding
 from tilelang.language.limits import infinity as infinity
 from tilelang.language.limits import max_value as max_value
 from tilelang.language.limits import min_value as min_value

@@ -11,10 +11,8 @@ from tilelang.frontend.builder import Builder, Frame, KernelInfo, current, kerne
 from tilelang.frontend.declare import ProbeDone
 from tilelang.frontend.loops import bound
 from tilelang.frontend.values import as_expr
-from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int, same
-from tilelang.ir.text import expr_text
+from tilelang.ir.expr import as_int
 
 _AXES = "xyz"
 
@@ -197,38 +195,23 @@ def func_attr(attrs: dict[str, Any]) -> None:
 
 def get_thread_binding(dim: int = 0) -> Any:
     """The thread's index in its block along x, y or z (``dim`` 0, 1 or 2)."""
-    return kernel_info("T.get_thread_binding").threads[dim]
+    return _along("T.get_thread_binding", dim, kernel_info("T.get_thread_binding").threads)
 
 
-def thread_binding(start: Any, stop: Any = None, thread: str = "threadIdx.x", *, annotations: Any = None) -> Any:
-    """``start`` plus the index of the thread (or block): ``tx = T.thread_binding(0, 128, thread="threadIdx.x")``.
+def _along(what: str, dim: int, values: Sequence[Any]) -> Any:
+    """The value along an axis.
 
     Args:
-        start, stop: bounds as in ``range``; their difference is the number of threads (or blocks) along the axis. A text is
-            the ``thread`` after one bound: ``T.thread_binding(128, "threadIdx.x")``.
-        thread: ``"threadIdx.x"``, ``"threadIdx.y"``, ``"threadIdx.z"``, or the same of ``blockIdx``.
-        annotations: has no effect; a value warns.
-
-    Returns:
-        An int32 expression.
+        what: the function that was called, for the message.
+        dim: the axis.
+        values: one an axis.
 
     Raises:
-        CompileError: the range is not as long as the kernel has threads (or blocks) along that axis.
+        CompileError: there is no such axis.
     """
-    ignored("T.thread_binding", annotations=annotations)
-    if isinstance(stop, str):
-        stop, thread = None, stop
-    low, high = (0, start) if stop is None else (start, stop)
-    info = kernel_info("T.thread_binding")
-    kind, _, axis = thread.partition(".")
-    places = {"threadIdx": (info.threads, info.thread_extents), "blockIdx": (info.blocks, info.block_extents)}
-    if kind not in places or axis not in _AXES or _AXES.index(axis) >= len(places[kind][0]):
-        raise CompileError(f"T.thread_binding: the kernel has no {thread!r}")
-    indices, extents = places[kind]
-    place = _AXES.index(axis)
-    if not same(as_expr(high) - as_expr(low), as_expr(extents[place])):
-        raise CompileError(f"T.thread_binding: {thread} has {expr_text(as_expr(extents[place]))} values in this kernel")
-    return low + indices[place]
+    if not isinstance(dim, int) or not 0 <= dim < len(values):
+        raise CompileError(f"{what}({dim!r}): the axes are " + ", ".join(map(str, range(len(values)))))
+    return values[dim]
 
 
 def get_thread_bindings() -> list[Any]:
@@ -238,7 +221,7 @@ def get_thread_bindings() -> list[Any]:
 
 def get_block_binding(dim: int = 0) -> Any:
     """The block's index in the grid along x, y or z."""
-    return kernel_info("T.get_block_binding").blocks[dim]
+    return _along("T.get_block_binding", dim, kernel_info("T.get_block_binding").blocks)
 
 
 def get_block_bindings() -> list[Any]:
@@ -248,7 +231,7 @@ def get_block_bindings() -> list[Any]:
 
 def get_thread_extent(dim: int = 0) -> int:
     """Threads a block along x, y or z."""
-    return kernel_info("T.get_thread_extent").thread_extents[dim]
+    return _along("T.get_thread_extent", dim, kernel_info("T.get_thread_extent").thread_extents)
 
 
 def get_thread_extents() -> list[int]:
@@ -258,7 +241,7 @@ def get_thread_extents() -> list[int]:
 
 def get_block_extent(dim: int = 0) -> Any:
     """Blocks of the grid along x, y or z."""
-    return kernel_info("T.get_block_extent").block_extents[dim]
+    return _along("T.get_block_extent", dim, kernel_info("T.get_block_extent").block_extents)
 
 
 def get_block_extents() -> list[Any]:
@@ -278,20 +261,22 @@ def get_cluster_size() -> int:
 
 
 def get_cluster_id(dim: int = 0) -> Any:
-    """The cluster's index in the grid of clusters along x, y or z."""
+    """The cluster's index in the grid of clusters along x, y or z; 0 along an axis that the grid does not have."""
     info = kernel_info("T.get_cluster_id")
-    return info.blocks[dim] // info.cluster[dim]
+    size = _along("T.get_cluster_id", dim, info.cluster)
+    return info.blocks[dim] // size if dim < len(info.blocks) else as_expr(0)
 
 
 def get_cluster_extent(dim: int = 0) -> Any:
-    """Clusters of the grid along x, y or z."""
+    """Clusters of the grid along x, y or z; 1 along an axis that the grid does not have."""
     info = kernel_info("T.get_cluster_extent")
-    return -(-info.block_extents[dim] // info.cluster[dim])
+    size = _along("T.get_cluster_extent", dim, info.cluster)
+    return -(-info.block_extents[dim] // size) if dim < len(info.blocks) else 1
 
 
 def get_cluster_ids() -> list[Any]:
-    """The cluster's indices along x, y and z."""
-    return [get_cluster_id(dim) for dim in range(3)]
+    """The cluster's indices, one for each grid axis."""
+    return [get_cluster_id(dim) for dim in range(len(kernel_info("T.get_cluster_ids").blocks))]
 
 
 def get_cluster_extents() -> list[Any]:

@@ -1,7 +1,8 @@
 """Kernels that open an axis at a time, as in TVM's scripts: ``tx = T.env_thread("threadIdx.x")``, ``T.launch_thread(tx, 128)``.
 
-Inside ``with T.Kernel(...)`` both name an axis of that kernel. Outside they open one, which goes on to the end of the program,
-or of the ``with T.launch_thread(...)`` that opened it; axes that are not launched have one block or thread.
+``for bx in T.thread_binding(3, thread="blockIdx.x"):`` is the same as a loop. Inside ``with T.Kernel(...)`` all name an axis of
+that kernel. Outside they open one, which goes on to the end of the program, or of the ``with`` or ``for`` that opened it; axes
+that are not launched have one block or thread.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import Any
 from tilelang.errors import CompileError, Location
 from tilelang.frontend.builder import Builder, current, kernel_info
 from tilelang.frontend.values import as_expr
+from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import same
 from tilelang.ir.span import user_location
 from tilelang.ir.text import expr_text
-from tilelang.language.kernel import KernelFrame, axis_of, block_counts, thread_binding, thread_counts
+from tilelang.language.kernel import KernelFrame, axis_of, block_counts, thread_counts
 
 _TAGS = [f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx") for axis in "xyz"]
 """The axes of a kernel."""
@@ -35,7 +37,7 @@ class LaunchedKernel(KernelFrame):
 
     def __init__(self, builder: Builder):
         if builder.frames[-1].kind != "function":
-            raise CompileError("T.launch_thread opens a kernel inside of another statement", hint="with T.Kernel(...) as bx:")
+            raise CompileError("a thread's axis opens a kernel inside of another statement", hint="with T.Kernel(...) as bx:")
         super().__init__((1, 1, 1), (1, 1, 1), None)
         self.of = builder
         self.extents: dict[str, Any] = {}
@@ -114,14 +116,55 @@ def launch_thread(thread: Any, extent: Any) -> Any:
     """
     builder = current("T.launch_thread")
     tag = _tag(thread, "T.launch_thread") if isinstance(thread, str) else _tag_of(builder, thread)
-    if builder.kernel is not None and builder.launched is None:
-        return thread_binding(extent, thread=tag)
-    return (builder.launched or LaunchedKernel(builder)).launch(tag, extent)
+    return _launched(builder, tag, extent, "T.launch_thread")
+
+
+def thread_binding(start: Any, stop: Any = None, thread: str = "threadIdx.x", *, annotations: Any = None) -> Any:
+    """``start`` plus the index of the thread (or block), as a value or in ``for tx in T.thread_binding(0, 128, "threadIdx.x")``.
+
+    Args:
+        start, stop: bounds as in ``range``; their difference is the number of threads (or blocks) along the axis. A text is
+            the ``thread`` after one bound: ``T.thread_binding(128, "threadIdx.x")``.
+        thread: ``"threadIdx.x"``, ``"threadIdx.y"``, ``"threadIdx.z"``, or the same of ``blockIdx``.
+        annotations: has no effect; a value warns.
+
+    Returns:
+        An int32 expression.
+
+    Raises:
+        CompileError: the range is not as long as the kernel has threads (or blocks) along that axis.
+    """
+    ignored("T.thread_binding", annotations=annotations)
+    if isinstance(stop, str):
+        stop, thread = None, stop
+    low, high = (0, start) if stop is None else (start, stop)
+    return low + _launched(current("T.thread_binding"), _tag(thread, "T.thread_binding"), high - low, "T.thread_binding")
+
+
+def _launched(builder: Builder, tag: str, extent: Any, what: str) -> Any:
+    """The index along an axis: of the kernel of ``with T.Kernel(...)``, which has this extent, or of one that it opens.
+
+    Args:
+        builder: of the program.
+        tag: the axis.
+        extent: how many blocks or threads.
+        what: the function that was called, for messages.
+
+    Raises:
+        CompileError: the kernel has another extent along that axis.
+    """
+    if builder.kernel is None or builder.launched is not None:
+        return (builder.launched or LaunchedKernel(builder)).launch(tag, extent)
+    extents = {**dict(zip(_TAGS[3:], builder.kernel.thread_extents)), **dict(zip(_TAGS, builder.kernel.block_extents))}
+    index = _index(tag)
+    if not same(as_expr(extent), as_expr(extents[tag])):
+        raise CompileError(f"{what}: {tag} has {expr_text(as_expr(extents[tag]))} values in this kernel")
+    return index
 
 
 @contextmanager
 def launched_scope(index: Any) -> Iterator[Any]:
-    """``with T.launch_thread(...)``: the kernel that it opened ends with the block."""
+    """``with T.launch_thread(...)``, ``for tx in T.thread_binding(...)``: the kernel that it opened ends with the block."""
     builder = current("T.launch_thread")
     yield index
     if builder.launched is not None and index.same_as(builder.launched.opener):

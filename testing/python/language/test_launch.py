@@ -1,4 +1,4 @@
-"""Kernels that are opened an axis at a time: ``T.env_thread`` and ``T.launch_thread``."""
+"""Kernels that are opened an axis at a time: ``T.env_thread``, ``T.launch_thread`` and ``T.thread_binding``."""
 
 from __future__ import annotations
 
@@ -39,6 +39,22 @@ def by_blocks():
     return main
 
 
+def by_loops():
+    @T.prim_func
+    def main(A: T.Tensor((96,), "float32"), B: T.Tensor((96,), "float32")):
+        for bx in T.thread_binding(3, thread="blockIdx.x"):
+            tile = T.alloc_shared((32,), "float32")
+            for tx in T.thread_binding(0, 32, thread="threadIdx.x"):
+                tile[31 - tx] = A[bx * 32 + tx]
+                T.tvm_storage_sync("shared")
+                B[bx * 32 + tx] = tile[31 - tx]
+        with T.Kernel(3, threads=32) as bx:
+            for tx in T.thread_binding(32):
+                B[bx * 32 + tx] += tx
+
+    return main
+
+
 def by_a_run_time_size():
     n = T.dynamic("n")
 
@@ -53,7 +69,7 @@ def by_a_run_time_size():
     return main
 
 
-@pytest.mark.parametrize("program", [by_statements, by_blocks, by_a_run_time_size])
+@pytest.mark.parametrize("program", [by_statements, by_blocks, by_loops, by_a_run_time_size])
 def test_launched_kernels(program):
     for run in (simulate, functools.partial(simulate, arch="sm_90a"), interpreter.run):
         a, b = torch.arange(96.0), torch.zeros(96)
@@ -122,12 +138,50 @@ def test_what_cannot_be_launched():
         with A[0]:
             A[0] = 1
 
+    @T.macro
+    def unlike(A):
+        with T.Kernel(1, threads=64):
+            for tx in T.thread_binding(32, thread="threadIdx.x"):
+                A[tx] = 0.0
+
+    @T.macro
+    def no_axis(A):
+        with T.Kernel(1, threads=64):
+            A[T.get_thread_binding(3)] = 0.0
+
+    @T.macro
+    def no_axis_of_the_grid(A):
+        with T.Kernel(1, threads=64):
+            A[T.get_block_binding(1)] = 0.0
+
+    @T.macro
+    def elements(A):
+        with T.Kernel(1, threads=64):
+            for x in A:
+                A[0] = x
+
+    refused(unlike, "T.thread_binding: threadIdx.x has 64 values in this kernel")
+    refused(no_axis, r"T.get_thread_binding\(3\): the axes are 0, 1, 2")
+    refused(no_axis_of_the_grid, r"T.get_block_binding\(1\): the axes are 0")
+    refused(elements, "the tensor A cannot be iterated over")
     refused(twice, "T.launch_thread: threadIdx.x has 32 values already")
     refused(never, r'T.env_thread\("threadIdx.x"\) is not launched')
     refused(ended, "T.launch_thread takes a tag, or what T.env_thread gave in this kernel")
-    refused(inside, "T.launch_thread opens a kernel inside of another statement")
+    refused(inside, "a thread's axis opens a kernel inside of another statement")
     refused(virtual, r"T.launch_thread\('vthread'\): expected one of blockIdx.x")
     refused(nothing, "`with` takes a context manager, not a value of type float32")
+
+
+def test_clusters_of_a_grid_of_one_axis():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(4, threads=32, cluster_dims=2) as bx:
+            assert len(T.get_cluster_ids()) == 1 and T.get_cluster_extents() == [2, 1, 1]
+            A[bx] = T.get_cluster_id() * 10 + T.get_cluster_id(1)
+
+    a = torch.zeros(4, dtype=torch.int32)
+    assert not simulate(main, a, arch="sm_90a")
+    assert a.tolist() == [0, 0, 10, 10]
 
 
 def test_a_barrier_starts_anew():
