@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 BYTES = 128
 """Size of a tensor map."""
@@ -30,3 +30,25 @@ SWIZZLES: Mapping[int, int] = {0: 0, 32: 1, 64: 2, 128: 3}
 L2_PROMOTIONS: Mapping[str, int] = {"none": 0, "64B": 1, "128B": 2, "256B": 3}
 FILLS: Mapping[str, int] = {"zeros": 0, "nan": 1}
 """What elements outside of the tensor are."""
+
+EMPTY_BASE, EMPTY_STRIDE = 256, 16
+
+
+def encodable(base: int, shape: Sequence[int], strides: Sequence[int]) -> tuple[int, list[int], list[int]]:
+    """Base address, sizes and byte strides that the driver takes for a tensor.
+
+    It refuses a tensor without elements, also where no block will copy anything: a product with K = 0, or a persistent
+    kernel without work. In its place comes a tensor of one element at an address that no memory has: a copy from or to it stops
+    the kernel.
+
+    Args:
+        base: address of the tensor.
+        shape: its sizes, innermost axis first.
+        strides: its strides in bytes, without the innermost one.
+
+    Returns:
+        The same three, or those of the stand-in.
+    """
+    if 0 not in shape:
+        return base, list(shape), list(strides)
+    return EMPTY_BASE, [1] * len(shape), [EMPTY_STRIDE] * len(strides)

@@ -126,7 +126,7 @@ class RuntimeLauncher:
             shape: its sizes, innermost axis first.
             strides: its strides in bytes, without the innermost one.
         """
-        return bytes(self._encode(self._kernels.handle, kernel, index, base, list(shape), list(strides)))
+        return bytes(self._encode(self._kernels.handle, kernel, index, *tensor_maps.encodable(base, shape, strides)))
 
 
 class DriverLauncher:
@@ -196,6 +196,7 @@ class DriverLauncher:
             ExecutionError: the driver refuses the map.
         """
         data_type, interleave, swizzle, l2_promotion, fill, box, element_strides = self._maps[kernel, index]
+        base, shape, strides = tensor_maps.encodable(base, shape, strides)
         room = ctypes.create_string_buffer(tensor_maps.BYTES + tensor_maps.ALIGNMENT)
         place = -(-ctypes.addressof(room) // tensor_maps.ALIGNMENT) * tensor_maps.ALIGNMENT
         status = self._encoder()(

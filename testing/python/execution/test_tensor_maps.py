@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 import tilelang
+import tilelang.language as T
 from tilelang.artifact import KernelLaunch, KernelParam, TensorMapSpec
-from tilelang.errors import ExecutionError
+from tilelang.errors import ExecutionError, SimulatorError
 from tilelang.execution import load, runtime, supported
 
 from . import handmade
@@ -64,12 +67,45 @@ def test_loads_a_tile_of_a_dynamic_tensor(backend, code, tmp_path):
     artifact = handmade.cuda_artifact(backend, tmp_path, (1,), PARAMS, (LAUNCH,), code)
     call = load(artifact, tmp_path).call
     with tilelang.simulator():
-        for n in (16, 21):
+        for n in (16, 21, 0):
             a = torch.randn(n, 32)
             c = call(a, 0.5)
             assert c.shape == (-(-n // 16) * 16, 32)
             torch.testing.assert_close(c[:n], a * 0.5)
             assert not c[n:].any()
+
+
+@pytest.mark.parametrize("backend", supported("cuda"))
+def test_a_product_without_terms_is_zero(backend):
+    m, k = T.dynamic("m, k")
+
+    @T.prim_func
+    def product(A: T.Tensor((m, k), "float16"), B: T.Tensor((k, 64), "float16"), C: T.Tensor((m, 64), "float32")):
+        with T.Kernel(T.ceildiv(m, 64), threads=128) as bx:
+            a, b = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            for step in T.Pipelined(T.ceildiv(k, 32), num_stages=2):
+                T.copy(A[bx * 64, step * 32], a)
+                T.copy(B[step * 32, 0], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[bx * 64, 0])
+
+    kernel = tilelang.compile(product, target={"kind": "cuda", "arch": "sm_90a"}, execution_backend=backend)
+    assert "tl::tma_load_2d" in kernel.get_kernel_source()
+    for rows, terms in ((70, 0), (0, 64), (70, 64)):
+        a, b, c = torch.randn(rows, terms).half(), torch.randn(terms, 64).half(), torch.full((rows, 64), 7.0)
+        with tilelang.simulator():
+            kernel(a, b, c)
+        torch.testing.assert_close(c, a.float() @ b.float(), atol=1e-2, rtol=1e-2)
+
+
+def test_a_copy_from_a_tensor_without_elements_is_stopped(tmp_path, code):
+    grid = (("add", ("ceildiv", "n", 16), 1), 1, 1)
+    params = (*PARAMS[:1], KernelParam("C", "tensor", "float32", (16, 32)), PARAMS[2])
+    artifact = handmade.cuda_artifact("tvm_ffi", tmp_path, (1,), params, (replace(LAUNCH, grid=grid),), code)
+    with tilelang.simulator(), pytest.raises(SimulatorError, match="0x100"):
+        load(artifact, tmp_path).call(torch.empty(0, 32), 0.5)
 
 
 def test_names_what_a_tensor_map_cannot_be():

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from tilelang.artifact import Dim, KernelLaunch, KernelParam
 from tilelang.dtypes import canonical
 from tilelang.target.hosts.text import INTEGER_BITS, MAP_BYTES, HostProgram, Names, launch_steps, tensor_maps
+from tilelang.tensor_maps import EMPTY_BASE, EMPTY_STRIDE
 
 _RESERVED = (
     "auto break case char const continue default do double else enum extern float for goto if inline int long register restrict"
-    " return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof main"
-    " stream runtime module refused config args given result shape strides extent floordiv floormod ceildiv min max bits"
+    " return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof main stream"
+    " runtime module refused config args given result shape strides extent encodable floordiv floormod ceildiv min max bits"
 ).split()
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "lt": "<", "le": "<=", "eq": "==", "ne": "!="}
@@ -69,6 +70,16 @@ _HELPERS = {
     "min": "static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }",
     "max": "static int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }",
     "extent": "static uint32_t extent(int64_t size) { return size < 0 ? 0 : size > 0x7fffffff ? 0x7fffffff : (uint32_t)size; }",
+    # What stands for a tensor without elements: tilelang.tensor_maps.encodable.
+    "encodable": f"""\
+static void* encodable(void* base, int rank, uint64_t* shape, uint64_t* strides) {{ /* the driver knows no empty tensors */
+  int empty = 0;
+  for (int axis = 0; axis < rank; ++axis) empty |= shape[axis] == 0;
+  if (!empty) return base;
+  for (int axis = 0; axis < rank; ++axis) shape[axis] = 1;
+  for (int axis = 0; axis + 1 < rank; ++axis) strides[axis] = {EMPTY_STRIDE};
+  return (void*){EMPTY_BASE};
+}}""",
     "half_bits": """\
 static uint16_t half_bits(double value) { /* to nearest, ties to even */
   uint64_t bits;
@@ -156,10 +167,13 @@ class _Entry:
             rank = len(spec.shape)
             # CUDA demands that a tensor map is aligned to 64 bytes.
             emit(f"  _Alignas(64) unsigned char tl_map{number}[{MAP_BYTES}];")
-            emit(f"  const uint64_t tl_shape{number}[{rank}] = {{{self._sizes(spec.shape)}}};")
-            emit(f"  const uint64_t tl_strides{number}[{max(rank - 1, 1)}] = {{{self._sizes(spec.strides) or '0'}}};")
-            sizes = f"tl_shape{number}, tl_strides{number}"
-            encoded = f"module, {index}, {number}, {self.names(spec.tensor)}, {sizes}, tl_map{number}"
+            base, sizes = self.names(spec.tensor), f"tl_shape{number}, tl_strides{number}"
+            qualifier = "const "
+            if not all(isinstance(extent, int) and extent for extent in spec.shape):
+                base, qualifier = f"encodable({base}, {rank}, {sizes})", ""
+            emit(f"  {qualifier}uint64_t tl_shape{number}[{rank}] = {{{self._sizes(spec.shape)}}};")
+            emit(f"  {qualifier}uint64_t tl_strides{number}[{max(rank - 1, 1)}] = {{{self._sizes(spec.strides) or '0'}}};")
+            encoded = f"module, {index}, {number}, {base}, {sizes}, tl_map{number}"
             emit(f"  if (runtime->encode_tensor_map({encoded})) return -1;")
         addresses = []
         for position, ((kind, name), dtype) in enumerate(zip(launch.args, launch.arg_dtypes)):
