@@ -22,17 +22,16 @@ from tilelang.ir.dim import to_dim
 from tilelang.ir.span import location_of
 from tilelang.ir.text import program_text
 from tilelang.jit import rewrites
-from tilelang.jit.includes import UserFiles, user_files
+from tilelang.jit.includes import UserFiles
 from tilelang.jit.interpreted import interpreted
 from tilelang.jit.kernel import JITKernel, loaded
 from tilelang.jit.options import CompileOptions, annotated_options, output_positions, resolve_options
-from tilelang.jit.tools import toolchain, wrappers
+from tilelang.jit.tools import toolchain
 from tilelang.keywords import near_keywords
 from tilelang.target import enclosing
 from tilelang.target.request import CompileRequest, compile_program
 from tilelang.tileop.base import plain
 from tilelang.transform import enclosing as enclosing_passes
-from tilelang.transform.config import PassConfigKey
 
 
 @near_keywords
@@ -221,14 +220,15 @@ def kernel_of(
         kernel = interpreted(func, request, metadata)
         kernel.traced = lambda: func
         return kernel
-    key = _key(func, options, request, metadata)
+    files = _files_of_user(func, options)
+    key = _key(func, options, request, files, metadata)
 
     def make() -> KernelArtifact:
         return _with_metadata(compile_program(func, request), metadata or {})
 
     kernel = cache.get_or_build(key, make, functools.partial(loaded, verbose=options.verbose), source)
     kernel.traced = lambda: func
-    kernel.reads_files = bool(key.unknown) or any(name.startswith(_FILE) for name in key.options)
+    kernel.reads_files = bool(key.unknown or files.digests or files.searched)
     return kernel
 
 
@@ -281,8 +281,9 @@ def _check_computes(func: Any, outputs: Sequence[int]) -> None:
             )
 
 
-def _key(func: Any, options: CompileOptions, request: CompileRequest, metadata: Mapping[str, Any] | None) -> KernelKey:
-    files = _files_of_user(func, options)
+def _key(
+    func: Any, options: CompileOptions, request: CompileRequest, files: UserFiles, metadata: Mapping[str, Any] | None
+) -> KernelKey:
     return KernelKey(
         name=str(func.attrs["global_symbol"]),
         program=program_text(func),
@@ -297,11 +298,8 @@ def _key(func: Any, options: CompileOptions, request: CompileRequest, metadata: 
     )
 
 
-_FILE = "file "
-
-
 def _as_options(files: UserFiles) -> dict[str, str]:
-    return {f"{_FILE}{name}": digest for name, digest in sorted(files.digests.items())}
+    return {f"file {name}": digest for name, digest in sorted(files.digests.items())}
 
 
 def without_files(source: SourceKey, func: Any, options: CompileOptions) -> SourceKey:
@@ -317,26 +315,21 @@ def without_files(source: SourceKey, func: Any, options: CompileOptions) -> Sour
     """
     if source.here is None or not is_program(func):
         return source
-    found = _files_of_user(func, annotated_options(func, options))
+    annotated = annotated_options(func, options)
+    found = _files_of_user(func, annotated)
     reason = found.problem or rewrites.problem(options.target.kind)
     if not reason and found.digests:
         reason = f"the toolchain reads file {min(found.digests)}"
+    elif not reason and found.searched:
+        reason = f"the toolchain looks for {found.searched}{f' in {found.folders[0]}' if found.folders else ''}"
+    elif not reason and found.folders and annotated != options:
+        reason = f"the toolchain looks for files in {found.folders[0]}"
     return SourceKey(None, source.function, reason) if reason else source
 
 
 def _files_of_user(func: Any, options: CompileOptions) -> UserFiles:
-    """The user's files that the toolchain reads for a program, by content."""
-    added = wrappers(options.target.kind, options.backend)
-    if options.target.kind not in env.TOOLS and not added.flags:
-        return UserFiles(problem=added.problem)
-    text = str(func.attrs["tl.import_source"]) if func.attrs and "tl.import_source" in func.attrs else ""
-    extra = options.pass_configs.get(PassConfigKey.TL_DEVICE_COMPILE_FLAGS.value, ())
-    flags = (*options.compile_flags, *(extra.split() if isinstance(extra, str) else extra or ()), *added.flags)
-    variables = env.of_tools(options.target.kind)
-    flags = (*flags, *(word for name in env.FLAG_VARIABLES for word in variables.get(name, "").split()))
-    found = user_files(text, flags, variables)
-    found.problem = added.problem or found.problem
-    return found
+    """The user's files that the toolchain reads for a program."""
+    return options.files(str(func.attrs["tl.import_source"]) if func.attrs and "tl.import_source" in func.attrs else "")
 
 
 def _named(func: Any) -> SourceKey:

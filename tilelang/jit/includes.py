@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilelang import env
@@ -56,44 +56,67 @@ class UserFiles:
     Attributes:
         digests: name, as it is written in the source or the flag -> SHA-256 of the content.
         problem: why there may be others; empty where there are none.
+        folders: directories that the user names, in which files are looked for.
+        searched: a name that a source or flag has and that would be found there, if not now then later; empty without one.
     """
 
     digests: dict[str, str] = field(default_factory=dict)
     problem: str = ""
+    folders: list[str] = field(default_factory=list[str])
+    searched: str = ""
 
 
-def user_files(source: str, flags: Sequence[str], variables: Mapping[str, str]) -> UserFiles:
+def user_files(
+    source: str,
+    flags: Sequence[str],
+    variables: Mapping[str, str],
+    own: Callable[[list[str]], Iterable[str]] = lambda folders: (),
+) -> UserFiles:
     """The files of the user behind a source text.
 
     Args:
         source: what the program adds to the generated code.
         flags: for the toolchain.
         variables: those of the toolchain that are set.
+        own: gives, for the directories that the user names, the names of the headers and libraries that any compilation reads;
+            asked where there are such directories.
 
     Returns:
         The files that were found, with their digests; ``problem`` is set where there may be others.
     """
     found = UserFiles()
     words = list(_words(flags))
-    folders = [*_folders(words), *_folders_of_variables(variables), _OF_MACHINE]
+    found.folders = list(dict.fromkeys((*_folders(words), *_folders_of_variables(variables))))
+    folders = [*found.folders, _OF_MACHINE]
     pending = [(source, "")]
+    for name in own(found.folders) if found.folders else ():
+        _read(found, name, found.folders, pending)
     for name in filter(variables.get, _TOOLS_FROM):
         found.problem = f"the variable {name} decides which tools the compiler runs"
     for name in _values(words, _BEFORE):
+        _note_search(found, name)
         _read(found, name, ["", *folders], pending)
     for word in words:
         _named(found, word, pending)
         if _MOVES.match(word):
             found.problem = f"the flag {word} decides where files are looked for"
         for name in _libraries(word):
+            _note_search(found, name)
             _expect_binaries(found, name, folders)
     while pending and len(found.digests) < _MOST_FILES:
         text, home = pending.pop()
         for name in _included(found, text):
+            _note_search(found, name)
             _read(found, name, [home, *folders], pending)
     if pending:
         found.problem = f"it includes more than {_MOST_FILES} files"
     return found
+
+
+def _note_search(found: UserFiles, name: str) -> None:
+    """Notes a name whose file may appear where none, or another one, is now."""
+    if found.folders or os.path.isabs(name):
+        found.searched = found.searched or name
 
 
 def _words(flags: Iterable[str]) -> Iterator[str]:

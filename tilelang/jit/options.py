@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilelang import env
 from tilelang.errors import CompileError
 from tilelang.execution import resolve
 from tilelang.ignored import ignored
-from tilelang.jit.tools import toolchain
+from tilelang.jit.tools import toolchain, wrappers
 from tilelang.option import debug
 from tilelang.target.info import TargetInfo, parse_target
 
+if TYPE_CHECKING:
+    from tilelang.jit.includes import UserFiles
+
+_DEVICE_FLAGS = "tl.device_compile_flags"
 _DUMP_IR = ("tl.dump_ir", "tl.enable_dump_ir")
 
 
@@ -55,7 +60,38 @@ class CompileOptions:
             self.dump_ir,
             self.space,
             tuple(sorted(toolchain(self.target.kind, self.backend).items())),
+            tuple(sorted(self._files_of_flags().items())),
         )
+
+    def files(self, text: str) -> UserFiles:
+        """The user's files that the toolchain reads.
+
+        Args:
+            text: what the program adds to the generated code.
+        """
+        from tilelang.jit.includes import UserFiles, user_files  # a process that finds its kernels without flags needs neither
+        from tilelang.jit.shadows import watched_names
+
+        kind = self.target.kind
+        added = wrappers(kind, self.backend)
+        if kind not in env.TOOLS and not added.flags:
+            return UserFiles(problem=added.problem)
+        found = user_files(text, (*self._flags(), *added.flags), env.of_tools(kind), functools.partial(watched_names, kind))
+        found.problem = added.problem or found.problem
+        return found
+
+    def _flags(self) -> tuple[str, ...]:
+        extra = self.pass_configs.get(_DEVICE_FLAGS, ())
+        variables = env.of_tools(self.target.kind)
+        of_variables = (word for name in env.FLAG_VARIABLES for word in variables.get(name, "").split())
+        return (*self.compile_flags, *(extra.split() if isinstance(extra, str) else extra or ()), *of_variables)
+
+    def _files_of_flags(self) -> Mapping[str, str]:
+        """The files that the toolchain reads whatever the program is, with the digests of their contents."""
+        kind = self.target.kind
+        if not self._flags() and not env.of_tools(kind) and not wrappers(kind, self.backend).flags:
+            return {}
+        return self.files("").digests
 
 
 def resolve_options(

@@ -7,18 +7,16 @@ A compiler may be a script around another one, or a launcher such as ccache, whi
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tilelang import env
-from tilelang.cache.keys.wrappers import Command, command_of
+
+if TYPE_CHECKING:
+    from tilelang.cache.keys.wrappers import Command
 
 _LONGEST_SCRIPT = 1 << 18
-_COMPILER = re.compile(
-    r"(?:[\w.+-]*-)?(?:cc|gcc|g\+\+|c\+\+|clang|clang\+\+|icx|icpx|tcc|nvc|nvc\+\+|nvcc|ptxas|as|ld(?:\.\w+)?|lld|mold)(?:-[\d.]+)?$"
-)
-_VERSION = re.compile(r"-[\d.]+$")
 _LAUNCHERS = ("ccache", "sccache", "distcc", "icecc")
 """Programs that run the one that their arguments begin with."""
 _REDIRECTED_BY = {
@@ -62,7 +60,9 @@ def behind(program: str) -> ToolFiles:
         _expect_unset(found, os.path.basename(real))
         text = _script(path)
         if text:
-            pending += _run_by(found, path, command_of(text, path))
+            from tilelang.cache.keys import wrappers  # few compilers are scripts
+
+            pending += _run_by(found, path, wrappers.command_of(text, path))
     found.variables = sorted({*found.variables, *found.flag_variables})
     return found
 
@@ -93,7 +93,9 @@ def _programs(words: list[str]) -> Iterator[str]:
 
 def _is_compiler(program: str) -> bool:
     """Whether a program has a compiler's name, or is a script, about which that script has to tell."""
-    return _COMPILER.match(os.path.basename(os.path.realpath(program))) is not None or _script(program) != ""
+    from tilelang.cache.keys import wrappers
+
+    return wrappers.is_compiler(os.path.basename(os.path.realpath(program))) or _script(program) != ""
 
 
 def _expect_unset(found: ToolFiles, program: str) -> None:
@@ -117,7 +119,7 @@ def _script(path: str) -> str:
 def _beside(path: str) -> list[str]:
     """The files in the folder of a program that it takes flags from."""
     folder, name = os.path.split(path)
-    files = (os.path.join(folder, each) for each in _BESIDE.get(_VERSION.sub("", name), ()))
+    files = (os.path.join(folder, each) for each in _BESIDE.get(name.rstrip("-.0123456789"), ()))
     return list(filter(os.path.isfile, files))
 
 

@@ -119,6 +119,9 @@ def _sha256(path: str) -> str:
 
 
 def _ask(path: str, arguments: tuple[str, ...]) -> str:
-    result = subprocess.run([path, *arguments], capture_output=True, text=True, timeout=20, check=False)
+    # What is asked for must not depend on the user's headers, which the state of the tool does not tell.
+    table = {os.fsdecode(name): os.fsdecode(value) for name, value in env.raw_table().items()}
+    variables = {name: value for name, value in table.items() if name not in env.INCLUDE_PATHS}
+    result = subprocess.run([path, *arguments], capture_output=True, text=True, timeout=20, check=False, env=variables)
     # A version text may name the path that it was called by.
     return (result.stdout or result.stderr).replace(path, os.path.basename(path)).strip()

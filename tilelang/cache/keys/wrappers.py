@@ -26,6 +26,9 @@ _FOLDERS = (
 _ARGUMENTS = re.compile(r'"\$@"|\$@|\$\*|\$\{1\+"\$@"\}')
 _VARIABLE = re.compile(r'("?)\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})\1')
 _LITERAL = re.compile(r"""(?:[\w@%+=:,./\1\2-]|'[^'\1\2]*'|"[^"$`\\]*")+""".replace(r"\1\2", _HERE + _REAL))
+_COMPILER = re.compile(
+    r"(?:[\w.+-]*-)?(?:cc|gcc|g\+\+|c\+\+|clang|clang\+\+|icx|icpx|tcc|nvc|nvc\+\+|nvcc|ptxas|as|ld(?:\.\w+)?|lld|mold)(?:-[\d.]+)?$"
+)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
@@ -42,6 +45,11 @@ class Command:
     shell: str
     words: tuple[str, ...]
     variables: tuple[str, ...]
+
+
+def is_compiler(name: str) -> bool:
+    """Whether a program of this name is a compiler, an assembler or a linker, perhaps with a target or a version in its name."""
+    return _COMPILER.match(name) is not None
 
 
 def command_of(text: str, path: str) -> Command | None:
