@@ -172,7 +172,7 @@ void mbarrier_expect_tx(Warp& warp, const Instruction& instruction, int lane, ui
     return;
   }
   barrier.state.tx += static_cast<int32_t>(bytes);
-  // Raising the count completes nothing, even when it only balances bytes that came before.
+  // Bytes that came before they were expected made the count negative: where this balances them, it completes the phase.
   barrier.close();
 }
 

@@ -24,7 +24,7 @@ import textwrap
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 
 import tilelang.dtypes
 import tilelang.math
@@ -35,8 +35,8 @@ _MODULES = (
 )  # fmt: skip
 _CLASSES = (fractions.Fraction, collections.UserDict, logging.Logger)
 _FUNCTIONS = (tilelang.math.cdiv, textwrap.dedent, textwrap.wrap, heapq.merge)
-_TABLES = (copyreg.dispatch_table, copy._deepcopy_dispatch)  # type: ignore[attr-defined]
-_LISTS = (sys.meta_path, sys.path)
+_TABLES = (copyreg.dispatch_table, copy._deepcopy_dispatch)  # pyright: ignore[reportAttributeAccessIssue]
+_LISTS: tuple[list, ...] = (sys.meta_path, sys.path)
 _HANDLERS = ("namereplace", "backslashreplace")
 _IN_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
 
@@ -73,11 +73,11 @@ def preserved() -> Iterator[None]:
         _restore_table(environ, variables)
         os.chdir(place)
         sys.stdout, sys.stderr = streams
-        warnings.filters[:] = filters  # type: ignore[index]
+        warnings.filters[:] = filters  # pyright: ignore[reportIndexIssue]
         _restore_rest()
 
 
-def _restore_table(table: dict, before: dict) -> None:
+def _restore_table(table: MutableMapping, before: dict) -> None:
     for name in set(table) - set(before):
         del table[name]
     table.update(before)
@@ -102,7 +102,7 @@ def _restore_rest() -> None:
     reprlib.aRepr.maxlist = 6
     sys.setswitchinterval(0.005)
     signal.signal(signal.SIGUSR1, signal.SIG_DFL)
-    warnings.defaultaction = "default"  # type: ignore[attr-defined]
+    warnings.defaultaction = "default"  # pyright: ignore[reportAttributeAccessIssue]
     re.purge()
     logging.captureWarnings(False)
     for name in [name for name in logging.root.manager.loggerDict if name.startswith(("case", "py.warnings"))]:
