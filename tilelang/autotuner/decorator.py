@@ -194,7 +194,8 @@ def autotune(
         warmup, rep: milliseconds to spend before and while measuring a candidate.
         timeout: seconds that one candidate may take to compile, and again to run.
         supply_type: what made-up inputs hold, a ``TensorSupplyType``.
-        ref_prog: takes the inputs, returns what the kernel should; candidates that disagree are skipped.
+        ref_prog: takes the inputs, returns what the kernel should, or changes them as it should; candidates that disagree are
+            skipped.
         supply_prog: takes the kernel's parameters, returns inputs.
         rtol, atol, max_mismatched_ratio: of the check: an element agrees where ``|a - b| <= atol + rtol * |b|``, and that share
             of the elements may disagree.

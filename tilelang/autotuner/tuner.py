@@ -24,7 +24,7 @@ from tilelang.errors import TuningError
 from tilelang.ignored import ignored
 from tilelang.jit.function import JitFunction
 from tilelang.jit.kernel import JITKernel
-from tilelang.profiler import Profiler, do_bench
+from tilelang.profiler import Profiler, cloned, compared, do_bench
 from tilelang.utils.tensor import TensorSupplyType, torch_assert_close
 
 
@@ -48,7 +48,8 @@ class ProfileArgs:
         warmup, rep: milliseconds before and while measuring.
         timeout: seconds that one candidate may take to compile, and again to run.
         supply_type: what made-up inputs hold.
-        ref_prog: takes the inputs, returns what the kernel should; candidates that disagree are skipped.
+        ref_prog: takes the inputs, returns what the kernel should, or changes them as it should; candidates that disagree are
+            skipped.
         supply_prog: takes the kernel's parameters, returns inputs.
         rtol, atol, max_mismatched_ratio: of the check.
         skip_check: do not check.
@@ -216,7 +217,8 @@ class _Search:
         self.best = math.inf
         self._captured = get_autotune_inputs()  # belongs to the calling thread; candidates run in others
         self._inputs: list[Any] | None = None
-        self._reference: Any = None
+        self._arguments: Sequence[Any] = ()
+        self._reference: tuple[Any, list[Any]] | None = None
         self.ref_latency: float | None = None
 
     def compile(self, config: Mapping[str, Any]) -> JITKernel:
@@ -271,13 +273,12 @@ class _Search:
     def _latency(self, kernel: JITKernel) -> tuple[float, str]:
         """Milliseconds of a candidate, and how they were found where that is not by a clock."""
         if self.profile.backend == modelled.MODEL:
-            return modelled.milliseconds(kernel, self._inputs or [])
-        return self._time(kernel, self.best * self.give_up_factor), modelled.note()
+            return modelled.milliseconds(kernel, self._arguments)
+        return self._time(kernel, self.best * self.give_up_factor, self._arguments), modelled.note()
 
-    def _time(self, call: Callable[..., Any], limit: float) -> float:
-        inputs = self._inputs or []
+    def _time(self, call: Callable[..., Any], limit: float, arguments: Sequence[Any]) -> float:
         measured = do_bench(
-            lambda: call(*inputs), self.profile.warmup, self.profile.rep, backend=self.profile.backend,
+            lambda: call(*arguments), self.profile.warmup, self.profile.rep, backend=self.profile.backend,
             early_stop_baseline=None if math.isinf(limit) else limit,
         )  # fmt: skip
         return cast(float, measured)  # a list where quantiles are asked for
@@ -286,21 +287,27 @@ class _Search:
         if self._inputs is None or not self.profile.cache_input_tensors:
             self._inputs = self._make_inputs(kernel)
             self._reference = None
+        self._arguments = self._inputs
         reference = self.profile.ref_prog
         unchecked = self.profile.skip_check or reference is None
         if unchecked and self.profile.backend == modelled.MODEL:
             return  # nothing needs the results, and a whole launch takes the simulator long
-        results = kernel(*self._inputs)
         if unchecked or reference is None:
+            kernel(*self._inputs)
             return
+        # A kernel may change its arguments, and so may measuring it and the reference: each candidate is to begin with the same.
+        self._arguments = cloned(self._inputs)
+        results = kernel(*self._arguments)
         if self._reference is None:
-            self._reference = reference(*self._inputs)
+            copies = cloned(self._inputs)
+            self._reference = reference(*copies), copies
             if self.profile.backend != modelled.MODEL:
-                self.ref_latency = self._time(reference, math.inf)
+                self.ref_latency = self._time(reference, math.inf, cloned(self._inputs))
+        wanted, copies = self._reference
         if self.profile.manual_check_prog is not None:
-            self.profile.manual_check_prog(results, self._reference)
+            self.profile.manual_check_prog(results, wanted)
             return
-        for result, want in zip(_as_tuple(results), _as_tuple(self._reference)):
+        for result, want in compared(results, self._arguments, wanted, copies):
             torch_assert_close(
                 result, want, self.profile.rtol, self.profile.atol, self.profile.max_mismatched_ratio, check_dtype=False
             )
@@ -346,7 +353,3 @@ def result_of(
 
 def _first_line(text: str) -> str:
     return next(iter(text.splitlines()), "")
-
-
-def _as_tuple(value: Any) -> tuple:
-    return tuple(value) if isinstance(value, (tuple, list)) else () if value is None else (value,)

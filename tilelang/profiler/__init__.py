@@ -95,16 +95,10 @@ class Profiler:
             AssertionError: they differ; see :func:`~tilelang.utils.tensor.torch_assert_close`.
         """
         inputs = list(input_tensors) if input_tensors is not None else self.inputs(dynamic_symbolic_constraints)
-        copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
-        wanted = _as_list(reference_program(*copies))
-        results = _as_list(self.kernel(*inputs))
-        if not results:
-            results = [v for v in inputs if isinstance(v, torch.Tensor)]
-            results = results[-len(wanted) :] if wanted else results
-            wanted = wanted or [v for v in copies if isinstance(v, torch.Tensor)]
-        if len(results) != len(wanted):
-            raise AssertionError(f"the kernel gives {len(results)} tensors, the reference {len(wanted)}")
-        for position, (result, want) in enumerate(zip(results, wanted)):
+        copies = cloned(inputs)
+        wanted = reference_program(*copies)
+        results = self.kernel(*inputs)
+        for position, (result, want) in enumerate(compared(results, inputs, wanted, copies)):
             torch_assert_close(
                 result, want, rtol=rtol, atol=atol, max_mismatched_ratio=max_mismatched_ratio, check_dtype=False,
                 check_device=False, base_name=f"kernel output {position}", ref_name="reference",
@@ -191,3 +185,34 @@ def _as_list(value: Any) -> list[Any]:
     if value is None:
         return []
     return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def cloned(arguments: Sequence[Any]) -> list[Any]:
+    """Arguments that a call may change without changing the given ones."""
+    return [value.clone() if isinstance(value, torch.Tensor) else value for value in arguments]
+
+
+def compared(results: Any, inputs: Sequence[Any], wanted: Any, copies: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """The results of a kernel, each with what a reference gives for it.
+
+    Args:
+        results: what the kernel returned. Where that is nothing, its results are the last of its arguments, as many as the
+            reference returned.
+        inputs: the tensors and numbers that the kernel was called with.
+        wanted: what the reference returned. Where neither returned anything, all tensors that they were called with are compared.
+        copies: what the reference was called with.
+
+    Returns:
+        Pairs of a result and what is wanted.
+
+    Raises:
+        AssertionError: there are not as many of one as of the other.
+    """
+    got, wanted = _as_list(results), _as_list(wanted)
+    if not got:
+        got = [value for value in inputs if isinstance(value, torch.Tensor)]
+        got = got[-len(wanted) :] if wanted else got
+        wanted = wanted or [value for value in copies if isinstance(value, torch.Tensor)]
+    if len(got) != len(wanted):
+        raise AssertionError(f"the kernel gives {len(got)} tensors, the reference {len(wanted)}")
+    return list(zip(got, wanted))

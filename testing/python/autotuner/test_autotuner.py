@@ -128,6 +128,41 @@ def test_results_are_kept_and_a_changed_space_measures_only_what_is_new(monkeypa
     assert measured[2:] == [{"block": 128}]
 
 
+def added(n: int, block: int = 32, factor: float = 2.0):
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+        with T.Kernel(T.ceildiv(n, block), threads=32) as bx:
+            for i in T.Parallel(block):
+                B[bx * block + i] += A[bx * block + i] * factor
+
+    return main
+
+
+def with_twice(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return b + a * 2
+
+
+def add_twice(a: torch.Tensor, b: torch.Tensor) -> None:
+    b += a * 2
+
+
+@pytest.mark.parametrize("reference", [with_twice, add_twice])
+def test_a_kernel_that_changes_its_arguments_is_checked_by_them(reference):
+    configs = [{"block": 32}, {"block": 64}, {"block": 64, "factor": 3.0}]
+    made = AutoTuner(added, configs).set_compile_args(target="cpu").set_kernel_parameters((256,), {})
+    made.set_profile_args(warmup=1, rep=2, ref_prog=reference)
+    a, b = torch.ones(256), torch.zeros(256)
+    with set_autotune_inputs(a, b):
+        assert [trial.state for trial in made.run().trials] == ["measured", "measured", "wrong"]
+    assert not b.any()
+
+
+def test_a_kernel_that_returns_less_than_the_reference_is_wrong():
+    made = tuner([{"block": 32}]).set_profile_args(ref_prog=lambda a: (a * 2, a))
+    with pytest.raises(TuningError, match="the kernel gives 1 tensors, the reference 2"):
+        made.run()
+
+
 def test_the_decorator_searches_only_what_the_caller_leaves_open():
     @tilelang.autotune(configs={"block": [32, 64]}, warmup=1, rep=1, ref_prog=twice)
     @tilelang.jit(out_idx=[-1], target="cpu")
