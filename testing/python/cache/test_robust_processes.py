@@ -186,3 +186,40 @@ def test_clearing_twice_at_once(cache):
     assert errors == [] and sum(counts) == 30
     assert list(store.keys(cache.root)) == [] and list(sources.links(cache.root)) == []
     assert cache.disk.index.totals() == (0, 0)
+
+
+CLEARING = """
+import sys, warnings
+from cache import fakes
+from tilelang.cache.kernel_cache import KernelCache
+fakes.freeze_compiler()
+warnings.simplefilter("error")
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(20):
+    cache = KernelCache()
+    if sys.argv[1] == "clears":
+        cache.clear_cache()
+    else:
+        entry = cache.lookup_or_compile(fakes.key(f"k{number % 5}"), fakes.artifact)
+        assert cache.load(entry, lambda entry: (entry.path / "kernel_lib.so").stat().st_size) == 64
+        cache.disk.release_leases()
+"""
+
+
+def test_processes_clear_a_cache_while_others_use_it(own_cache):
+    environment = {**os.environ, "PYTHONPATH": fakes.python_path()}
+    processes = [
+        subprocess.Popen([sys.executable, "-c", CLEARING, what], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        for what in ("clears", "clears", "compiles", "compiles")
+    ]
+    try:
+        assert [process.stdout.readline() for process in processes] == [b"ready\n"] * 4
+        for process in processes:
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+        assert [process.wait(120) for process in processes] == [0] * 4
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
