@@ -157,6 +157,7 @@ def canonical(dtype: Any) -> DType:
 def _parse(dtype: Any) -> DType:
     name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
     name = name.rpartition(".")[2] if name.startswith(("torch.", "T.", "numpy.")) else name
+    # The whole name may be an alias ("float"), or only its part before the lanes ("float8_e4m3x4").
     base, lanes = _split(_ALIASES.get(name, name))
     base = _ALIASES.get(base, base)
     if base not in _BASES:

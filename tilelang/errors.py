@@ -41,6 +41,7 @@ class Location:
         number = str(self.line)
         gutter = " " * len(number)
         column = self.column or len(text) - len(text.lstrip()) + 1
+        # A range that ends in a later line is underlined up to the end of its first one.
         end = self.end_column if self.end_column > column else len(text) + 1
         carets = " " * (column - 1) + "^" * max(1, min(end, len(text) + 1) - column)
         return f"{head}\n  {number} | {text}\n  {gutter} | {carets}"

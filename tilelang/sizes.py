@@ -57,6 +57,7 @@ def bindings(params: Iterable[KernelParam], known: Iterable[str]) -> tuple[Bindi
         if isinstance(dim, str) and size == AXIS and dim not in known:
             found.setdefault(dim, Binding(dim, tensor, axis))
     have = {*known, *found}
+    # A size that one axis gives may make another axis solvable: first m, and then n of an axis of m * n elements.
     while (step := next(_solvable(axes, have), None)) is not None:
         found[step.name] = step
         have.add(step.name)
@@ -99,6 +100,7 @@ def inverse(dim: Dim, known: Iterable[str], size: Dim = AXIS) -> tuple[str, Dim]
     value: Dim | None = size
     while isinstance(dim, tuple) and value is not None:
         name, left, right = dim
+        # From the outside in: `n * 4 + 1` of size s gives `n * 4` of size s - 1, and that n of size (s - 1) // 4.
         on_left = unknown[0] in dim_names((left,))
         value = _turned(name, value, right if on_left else left, on_left)
         dim = left if on_left else right

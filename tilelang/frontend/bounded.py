@@ -38,6 +38,7 @@ def _ranges(test: Any) -> Iterator[tuple[Any, int | None, int | None]]:
     if isinstance(test, ir.And):
         yield from _ranges(test.a)
         yield from _ranges(test.b)
+    # A disjunction, or anything else, narrows nothing.
     if type(test) not in _BOUNDS_OF_LEFT:
         return
     for a, b, kinds in ((test.a, test.b, _BOUNDS_OF_LEFT), (test.b, test.a, _BOUNDS_OF_RIGHT)):

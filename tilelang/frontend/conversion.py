@@ -164,6 +164,7 @@ def _holding(values: list[int], kind: DType) -> DType:
     """``kind``, or the signed type that holds its numbers and ``values``."""
     if kind.kind == "bool":
         return kind if all(isinstance(value, bool) for value in values) else canonical("int32")
+    # `x + 3000000000` of an int32 is computed in int64; where no type holds all numbers, they wrap around in `kind`.
     for candidate in (kind, canonical("int32"), canonical("int64")):
         wide_enough = candidate.bits > kind.bits or candidate.kind == kind.kind and candidate.bits == kind.bits
         if wide_enough and all(wrapped(value, candidate) == value for value in values):

@@ -60,6 +60,8 @@ class Hooks:
         # Only the innermost loop or branch notes the old value; closing it passes the note on to the scope around it.
         for frame in reversed(builder.frames):
             if frame.kind in ("loop", "branch"):
+                # The first assignment in a scope finds the value from before it. A macro has a dictionary of names of its own,
+                # hence the `id`.
                 frame.assigned.setdefault((id(scope), name), before)
                 break
         scope[name] = bound
@@ -412,6 +414,7 @@ def _refuse_carried(scope: dict[str, Any], before: Mapping[str, Any]) -> None:
     """
     for name, value in before.items():
         after = scope.get(name, UNBOUND)
+        # Equal numbers are the same value, though Python may have made a new object; True is not 1 here.
         is_same = after is value or isinstance(value, (int, float)) and type(after) is type(value) and after == value
         if not is_same:
             raise CarriedValueError(name)
@@ -423,6 +426,8 @@ def _compile_time_loop(builder: Builder, items: Any) -> Iterator[Any]:
         try:
             yield from items
         finally:
+            # What the body's last scope assigned is no news to the statement after the loop: Python's own loop carried the
+            # values.
             builder.closed = None
 
 

@@ -81,6 +81,7 @@ def carried_names(loop: ast.For | ast.While) -> set[str]:
     else:
         walker.written |= _names(loop.target)
     walker.block(loop.body)
+    # Only of names that the loop assigns could an iteration read what the one before has left.
     return walker.exposed & assigned_names(loop.body)
 
 

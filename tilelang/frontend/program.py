@@ -165,7 +165,7 @@ def _traced(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
     """The ``PrimFunc`` of a function whose arguments are annotated, or declared in its body."""
     annotations = _annotations(function, names)
     parameters = inspect.signature(function).parameters
-    builder, state = _eager_builder(function, {})
+    builder, state = _eager_builder({})
     declared = declared_arguments(function)
     values = {}
     for name in parameters:
@@ -195,7 +195,7 @@ def _definition_location(function: Callable[..., Any]) -> Any:
 # Eager programs ------------------------------------------------------------------------------------------------------
 
 
-def _eager_builder(function: Callable[..., Any], consts: Mapping[str, int] | None) -> tuple[Builder, EagerState]:
+def _eager_builder(consts: Mapping[str, int] | None) -> tuple[Builder, EagerState]:
     builder = Builder()
     builder.eager = state = EagerState(consts)
     return builder, state
@@ -231,7 +231,7 @@ def probe(function: Callable[..., Any], fixed: Mapping[str, Any]) -> EagerSignat
         function: the undecorated function.
         fixed: the compile-time arguments by name; whatever it does not name is a run-time argument.
     """
-    builder, state = _eager_builder(function, None)
+    builder, state = _eager_builder(None)
     try:
         _run(function, _declared(function, fixed, state, builder), builder)
     except ProbeDone:
@@ -283,7 +283,7 @@ def trace(function: Callable[..., Any], fixed: Mapping[str, Any], consts: Mappin
         A PrimFunc with the run-time arguments in the function's order, then the tensors of ``T.empty``; attribute
         ``tl.out_idx`` lists the latter, ``tl.returned`` the positions that the call returns, in order.
     """
-    builder, state = _eager_builder(function, consts)
+    builder, state = _eager_builder(consts)
     for name in inspect.signature(function).parameters:
         builder.unique(name)
     _run(function, _declared(function, fixed, state, builder), builder)

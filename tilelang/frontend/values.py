@@ -203,6 +203,7 @@ class Unusable:
     __slots__ = ("_error",)
 
     def __init__(self, error: Exception):
+        # The class turns every attribute access into the error, so its own must go around it.
         object.__setattr__(self, "_error", error)
 
     def _fail(self, *args: Any, **kwargs: Any) -> Any:

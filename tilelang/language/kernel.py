@@ -33,6 +33,7 @@ class KernelFrame:
     def __enter__(self) -> Any:
         builder = self.builder = current("T.Kernel")
         if builder.eager is not None and builder.eager.consts is None:
+            # The probe of an eager program asks for its signature, and declarations stand above the kernel.
             raise ProbeDone
         if builder.kernel is not None:
             raise CompileError("a kernel cannot be opened inside a kernel")

@@ -64,6 +64,7 @@ class LaunchedKernel(KernelFrame):
         builder, info = self.of, kernel_info("T.launch_thread")
         self.blocks, self.threads = block_counts(sizes[:3]), thread_counts(sizes[3:])
         sizes = [*self.blocks, *self.threads]
+        # The variables stay: statements that name an index may stand before the axis gets its extent.
         self.axes = [axis_of(builder, axis.var, tag, size) for axis, tag, size in zip(self.axes, _TAGS, sizes)]
         builder.kernel = replace(info, block_extents=self.blocks, thread_extents=self.threads)
 

@@ -122,6 +122,7 @@ def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None
     if kind.lanes == 1:
         variable = LocalVar(_buffer(require_kernel("T.alloc_var"), "T.alloc_var", (1,), kind, scope, "var"))
     else:
+        # A buffer has scalar elements: a vector is an array of its lanes, of which a ramp names all.
         array = _buffer(require_kernel("T.alloc_var"), "T.alloc_var", (kind.lanes,), kind.base, "local", "var")
         variable = VectorVar(array, ir.Ramp(ir.IntImm("int32", 0), ir.IntImm("int32", 1), kind.lanes))
     if init is not None:
@@ -143,6 +144,7 @@ def _barriers(builder: Builder, what: str, arrive_count: int | list[int], scope:
     counts = list(arrive_count) if isinstance(arrive_count, (list, tuple)) else [arrive_count]
     counts = [as_int(as_expr(count)) for count in counts]
     for count in counts:
+        # An mbarrier counts arrivals in 20 bits (PTX ISA, "Valid range for the mbarrier count").
         if count is None or not 0 < count < 1 << 20:
             raise CompileError(f"{what}: a phase takes between 1 and {(1 << 20) - 1} arrivals, got {arrive_count!r}")
     return _buffer(builder, what, (len(counts),), "uint64", scope, "barrier", {"tl.arrive_counts": counts})

@@ -75,6 +75,7 @@ def do_bench(
     if virtual is not None:  # time by a model: more calls say nothing new, and there is no cache to flush
         _n_warmup, _n_repeat = _n_warmup or 1, _n_repeat or virtual.launches.repeat
     fn()
+    # The first call, which may compile and load the kernel, is over.
     estimate = max(1e-4, float(measure(fn, 3).median()))
     if early_stop_baseline is not None and estimate > early_stop_baseline:
         return math.inf
@@ -158,6 +159,7 @@ def _wall_times(fn: Callable[[], Any], count: int) -> torch.Tensor:
 
 
 def _event_times(fn: Callable[[], Any], count: int, cache_size: int) -> torch.Tensor:
+    # 2**18 integers of four bytes are a mebibyte.
     flush = torch.empty(0 if active.current() else cache_size * 2**18, dtype=torch.int32, device="cuda")
     starts = [torch.cuda.Event(enable_timing=True) for _ in range(count)]
     ends = [torch.cuda.Event(enable_timing=True) for _ in range(count)]

@@ -22,6 +22,8 @@ _NIBBLES = {
 def places(nbits: int, stride: int) -> list[int]:
     """The lowest bit of each element of an interleaved word of 32 bits: neighbours are ``stride`` bits apart."""
     groups = 32 // stride
+    # Four bits, a stride of 16: elements 0 and 1 lie at bits 0 and 16, 2 and 3 at 4 and 20. One `word >> 4 * i & 0x000f000f` then
+    # takes two neighbours, which become the halves of a register.
     plain = [element % groups * stride + element // groups * nbits for element in range(32 // nbits)]
     moved = _NIBBLES.get((nbits, stride), range(8))
     return [moved[bit // 4] * 4 + bit % 4 for bit in plain]

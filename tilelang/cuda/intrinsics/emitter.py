@@ -72,6 +72,8 @@ def _load(operand: Any, registers: Any, tile: Any, lane: Any, first: Any, k: Any
         begin = first + at * operand.extent
         if operand.by_ldmatrix:
             matrices = operand.size * operand.bits // 32
+            # ldmatrix reads the address of a row of 16 bytes from each of 8 lanes a matrix; what the other lanes give is not
+            # read.
             source = lane % (8 * matrices)
             row, column = get_ldmatrix_offset(operand.matrix, source, 0, 0, f"int{operand.bits}", operand.transposed)
             place = (k + row, begin + column) if operand.k_first else (begin + row, k + column)
@@ -87,6 +89,7 @@ def _load(operand: Any, registers: Any, tile: Any, lane: Any, first: Any, k: Any
 def _multiply(emitter: Any, a: Any, b: Any, c: Any, row: Any, column: Any) -> None:
     shape, a_type, b_type, accumulator = emitter.mma_prefix, emitter.a_dtype, emitter.b_dtype, emitter.accum_dtype
     left = row * emitter.local_size_a
+    # An `mma` has 8 columns: 16 columns are two of them, with the halves of the registers of B and C.
     for half in T.unroll(emitter.n_dim // 8):
         right = column * emitter.local_size_b + half * (emitter.local_size_b * 8 // emitter.n_dim)
         total = (row * emitter.warp_cols + column) * emitter.local_size_out + half * (emitter.local_size_out * 8 // emitter.n_dim)

@@ -301,6 +301,7 @@ class Emitter:
             operations = {commuting(access.operation) for access in found}
             placed = [None if is_packed(str(access.buffer.dtype)) else maps(access) for access in found]
             known = [each for each in placed if each is not None]
+            # One access that is not understood may be anywhere, so nothing is known of the storage as a whole.
             places = frozenset(known) if len(known) == len(placed) else None
             operation = operations.pop() if len(operations) == 1 else ""
             leaf.accesses = tuple(dict.fromkeys(_with(access, storage, operation, places) for access in leaf.accesses))

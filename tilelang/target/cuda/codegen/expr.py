@@ -136,6 +136,7 @@ def _var(e: Emitter, expr: Any) -> Value:
 
 def _int(e: Emitter, expr: Any) -> Value:
     dtype, value = str(expr.ty), int(expr.value)
+    # C++ reads -2147483648 as the negative of a number that is no int.
     return Number(value) if dtype == "int32" and value > -(2**31) else Literal(value, dtype)
 
 
@@ -163,6 +164,7 @@ def _floor_div(e: Emitter, expr: Any) -> Value:
     divisor = as_int(expr.b)
     if isinstance(divisor, int) and divisor > 0 and is_power_of_two(divisor):
         left = e.value(expr.a)
+        # An arithmetic shift rounds down, also for negative numbers: -1 >> 2 is -1, as is the floor of -1/4.
         return left >> divisor.bit_length() - 1 if divisor > 1 else left
     return _divided(e, expr, "/") if _truncates(e, expr) else _function(e, "floor_div", expr)
 
@@ -170,6 +172,7 @@ def _floor_div(e: Emitter, expr: Any) -> Value:
 def _floor_mod(e: Emitter, expr: Any) -> Value:
     divisor = as_int(expr.b)
     if isinstance(divisor, int) and divisor > 0 and is_power_of_two(divisor):
+        # In two's complement the low bits are the remainder of a division that rounds down: -1 & 3 is 3.
         return e.value(expr.a) & divisor - 1
     lowest = -(2 ** (canonical(str(expr.ty)).bits - 2))  # from here on the negative of a number is one of the type
     if isinstance(divisor, int) and lowest <= divisor < 0 and _bounds(e, expr.a)[0] >= lowest:

@@ -246,6 +246,7 @@ class Generator:
         for node in walk(self.emitter.tree.root):
             if isinstance(node, Parallel):
                 updated = node.op is not None and rule_of(node.op).destination(node.op) is not None
+                # An atomic addition reads what it changes, and that alone: no other statement depends on the value in between.
                 own = (WRITE, UPDATE) if updated else (WRITE,)
                 found |= {access.buffer for access in node.nest.accesses if access.kind not in own}
             elif isinstance(node, Operator):

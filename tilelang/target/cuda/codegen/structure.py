@@ -56,6 +56,7 @@ def emit_loop(generator: Any, node: Loop) -> list[Code]:
     if vectors is not None:
         return [vectors]
     loop = loop_of(e, node.stmt)
+    # `#pragma unroll 1`: a loop that the program does not unroll stays one, which the device compiler would unroll as it likes.
     loop.unroll, loop.span = 1 if loop.unroll is None else loop.unroll, node.stmt.span
     loop.divergent, loop.body = generator.below(node, node.body)
     loop.by_warps = e.warps_agree(node)
@@ -153,6 +154,7 @@ def emit_repeat(generator: Any, node: Repeat) -> list[Code]:
     tests, value = decide_once(generator, condition) if decided else ([], e.value(condition))
     divergent, body = generator.below(node, node.body)
     if decided:
+        # `while True`: the one thread decides at the start of each iteration, and all leave together.
         leave = BranchCode(Unary("!", value), Block([Jump("break")]))
         return [LoopCode(Literal(1, "bool"), Block([*tests, leave, *body.items]), span=node.stmt.span)]
     # while (atomic_load(flag) == 0): a condition by which the program waits for other threads is evaluated again after each
@@ -253,6 +255,7 @@ class NamedBarriers:
     def of(self, threads: range) -> Instruction:
         """A barrier of neighbouring threads: of the warp where one warp holds them, else one of the block's hardware barriers."""
         if threads.start // WARP == (threads.stop - 1) // WARP:
+            # Threads 40 to 47 are lanes 8 to 15: the mask is eight ones, moved up by eight.
             return WarpBarrier((1 << len(threads)) - 1 << threads.start % WARP)
         if threads not in self.numbers:
             # Number 0 is that of __syncthreads(). Others are taken from above, since programs take theirs from below.

@@ -28,6 +28,7 @@ def template_directory() -> Path:
 def _wheel_roots() -> tuple[Path, ...]:
     """Directories of NVIDIA's wheels: ``nvidia/cu13`` holds everything, ``nvidia/cuda_nvrtc`` … (CUDA 12) a part each."""
     found: list[Path] = []
+    # NVIDIA's wheels share the folder `nvidia` without being one package: an import would find a part of it only.
     for entry in dict.fromkeys(sys.path):
         base = Path(entry or ".") / "nvidia"
         if base.is_dir():
@@ -50,6 +51,7 @@ def _version_key(path: Path) -> tuple[int, ...]:
 def _newest(pattern: str) -> Path | None:
     for root in (*_wheel_roots(), *_toolkit_roots()):
         for folder in ("lib", "lib64", "bin"):
+            # By numbers: as text, version 9 would be newer than 13.
             found = sorted((root / folder).glob(pattern), key=_version_key, reverse=True)
             if found:
                 return found[0]

@@ -49,6 +49,7 @@ def compile_source(source: str, arch: str, flags: Sequence[str] = ()) -> DeviceB
         (work / SOURCE_NAME).write_text(source, encoding="utf-8")
         front_end = [_nvcc(), *options, "-ptx", f"-I{template_directory()}", SOURCE_NAME, "-o", "kernel.ptx"]
         log = _run(front_end, work, options)
+        # `-v` makes ptxas report registers and spills, which `parse_resources` reads.
         assembler = [ptxas(), "-v", "--generate-line-info", f"-arch={arch}", "kernel.ptx", "-o", "kernel.cubin"]
         log += _run(assembler, work, options)
         cubin, ptx = (work / "kernel.cubin").read_bytes(), (work / "kernel.ptx").read_bytes()

@@ -69,6 +69,7 @@ _NUMBERS = {
 
 def parse_resources(log: str) -> Mapping[str, KernelResources]:
     """Kernel symbol -> resources, from a log that holds the report."""
+    # A split by a pattern with a group gives what stands before the first kernel, then each kernel's name and its text in turn.
     parts = _ENTRY.split(log)
     return {name: _read(text) for name, text in zip(parts[1::2], parts[2::2])}
 
