@@ -248,17 +248,28 @@ _MEANINGS: tuple[tuple[str, str | None, str | None], ...] = (
     ),
     ("object of type 'Var' has no len", "a tensor of a kernel has no len()", "its sizes are A.shape"),
     ("(?s)^Expression of type .*BufferType.* cannot be called", "a buffer is called like a function", "index it: A[i, j]"),
+    (
+        "^list index out of range$",
+        None,
+        "the body of a run-time loop is traced once, and appends once; a loop over a Python list is repeated while compiling,"
+        " and T.alloc_local((n,), dtype) is an array of the kernel",
+    ),
     (r"^Check failed: .*DLDataTypeCode::kDLInt.* is false: (?!Expected)", "// and % of floating-point values", FLOAT_DIVISION),
     (r"^Check failed: .* is false: (.*)", r"\1", None),
 )
 """What exceptions of TVM and of libraries that get its expressions say, what it means (None: what they say), and what to do."""
 
 
+def axes_text(rank: int) -> str:
+    """A number of axes, as ``1 axis`` or ``3 axes``."""
+    return "1 axis" if rank == 1 else f"{rank} axes"
+
+
 class BufferIndexError(CompileError):
     """A subscript that does not fit its buffer."""
 
     def __init__(self, name: str, indices: int, rank: int):
-        super().__init__(f"{name} has {rank} axes, but is indexed with {indices}")
+        super().__init__(f"{name} has {axes_text(rank)}, but is indexed with {indices}")
 
 
 class IndexRangeError(BufferIndexError):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilelang.artifact import Dim, evaluate_dim
-from tilelang.errors import ArgumentError
+from tilelang.errors import ArgumentError, axes_text
 from tilelang.sizes import solved
 from tilelang.storage import logical_shape, logical_strides
 
@@ -72,7 +72,7 @@ class EagerSignature:
                 continue
             shape = logical_shape(param.dtype, shapes[param.name])
             if len(shape) != len(param.shape):
-                raise ArgumentError(f"{param.name}: expected {len(param.shape)} axes, got shape {tuple(shape)}")
+                raise ArgumentError(f"{param.name}: expected {axes_text(len(param.shape))}, got shape {tuple(shape)}")
             actual = [*shape, *(logical_strides(param.dtype, strides.get(param.name, ())) if param.strides else ())]
             for axis, (dim, size) in enumerate(zip([*param.shape, *(param.strides or ())], actual)):
                 yield param.name, axis, dim, size

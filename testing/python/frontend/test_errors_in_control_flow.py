@@ -183,6 +183,20 @@ def test_variables_of_a_loop_that_do_not_fit_its_axes(loop, said):
                     A[i, j] = 0
 
 
+def test_a_python_list_that_a_loop_appended_to_once():
+    with error_at_mark(TraceError, "list index out of range") as caught:
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                places = []
+                for i in T.serial(4):
+                    places.append(i)
+                A[0] = A[places[2]]  # <- error
+
+    assert "traced once" in caught.value.hint
+
+
 def test_a_value_that_a_loop_put_into_a_python_list():
     with error_at_mark(OutOfScopeError, "a value that a run-time loop or condition put into a Python list"):
 

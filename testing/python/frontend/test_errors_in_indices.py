@@ -28,7 +28,7 @@ def test_index_before_the_start():
 
 
 def test_too_many_indices():
-    with error_at_mark(BufferIndexError, "A has 1 axes, but is indexed with 2"):
+    with error_at_mark(BufferIndexError, "A has 1 axis, but is indexed with 2"):
 
         @T.prim_func
         def main(A: T.Tensor((8,), "float32")):

@@ -10,6 +10,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
+from testing.python.target.cuda.support import simulate
 from tilelang.errors import CompileError, TileLangError
 
 from .support import run
@@ -32,6 +33,39 @@ def test_print(capfd):
     assert "only text" in out and "scalar" in out and "2.5" in out
     assert "tile" in out and "40" in out
     assert "python" in out and "while compiling" in out
+
+
+def what_debugging_reads():
+    @T.prim_func
+    def line(A: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            T.print(A[0])
+            A[0] = 1
+
+    @T.prim_func
+    def tensor(A: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            T.print(A)
+            for i in T.Parallel(64):
+                A[i] = 1
+
+    @T.prim_func
+    def condition(A: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            T.device_assert(A[3] == 0, "not yet")
+            for i in T.Parallel(64):
+                A[63 - i] = 1
+            T.device_assert(A[3] == 1, "changed")
+
+    return line, tensor, condition
+
+
+@pytest.mark.parametrize("program", what_debugging_reads(), ids=lambda program: program.attrs["global_symbol"])
+def test_stores_wait_for_debugging(program):
+    """Every thread reads what a line shows and what an assertion checks, so a barrier stands before another's store."""
+    a = torch.zeros(64, dtype=torch.int32)
+    assert not simulate(program, a)
+    assert a[0] == 1
 
 
 ASSERTING = """

@@ -18,10 +18,22 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.visit import walk_expr
-from tilelang.target.cuda.ir.access import Site
+from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import Nest
-from tilelang.target.cuda.tile.tree import Loop, Parallel, Repeat, Scalar, TileTree, accesses_of, inside, walk
+from tilelang.target.cuda.tile.nest import Nest, accesses_in
+from tilelang.target.cuda.tile.tree import (
+    Loop,
+    Operator,
+    Parallel,
+    Repeat,
+    Scalar,
+    TileTree,
+    accesses_of,
+    inside,
+    region_accesses,
+    walk,
+)
+from tilelang.tileop.debug import PrintBuffer
 from tilelang.transform.substitute import substitute
 
 
@@ -201,8 +213,20 @@ def changing_tensors(tree: TileTree, root: Any) -> set[Any]:
 
 def _accesses(tree: TileTree) -> Iterator[tuple[Any, Any, str]]:
     """(node, tensor, kind) of every access of a tensor that threads make."""
-    found = ((node, access) for node in walk(tree.root) for access in accesses_of(node))
+    found = ((node, access) for node in walk(tree.root) for access in (*accesses_of(node), *_reads_of_operands(node)))
     return ((node, access.buffer, access.kind) for node, access in found if is_global(access.buffer))
+
+
+def _reads_of_operands(node: Any) -> Iterator[Access]:
+    """What every thread reads for a tile operator that is no nest: the values that it gets, and a buffer that it prints."""
+    if not isinstance(node, Operator):
+        return
+    starts = (low for region, _ in node.op.regions() for low in region.mins)
+    for value in (*node.op.scalars(), *starts):
+        if isinstance(value, ir.PrimExpr):
+            yield from accesses_in(ir.Evaluate(value))
+    if isinstance(node.op, PrintBuffer):
+        yield from region_accesses(node)
 
 
 def _may_meet(changes: dict[Any, set[str]], iterations: Iterations) -> bool:
