@@ -60,6 +60,7 @@ ABSENT = {
         "tilelang.ascend tilelang.cutedsl tilelang.metal tilelang.rocm tilelang.webgpu tilelang.contrib.bisheng"
         " tilelang.contrib.cutedsl tilelang.contrib.hip_resource_info tilelang.contrib.hipcc tilelang.contrib.rocm"
         " tilelang.jit.adapter.cutedsl tilelang.carver.arch.cdna tilelang.carver.arch.metal tilelang.carver.arch.rdna"
+        " tilelang.intrinsics.mfma_layout tilelang.intrinsics.mfma_macro_generator"
     ),
     "SM_100": (
         "tilelang.cuda.intrinsics.layout.mma_sm100_layout tilelang.cuda.intrinsics.macro.mma_sm120_macro_generator"

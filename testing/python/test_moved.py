@@ -27,6 +27,13 @@ def test_unsupported_names_are_refused_at_their_use(path):
     assert not hasattr(module, "__wrapped__")
 
 
+def test_the_old_paths_of_another_vendor_are_refused_when_used():
+    from tilelang.intrinsics.mfma_macro_generator import MatrixCoreIntrinEmitter
+
+    with pytest.raises(CompileError, match="another vendor"):
+        MatrixCoreIntrinEmitter(a_dtype="float16")
+
+
 def test_questions_about_devices_have_answers():
     from tilelang.cuda.target import (
         check_cuda_availability,

@@ -12,6 +12,7 @@ from tilelang.cuda.intrinsics import (
     TensorCoreIntrinEmitterWithLadderTransform,
     TransformKind,
     make_mma_swizzle_layout,
+    maps,
 )
 from tilelang.cuda.intrinsics.maps import _held, mma_store_index_map, operand_element
 from tilelang.errors import CompileError
@@ -138,6 +139,36 @@ def test_the_layout_of_accumulators_matches_the_instructions(n_first):
             row, column = mma_store_index_map(lane, register)
             place = [warp_m * 32 + tile // 2 * 16 + row, warp_n * 32 + tile % 2 * 16 + column]
             assert layout.locate(place) == (thread, tile * 8 + register)
+
+
+PUBLIC_MAPS = [
+    # name, arguments, result
+    ("ldmatrix_32x8_to_shared_16x16_layout", (25, 3), (9, 11)),
+    ("ldmatrix_trans_32x8_to_shared_16x16_layout", (25, 3), (9, 11)),
+    ("ldmatrix_trans_32x8_to_shared_16x16_layout", (9, 3), (1, 11)),
+    ("ldmatrix_32x16_to_shared_16x32_layout_a", (9, 3), (9, 3)),
+    ("ldmatrix_32x16_to_shared_16x32_layout_b", (9, 3), (1, 19)),
+    ("ldmatrix_32x4_to_shared_16x8_layout_b", (16, 1), (8, 1)),
+    ("shared_16x16_to_mma_32x8_layout", (9, 3), (5, 3)),
+    ("shared_16x16_to_mma_32x8_layout_rs_b", (3, 9), (5, 5)),
+    ("shared_16x16_to_mma_b_32x8_layout_trans", (3, 9), (5, 5)),
+    ("shared_32x16_to_mma_a_32x16_layout_trans", (17, 9), (4, 13)),
+    ("shared_32x16_to_mma_32x16_layout", (17, 9), (4, 13)),
+    ("shared_16x16_to_mma_32x8_smoothlayout", (3, 9), (7, 1)),
+    ("mma_store_32x8_to_shared_16x16_layout", (5, 6), (9, 10)),
+    ("mma_store_index_map_fp64", (5, 1), (1, 3)),
+]
+
+
+@pytest.mark.parametrize(("name", "place", "expected"), PUBLIC_MAPS)
+def test_maps_by_their_public_names(name, place, expected):
+    assert getattr(maps, name)(*place) == expected
+
+
+def test_names_that_no_map_has():
+    for name in ("shared_8x64_to_mma_b_32x16_layout", "shared_16x16_to_nothing", "ldmatrix"):
+        with pytest.raises(AttributeError, match=name):
+            getattr(maps, name)
 
 
 @pytest.mark.parametrize("matrix", ["A", "B"])

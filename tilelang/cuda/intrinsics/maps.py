@@ -82,9 +82,20 @@ def get_ldmatrix_offset(
     bits = canonical(dtype).bits
     if bits != 16 and transposed != (matrix == "B"):
         raise CompileError(f"get_ldmatrix_offset: ldmatrix reads {canonical(dtype)} along k only (A plain, B transposed)")
-    lane, chunk = row_idx, 128 // bits
-    row, half = (lane % 8 + lane // 16 * 8, lane // 8 % 2) if transposed else (lane % 16, lane // 16)
-    return row, half * chunk + col_idx % chunk
+    return _addressed(128 // bits, transposed, row_idx, col_idx)
+
+
+def _addressed(chunk: int, turned: bool, lane: Any, place: Any = 0) -> tuple[Any, Any]:
+    """(row, column) of an element among those that the address of a lane names for ``ldmatrix.x4``.
+
+    Args:
+        chunk: elements of 16 bytes.
+        turned: whether the second matrix lies beside the first one, not below it.
+        lane: 0 to 31.
+        place: number of the element in the chunk.
+    """
+    row, half = (lane % 8 + lane // 16 * 8, lane // 8 % 2) if turned else (lane % 16, lane // 16)
+    return row, half * chunk + place % chunk
 
 
 def get_mma_micro_size(dtype: Any) -> tuple[int, int, int]:
@@ -123,19 +134,52 @@ def operand_element(matrix: str, near: int, lane: Any, register: Any) -> tuple[A
     return lane // 4 + rows * 8, words * 4 * near + lane % 4 * near + inner
 
 
+def _accumulator_of_doubles(thread_id: Any, local_id: Any) -> tuple[Any, Any]:
+    """(row, column) in an 8x8 accumulator of float64 of register ``local_id`` (0 or 1) of a lane."""
+    return thread_id // 4, thread_id % 4 * 2 + local_id
+
+
+def _rows_to_lanes(columns: int, row: Any, column: Any) -> tuple[Any, Any]:
+    """(lane, register) where the rows of a tile of 16 x ``columns`` lie one after another over the lanes of a warp."""
+    return row * 2 + column // (columns // 2), column % (columns // 2)
+
+
+def _to_lanes(found: re.Match[str]) -> Callable[..., Any]:
+    """``shared_16x16_to_mma_32x8_layout_sr_a``, ``shared_32x16_to_mma_b_32x16_layout_trans``: an element's lane and register."""
+    rows, columns = int(found["rows"]), int(found["columns"])
+    k_first = rows != 16 or found["order"] in ("rs", "trans")
+    matrix = (found["matrix"] or ("a" if rows == 16 else "b")).upper()
+    near = rows * columns // 128
+    return (lambda k, side: _held(matrix, near, side, k)) if k_first else functools.partial(_held, matrix, near)
+
+
+_TILE = r"shared_(?P<rows>16|32)x(?P<columns>\d+)"
+
+_PUBLIC_NAMES: tuple[tuple[str, Callable[[re.Match[str]], Callable[..., Any]]], ...] = (
+    (_TILE + r"_to_mma_32x\d+_layout(?:_(?P<order>sr|rs)_(?P<matrix>[ab]))?", _to_lanes),
+    (_TILE + r"_to_mma_(?P<matrix>[ab])_32x\d+_layout(?:_(?P<order>trans))?", _to_lanes),
+    (
+        r"shared_16x(?P<columns>\d+)_to_mma_32x\d+_smoothlayout",
+        lambda found: functools.partial(_rows_to_lanes, int(found["columns"])),
+    ),
+    (
+        r"mma_load_([ab])_32x\d+_to_shared_16x(\d+)_layout",
+        lambda found: functools.partial(operand_element, found[1].upper(), int(found[2]) // 8),
+    ),
+    (
+        r"ldmatrix(_trans)?_32x\d+_to_shared_16x(\d+)_layout(?:_([ab]))?",
+        lambda found: functools.partial(_addressed, int(found[2]) // 2, bool(found[1]) or found[3] == "b"),
+    ),
+    ("mma_32x8_to_shared_16x16_layout|mma_store_32x8_to_shared_16x16_layout", lambda _: mma_store_index_map),
+    ("mma_store_index_map_fp64|mma_store_32x2_to_shared_8x8_layout_fp64", lambda _: _accumulator_of_doubles),
+)
+"""Names of programs, as patterns, and the map that each means."""
+
+
 def _of_public_name(name: str) -> Callable[..., Any] | None:
-    """The map of a name like ``shared_16x16_to_mma_32x8_layout_sr_a`` or ``mma_load_b_32x16_to_shared_16x32_layout``."""
-    to_lanes = re.fullmatch(r"shared_16x(\d+)_to_mma_(?:32x\d+_layout_(?P<order>sr|rs)_(?P<matrix>[ab])"
-                            r"|(?P<old>[ab])_32x\d+_layout(?P<trans>_trans)?)", name)  # fmt: skip
-    if to_lanes is not None:
-        matrix, near = (to_lanes["matrix"] or to_lanes["old"]).upper(), int(to_lanes[1]) // 8
-        if to_lanes["order"] == "rs" or to_lanes["trans"]:
-            return lambda k, side: _held(matrix, near, side, k)
-        return functools.partial(_held, matrix, near)
-    to_tile = re.fullmatch(r"mma_load_([ab])_32x\d+_to_shared_16x(\d+)_layout", name)
-    if to_tile is not None:
-        return functools.partial(operand_element, to_tile[1].upper(), int(to_tile[2]) // 8)
-    return mma_store_index_map if name in ("mma_32x8_to_shared_16x16_layout", "mma_store_32x8_to_shared_16x16_layout") else None
+    """The map of a public name; None where it names none."""
+    found = ((re.fullmatch(pattern, name), meaning) for pattern, meaning in _PUBLIC_NAMES)
+    return next((meaning(match) for match, meaning in found if match is not None), None)
 
 
 def __getattr__(name: str) -> Any:
