@@ -232,6 +232,8 @@ def as_operand(value: Any) -> Any:
 def as_expr(value: Any, dtype: str | None = None) -> Any:
     """``value`` as a TVM expression; a Python number becomes an immediate of ``dtype`` (int32 or float32 by default).
 
+    A negative number that the signed type of the same size holds wraps around in an unsigned one: -1 has all bits set.
+
     Raises:
         CompileError: the value is no scalar.
     """
@@ -250,7 +252,9 @@ def as_expr(value: Any, dtype: str | None = None) -> Any:
         value = value.item()
     if isinstance(value, int):
         if dtype is None or canonical(dtype).is_integer:
-            return constant(value, str(dtype or "int32"))
+            kind = canonical(dtype or "int32")
+            wraps = kind.kind == "uint" and -(1 << (kind.bits - 1)) <= value < 0
+            return constant(value + (1 << kind.bits) if wraps else value, str(dtype or "int32"))
         return float_constant(float(value), str(dtype)) if canonical(dtype).is_float else ir.IntImm(str(dtype), value)
     if isinstance(value, float):
         kind = canonical(dtype) if dtype else None

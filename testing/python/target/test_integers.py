@@ -199,3 +199,23 @@ def test_tiles_are_indexed_by_quotients_and_remainders_of_negative_divisors(targ
     wanted = torch.zeros(4, 64, dtype=torch.int32)
     assert interpreter.run(main, a, wanted) == []
     assert torch.equal(run(main, target, a), wanted)
+
+
+@each_language
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64"])
+def test_a_negative_number_beside_an_unsigned_one_wraps_around(dtype, target):
+    """In choices, as in sums, and where it is stored; uint64, too, which TVM makes no negative constant of."""
+
+    @T.prim_func
+    def main(A: T.Tensor((3,), dtype), Y: T.Tensor((4, 3), dtype)):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(3):
+                Y[0, i] = T.if_then_else(A[i] == 2, A[i], -1)
+                Y[1, i] = T.Select(A[i] == 2, A[i], -3)
+                Y[2, i] = A[i] + (-1)
+                Y[3, i] = -1
+
+    kind = getattr(torch, dtype)
+    most = torch.iinfo(kind).max
+    found = run(main, target, torch.tensor([1, 2, 3], dtype=kind))
+    assert found.tolist() == [[most, 2, most], [most - 2, 2, most - 2], [0, 1, 2], [most] * 3]
