@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from testing.fuzz import dtypes
+from testing.fuzz import dtypes, ends
 from testing.fuzz.scope import Scope, Tile
-from testing.fuzz.tree import Expr, Stmt, Tensor, evaluate
+from testing.fuzz.tree import Expr, Scalar, Stmt, Tensor, evaluate
 
 Choice = TypeVar("Choice")
 
@@ -25,9 +25,10 @@ class Draw:
         declared: the tiles of the current kernel.
         results: tensors that earlier kernels have written, each with the tile that was stored to it.
         kept: for tiles of this kernel, the tensor that they are loaded from and stored to.
-        scalars: values of the integer and float arguments; integers are 0 to 3.
+        scalars: the scalar arguments.
         lengths: sizes that are arguments of the call, and that no tile has.
         promises: conditions of the call, over its arguments.
+        exact: whether operations on floats must keep NaN, infinities and subnormals.
         padded: whether tensors may have padding between their rows.
         dynamic: whether the number of blocks is an argument of the call.
         aim: a pair of constructs to combine: the second inside of, after, or reading from the first.
@@ -44,9 +45,10 @@ class Draw:
         self.declared: list[Tile] = []
         self.results: list[tuple[Tensor, Tile]] = []
         self.kept: dict[str, Tensor] = {}
-        self.scalars: dict[str, int | float] = {}
+        self.scalars: dict[str, Scalar] = {}
         self.lengths: dict[str, int] = {}
         self.promises: list[str] = []
+        self.exact = False
         self.padded = True
         self.dynamic = self.chance(0.12)
         self.threads = 128
@@ -61,6 +63,10 @@ class Draw:
     def common(self) -> list[str]:
         """Element types for a tile of any type; a type that is repeated is drawn more often."""
         return [dtype for dtype in dtypes.COMMON if dtype not in self.avoid]
+
+    def dtype(self, types: Sequence[str]) -> str:
+        """One of several element types."""
+        return self.pick([dtype for dtype in types if dtype not in self.avoid])
 
     def size(self, text: str) -> int:
         """A size as a number."""
@@ -113,8 +119,6 @@ class Draw:
 
     def declare(self, scope: Scope, shape: Sequence[str], dtype: str, memory: str, wide: bool = False) -> Tile:
         """A new tile with a first value, at the beginning of the kernel."""
-        if dtype in dtypes.PACKED and self.size(shape[-1]) % 2:
-            dtype = "int8"
         tile = Tile(self.name({"shared": "s", "fragment": "f"}[memory]), memory, tuple(shape), dtype, wide)
         scope.tiles.append(tile)
         self.declared.append(tile)
@@ -165,9 +169,8 @@ class Draw:
     def input(self, shape: Sequence[str], dtype: str, low: int = -4, high: int = 4) -> Tensor:
         """A new input, or one there is."""
         shape = tuple(shape)
-        if dtype in dtypes.PACKED and self.size(shape[-1]) % 2:  # part of a tile: a tensor holds whole bytes
-            dtype = "uint8" if dtypes.is_unsigned(dtype) else "int8"
-        same = [t for t in self.tensors if (t.shape, t.dtype, t.role, t.low) == (shape, dtype, "in", low)]
+        wanted = (shape, dtype, "in", low, high, False)
+        same = [t for t in self.tensors if (t.shape, t.dtype, t.role, t.low, t.high, t.ends) == wanted]
         if same and self.chance(0.5):
             return self.pick(same)
         pad = self._pad(shape, dtype)
@@ -175,9 +178,15 @@ class Draw:
         self.tensors.append(Tensor(self.name("A"), shape, dtype, "in", low, high, pad=pad, address=address))
         return self.tensors[-1]
 
-    def output(self, shape: Sequence[str], dtype: str) -> Tensor:
+    def ends(self, shape: Sequence[str], dtype: str) -> Tensor:
+        """A new input of values at the ends of its type."""
+        self.tensors.append(Tensor(self.name("A"), tuple(shape), dtype, ends=True))
+        return self.tensors[-1]
+
+    def output(self, shape: Sequence[str], dtype: str, ends: bool = False) -> Tensor:
         """A new output."""
-        self.tensors.append(Tensor(self.name("O"), tuple(shape), dtype, "out", pad=self._pad(shape, dtype)))
+        pad = 0 if ends else self._pad(shape, dtype)
+        self.tensors.append(Tensor(self.name("O"), tuple(shape), dtype, "out", pad=pad, ends=ends))
         return self.tensors[-1]
 
     def workspace(self, shape: Sequence[str], dtype: str) -> Tensor:
@@ -188,13 +197,25 @@ class Draw:
     def argument(self, real: bool = False) -> str:
         """A new integer argument, or a float one."""
         name = self.name("x" if real else "n")
-        self.scalars[name] = self.pick([-2.0, -0.5, 1.0, 3.0]) if real else self.random.randint(0, 3)
+        value = self.pick([-2.0, -0.5, 1.0, 3.0]) if real else self.random.randint(0, 3)
+        self.scalars[name] = Scalar("float32" if real else "int32", value)
+        return name
+
+    def end_argument(self, dtype: str) -> str:
+        """A new argument of any type, with a value at an end of it."""
+        name = self.name("e")
+        self.scalars[name] = Scalar(dtype, ends.scalar(dtype, self.random.randrange(1000)), small=False)
         return name
 
     @property
     def whole(self) -> list[str]:
-        """The integer arguments."""
-        return [name for name, value in self.scalars.items() if isinstance(value, int)]
+        """The small integer arguments."""
+        return [name for name, scalar in self.scalars.items() if scalar.small and scalar.dtype == "int32"]
+
+    @property
+    def real(self) -> list[str]:
+        """The small float arguments."""
+        return [name for name, scalar in self.scalars.items() if scalar.small and scalar.dtype == "float32"]
 
     def whole_argument(self) -> str:
         """An integer argument: a new one, or one there is."""

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 import tilelang
-from testing.fuzz import dtypes, toolchain
+from testing.fuzz import dtypes, ends, toolchain
 from testing.fuzz.outcome import CRASH, DIFFERENT, FINDING, INTERNAL, LIMIT, REFUSED, RIGHT, Outcome
 from testing.fuzz.tree import Program, Tensor
 from tilelang import interpreter
@@ -54,6 +54,8 @@ def _argument(program: Program, tensor: Tensor) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     shape = program.shape(tensor)
     whole = (*shape[:-1], shape[-1] + tensor.pad)
+    if tensor.ends and tensor.role == "in":
+        return ends.tensor(tensor.dtype, shape, generator)
     if tensor.digits:
         values = _numbers_of(tensor, whole, generator)
     elif tensor.role == "in":
@@ -73,6 +75,15 @@ def _numbers_of(tensor: Tensor, shape: tuple[int, ...], generator: torch.Generat
     return torch.where(number >= 1 << (width - 1), number - (1 << width), number)
 
 
+def _numbers(program: Program, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The values of the arguments of a call after it."""
+    found = []
+    for tensor, of in zip(tensors, program.used):
+        values = dtypes.numbers(tensor, of.dtype, program.shape(of)[-1])
+        found.append(dtypes.signs(values) if of.ends else values)
+    return found
+
+
 def target_of(name: str) -> Any:
     """The value of ``target=`` for ``tilelang.compile``."""
     return {"kind": "cuda", "arch": name} if name.startswith("sm_") else name
@@ -86,7 +97,7 @@ def interpreted(program: Program) -> tuple[Outcome, Any, list[torch.Tensor]]:
     try:
         tensors = arguments(program)
         func = traced(program)
-        given = [*tensors, *program.scalars.values()]
+        given = [*tensors, *program.numbers]
         workspaces = [_argument(program, tensor) for tensor in program.workspaces]
         fresh = range(len(given), len(given) + len(workspaces))
         findings = interpreter.Program(func).run(*given, *workspaces, fresh=fresh)
@@ -96,7 +107,7 @@ def interpreted(program: Program) -> tuple[Outcome, Any, list[torch.Tensor]]:
         return Outcome(CRASH, f"{type(error).__name__}: {error}"), None, []
     if findings:
         return Outcome(FINDING, str(findings[0])), func, []
-    return Outcome(RIGHT), func, [dtypes.numbers(tensor, of.dtype) for tensor, of in zip(tensors, program.used)]
+    return Outcome(RIGHT), func, _numbers(program, tensors)
 
 
 def lowered(program: Program, func: Any, target: str) -> list[tuple[str, Any]]:
@@ -125,8 +136,8 @@ def run(program: Program, func: Any, target: str) -> list[torch.Tensor]:
     options = toolchain.options(target, program.thorough)
     kernel = tilelang.compile(func, target=target_of(target), pass_configs=program.configs or None, **options)
     with tilelang.simulator(strict=True, workers=1):
-        kernel(*tensors, *program.scalars.values())
-    return [dtypes.numbers(tensor, of.dtype) for tensor, of in zip(tensors, program.used)]
+        kernel(*tensors, *program.numbers)
+    return _numbers(program, tensors)
 
 
 def attempt(program: Program, func: Any, target: str) -> tuple[Outcome, list[torch.Tensor]]:

@@ -193,8 +193,7 @@ def _variable(draw: Draw, scope: Scope, kind: str) -> Expr | None:
 def _argument(draw: Draw, scope: Scope, kind: str) -> Expr | None:
     """A scalar argument, or a number of the launch."""
     if kind == "float" and draw.chance(0.6):
-        reals = [name for name in draw.scalars if name not in draw.whole]
-        return Expr("argument", draw.pick(reals) if reals and draw.chance(0.7) else draw.argument(real=True), "float")
+        return Expr("argument", draw.pick(draw.real) if draw.real and draw.chance(0.7) else draw.argument(real=True), "float")
     texts = [draw.whole_argument(), "T.get_block_binding(0) % 4", "T.get_block_extent(0) % 5", "T.linear_index(bx, 1, 2) % 5"]
     texts += ["T.get_thread_extent(0) % 5", "(bx % 3 if bx % 2 == 0 else 2)"]
     text = draw.pick(texts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from testing.fuzz import ends
 from testing.fuzz.draw import Draw
 from testing.fuzz.scope import Axis, Scope, Tile
 from testing.fuzz.tree import Expr
@@ -39,7 +40,7 @@ def _anything(draw: Draw, scope: Scope, axis: Axis, size: str) -> Expr:
     if others and draw.random.random() < 0.3:
         return Expr("mixed_index", f"({axis.name} + {draw.random.choice(others).name}) % ({size})", "index")
     tiles = [
-        tile for tile in scope.tiles if tile.dtype == "int32" and not tile.wide and tile.name not in scope.written
+        tile for tile in scope.tiles if tile.dtype in ends.INTS and not tile.wide and tile.name not in scope.written
     ]  # fmt: skip
     if tiles and draw.random.random() < 0.4:
         tile = draw.random.choice(tiles)

@@ -111,6 +111,7 @@ class Tensor:
         digits: hexadecimal digits that the elements are made of instead.
         pad: elements in memory between its rows.
         address: that the parameter is an address, and the program makes the tensor there.
+        ends: that an input has values at the ends of its type, or that zeros of different signs in an output are different.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Tensor:
     digits: str = ""
     pad: int = 0
     address: bool = False
+    ends: bool = False
 
     def at_address(self) -> str:
         """The line that makes the tensor at its address."""
@@ -142,6 +144,21 @@ class Tensor:
         for size in reversed(self.shape[1:]):
             strides.append(f"({size} + {self.pad})" if strides == ["1"] else f"({size}) * {strides[-1]}")
         return f'{self.name}: T.StridedTensor({shape}, ({", ".join(reversed(strides))},), "{self.dtype}")'
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A number that is an argument of the call.
+
+    Attributes:
+        dtype: of the parameter.
+        value: what the call passes.
+        small: that statements may take it for a small number: an integer of 0 to 3, a float of at most 4 in magnitude.
+    """
+
+    dtype: str
+    value: int | float | bool
+    small: bool = True
 
 
 @dataclass(frozen=True)
@@ -219,7 +236,7 @@ class Program:
         configs: pass configurations.
         needs: ``"threads"`` for a program that is not for a CPU, ``"sm_90a"`` for one of that architecture alone.
         thorough: whether the regular device and host compilers are used.
-        scalars: integer and float arguments after the tensors, with their values.
+        scalars: arguments after the tensors.
         promises: conditions that every call meets.
     """
 
@@ -231,7 +248,7 @@ class Program:
     configs: dict = field(default_factory=dict)
     needs: str = ""
     thorough: bool = True
-    scalars: dict[str, int | float] = field(default_factory=dict)
+    scalars: dict[str, Scalar] = field(default_factory=dict)
     promises: tuple[str, ...] = ()
 
     @property
@@ -243,6 +260,11 @@ class Program:
     def workspaces(self) -> tuple[Tensor, ...]:
         """The tensors that the kernels use and the call allocates."""
         return tuple(tensor for tensor in self._named() if tensor.role == "work")
+
+    @property
+    def numbers(self) -> list[int | float | bool]:
+        """The values of the scalar arguments."""
+        return [scalar.value for scalar in self.scalars.values()]
 
     def _named(self) -> list[Tensor]:
         text = "\n".join([*launches(self.kernels), *self._macros()])
@@ -258,7 +280,7 @@ class Program:
         lines += [f'{INDENT}{name} = T.dynamic("{name}")' for name in sorted(self.dynamic)]
         lines += self._macros()
         parameters = [tensor.declaration() for tensor in self.used]
-        parameters += [f"{name}: T.{'int32' if isinstance(value, int) else 'float32'}" for name, value in self.scalars.items()]
+        parameters += [f"{name}: T.{scalar.dtype}" for name, scalar in self.scalars.items()]
         lines += [f"{INDENT}@T.prim_func", f"{INDENT}def main({', '.join(parameters)}):"]
         lines += [f"{INDENT * 2}T.assume({promise})" for promise in self.promises]
         lines += [INDENT * 2 + tensor.at_address() for tensor in self.used if tensor.address]

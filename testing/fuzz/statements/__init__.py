@@ -21,9 +21,11 @@ from testing.fuzz.statements import (  # noqa: F401
     slices,
     sparse,
     streams,
+    tables,
     tensors,
     threads,
     tile_layouts,
+    type_ends,
     vectors,
     waits,
 )

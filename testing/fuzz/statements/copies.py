@@ -50,8 +50,7 @@ def load(draw: Draw, scope: Scope) -> Stmt | None:
         tensor = draw.input((lead, *shape), to.dtype)
         source = f"{tensor.name}[{axis.name}{', 0' * len(shape)}]"
     else:
-        rows = f"{shape[0]} * 2" if to.dtype in dtypes.PACKED else f"{shape[0]} * 2 - 1"
-        tensor = draw.input((rows, *shape[1:]), to.dtype)
+        tensor = draw.input((f"{shape[0]} * 2 - 1", *shape[1:]), to.dtype)
         start = index(draw, scope, shape[0])
         source = f"{tensor.name}[{start}{', 0' * (len(shape) - 1)}]"
     return Stmt("load", (f"T.copy({source}, {target})",), writes=(to.name,))
@@ -63,8 +62,6 @@ def save(draw: Draw, scope: Scope) -> Stmt | None:
     shape = some_shape(draw, scope)
     source, of = operand(draw, scope, shape, wide=None)
     dtype = of.dtype if draw.chance(0.7) else "float32"
-    if dtype in dtypes.PACKED and draw.size(shape[-1]) % 2:
-        dtype = "float32"
     tensor = draw.output(("G", *shape), dtype)
     return Stmt("save", (f"T.copy({source}, {tensor.name}[bx{', 0' * len(shape)}])",))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from testing.fuzz import dtypes
 from testing.fuzz.draw import Draw
 from testing.fuzz.expressions import term
 from testing.fuzz.registry import statement
@@ -28,8 +29,8 @@ def reduce(draw: Draw, scope: Scope) -> Stmt | None:
     dtype = "int32" if kind in BITS or draw.chance(0.25) else "float32"
     if kind in CHOICES and draw.chance(0.3):
         dtype = draw.pick(["float16", "bfloat16", "int8"])
-    source, of = operand(draw, scope, shape, (dtype,), rows=False)
-    target, to = operand(draw, scope, rest, (dtype,), wide=wide, apart=(of.name,), rows=False)
+    source, of = operand(draw, scope, shape, (dtype,))
+    target, to = operand(draw, scope, rest, (dtype,), wide=wide, apart=(of.name,))
     shown = dim if draw.chance(0.7) else dim - len(shape)
     name, which = (f"reduce_{kind}", "") if draw.chance(0.8) else ("reduce", f'"{kind}", ')
     call = f"T.{name}({source}, {target}, {which}dim={shown}, clear={draw.chance(0.6)})"
@@ -42,14 +43,14 @@ def scan(draw: Draw, scope: Scope) -> Stmt | None:
     shape = some_shape(draw, scope)
     dim = draw.random.randrange(len(shape))
     dtype = draw.pick(["float32", "float32", "int32"])
-    source, of = operand(draw, scope, shape, (dtype,), parts=0.2, rows=False)
+    source, of = operand(draw, scope, shape, (dtype,), parts=0.2)
     tail = f"dim={dim}, reverse={draw.chance(0.4)}"
     if draw.chance(0.4):
         if draw.chance(0.5):
             return Stmt("scan", (f"T.cummax({source}, {tail})",), writes=(of.name,))
-        target, to = operand(draw, scope, shape, (dtype,), apart=(of.name,), parts=0.2, rows=False)
+        target, to = operand(draw, scope, shape, (dtype,), apart=(of.name,), parts=0.2)
         return Stmt("scan", (f"T.cummax({source}, {target}, {tail})",), writes=(to.name,))
-    target, to = operand(draw, scope, shape, (dtype,), wide=True, apart=(of.name,), parts=0.2, rows=False)
+    target, to = operand(draw, scope, shape, (dtype,), wide=True, apart=(of.name,), parts=0.2)
     return Stmt("scan", (f"T.cumsum({source}, {target}, {tail})",), writes=(to.name,))
 
 
@@ -83,12 +84,14 @@ def reducer(draw: Draw, scope: Scope) -> Stmt | None:
 def view(draw: Draw, scope: Scope) -> Stmt | None:
     """A tile under a flat shape, or as rows of another length, which statements after it use as well."""
     found = [tile for tile in scope.tiles if tile.memory in ("shared", "fragment") and len(tile.shape) > 1]
+    found = [tile for tile in found if tile.dtype not in dtypes.PACKED or draw.size(tile.shape[-1]) % 2 == 0]
     if not found:
         return None
     tile = draw.pick(found)
     sizes = [f"({size})" for size in tile.shape]
     name = draw.name("flat")
-    shape = (tile.shape[-1], " * ".join(sizes[:-1])) if draw.chance(0.4) else (" * ".join(sizes),)
+    turned = draw.chance(0.4) and tile.dtype not in dtypes.PACKED
+    shape = (tile.shape[-1], " * ".join(sizes[:-1])) if turned else (" * ".join(sizes),)
     used = Tile(name, tile.memory, shape, tile.dtype, tile.wide)
     scope.tiles = [t for t in scope.tiles if t.name != tile.name] + [used]
     scope.hidden = scope.hidden | {tile.name}

@@ -137,7 +137,7 @@ def gemm(draw: Draw, scope: Scope) -> Stmt | None:
     ta, tb = draw.chance(0.3), draw.chance(0.4)
     c, of_c = operand(draw, scope, (m, n), (TYPES[dtype],), ("fragment",), wide=True, parts=0)
     memories = ("shared",) if ta else ("shared", "shared", "fragment")
-    a, _ = operand(draw, scope, _shape(ta, m, k), (dtype,), memories, parts=0.35)
-    b, _ = operand(draw, scope, _shape(tb, k, n), (dtype,), ("shared",), parts=0.35)
+    a, _ = operand(draw, scope, _shape(ta, m, k), (dtype,), memories, parts=0.35, matrix=True)
+    b, _ = operand(draw, scope, _shape(tb, k, n), (dtype,), ("shared",), parts=0.35, matrix=True)
     options = f"transpose_A={ta}, transpose_B={tb}, clear_accum={draw.chance(0.3)}, policy=T.GemmWarpPolicy.{draw.pick(POLICIES)}"
     return Stmt("gemm", (f"T.gemm({a}, {b}, {c}, {options})",), writes=(of_c.name,))

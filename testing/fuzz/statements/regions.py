@@ -29,11 +29,14 @@ def a_shape(draw: Draw, rank: int, most: int = LARGEST) -> tuple[str, ...]:
 def operand(
     draw: Draw, scope: Scope, shape: Sequence[str], types: Sequence[str] = (), memories: Sequence[str] = ("shared", "fragment"),
     wide: bool | None = False, apart: Sequence[str] = (), parts: float = 0.35,
-    rows: bool = True,
+    matrix: bool = False,
 ) -> tuple[str, Tile]:  # fmt: skip
-    """The text of a region of ``shape``, and its tile; with the probability ``parts`` only a part of the tile."""
+    """The text of a region of ``shape``, and its tile; with the probability ``parts`` only a part of the tile.
+
+    A ``matrix`` is of the last two axes of its tile.
+    """
     if draw.chance(parts) and draw.elements(shape) * 4 <= LARGEST:
-        found = _row(draw, scope, shape, types, memories, wide, apart) if rows and draw.chance(0.5) else None
+        found = _row(draw, scope, shape, types, memories, wide, apart, matrix) if draw.chance(0.5) else None
         found = found or _slice(draw, scope, shape, types, memories, wide, apart)
         if found is not None:
             return found
@@ -41,17 +44,18 @@ def operand(
     return tile.name, tile
 
 
-def _row(draw, scope, shape, types, memories, wide, apart) -> tuple[str, Tile] | None:
-    """A row of a tile with one axis more."""
+def _row(draw, scope, shape, types, memories, wide, apart, first) -> tuple[str, Tile] | None:
+    """A row of a tile with one axis more: the first one, as of a tile with a slot for each stage, or any."""
     if len(shape) > 2:
         return None
     lead = draw.pick([size for size in shapes(draw) if draw.sizes[size] <= 8] or ["2"])
     if draw.elements((lead, *shape)) > LARGEST:
         return None
-    tile = draw.tile(scope, (lead, *shape), types, memories, wide, apart)
-    if tile.dtype in ("int4", "uint4", "float4_e2m1fn") and draw.size(tile.shape[-1]) % 2:
-        return None
-    return f"{tile.name}[{index(draw, scope, lead)}, {', '.join(':' for _ in shape)}]", tile
+    place = draw.random.randint(0, len(shape)) if not first and draw.chance(0.25) else 0
+    tile = draw.tile(scope, (*shape[:place], lead, *shape[place:]), types, memories, wide, apart)
+    at = [":" for _ in shape]
+    at.insert(place, str(index(draw, scope, lead)))
+    return f"{tile.name}[{', '.join(at)}]", tile
 
 
 def _slice(draw, scope, shape, types, memories, wide, apart) -> tuple[str, Tile] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from testing.fuzz import ends
 from testing.fuzz.draw import Draw
 from testing.fuzz.registry import draw_body, statement
 from testing.fuzz.scope import Axis, Scope, Tile
@@ -16,7 +17,8 @@ MOST = 4
 
 def count_of(draw: Draw, scope: Scope) -> str:
     """A number from 0 to 3 that is known at run time: an argument, an element of a tensor, a variable, the block's number."""
-    texts = [draw.whole_argument(), f"{draw.input(('G',), 'int32', 0, MOST - 1).name}[bx]", "T.min(bx + 1, 3)"]
+    element = f"{draw.input(('G',), draw.dtype(['int32', *ends.INTS]), 0, MOST - 1).name}[bx]"
+    texts = [draw.whole_argument(), element, "T.min(bx + 1, 3)"]
     texts += [f"{variable.name} % {MOST}" for variable in scope.variables if variable.type == "int"]
     texts += [f"T.min({axis.name}, 3)" for axis in scope.axes if axis.name != "bx"]
     return draw.pick(texts)

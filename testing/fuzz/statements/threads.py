@@ -77,6 +77,22 @@ def exchange(draw: Draw, scope: Scope) -> Stmt | None:
     return Stmt("exchange", lines, (value, index(draw, scope, COUNT)), writes=(tile.name,))
 
 
+@statement("lone_element", 1.5, table=THREAD)
+def lone_element(draw: Draw, scope: Scope) -> Stmt | None:
+    """One thread, or each for itself, stores an element of a tile of the block."""
+    tiles = [tile for tile in draw.declared if tile.dtype in dtypes.COMPUTED and tile.name not in scope.hidden]
+    if scope.apart or not tiles:
+        return None
+    tile, value = draw.pick(tiles), small(draw, scope, "float")
+    at = [str(draw.random.randrange(draw.size(size))) for size in tile.shape]
+    test = draw.pick(["tx == 3", "tx == P - 1", "tx == 0", "tx == bx"])
+    if draw.chance(0.4):
+        test, at[-1] = f"tx < {tile.shape[-1]}", "tx"
+    assigned = f'    {tile.name}[{", ".join(at)}] = T.cast({{0}}, "{tile.dtype}")'
+    lines = ("T.sync_threads()", f"if {test}:", assigned, "T.sync_threads()")
+    return Stmt("lone_element", lines, (value,), writes=(tile.name,))
+
+
 @statement("shuffle", 2, table=THREAD)
 def shuffle(draw: Draw, scope: Scope) -> Stmt | None:
     """A value of another lane of the warp."""
