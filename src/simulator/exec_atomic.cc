@@ -122,6 +122,25 @@ void count_atomic(Warp& w, const Instruction& in, const AtomicSpec& s, const uin
   if (w.counting) count_access(w, in, s.space, addresses, exec, static_cast<uint32_t>(s.type->bytes) * s.count, true);
 }
 
+/// A compare-and-swap that changes some bytes of a word touches those alone: how kernels update an element that is smaller than
+/// any atomic operation. Where a neighbour has changed it fails, and is repeated.
+LaneMask access_swapped(Warp& w, const Instruction& in, const uint64_t* addresses, LaneMask exec, uint8_t** pointers) {
+  const auto& s = *static_cast<const AtomicSpec*>(in.extra);
+  const uint32_t bytes = s.type->bytes;
+  LaneMask good = 0;
+  for_lanes(exec, [&](int l) {
+    const uint64_t changes = load_bits(w, s.value[0], l, bytes) ^ load_bits(w, s.compare[0], l, bytes);
+    const bool whole = changes == 0 || (addresses[l] & (bytes - 1)) != 0;
+    const uint32_t first = whole ? 0 : static_cast<uint32_t>(__builtin_ctzll(changes)) / 8;
+    const uint32_t end = whole ? bytes : 8 - static_cast<uint32_t>(__builtin_clzll(changes)) / 8;
+    uint8_t* place = access_aligned(w, in, l, s.space, addresses[l] + first, end - first, whole ? bytes : 1, AccessKind::kAtomic);
+    if (!place) return;
+    pointers[l] = place - first;
+    good |= 1u << l;
+  });
+  return good;
+}
+
 Step run_atomic(Warp& w, const Instruction& in, LaneMask exec) {
   const auto& s = *static_cast<const AtomicSpec*>(in.extra);
   uint64_t addresses[kLanes];
@@ -129,7 +148,9 @@ Step run_atomic(Warp& w, const Instruction& in, LaneMask exec) {
   lane_addresses(w, s.address, addresses);
   uint32_t bytes = static_cast<uint32_t>(s.type->bytes) * s.count;
   count_atomic(w, in, s, addresses, exec);
-  LaneMask good = access_lanes(w, in, s.space, addresses, exec, bytes, AccessKind::kAtomic, pointers);
+  const LaneMask good = s.operation == Atomic::kCas && s.count == 1
+                            ? access_swapped(w, in, addresses, exec, pointers)
+                            : access_lanes(w, in, s.space, addresses, exec, bytes, AccessKind::kAtomic, pointers);
   synchronise(w, s.space, addresses, good, s.order, false, true);
   bool changed = false;
   for_lanes(good, [&](int l) {

@@ -49,14 +49,17 @@ TL_DEVICE T atomic_update(T* address, F f) {
       seen = found;
     }
   } else {
+    // Other threads may store to the neighbours: the byte is read by itself, and the first word that is compared is a guess.
     const uint64_t where = reinterpret_cast<uint64_t>(address);
     auto* word = reinterpret_cast<uint32_t*>(where & ~uint64_t{3});
     const int shift = static_cast<int>(where & 3) * 8;
-    uint32_t seen = atomicCAS(word, static_cast<uint32_t>(0), static_cast<uint32_t>(0));
+    uint32_t seen = static_cast<uint32_t>(*reinterpret_cast<const volatile uint8_t*>(address)) << shift;
     while (true) {
-      const T old = bit_cast<T>(static_cast<uint8_t>(seen >> shift));
-      const uint32_t fresh = bit_cast<uint8_t>(static_cast<T>(f(old)));
-      const uint32_t found = atomicCAS(word, seen, (seen & ~(0xffu << shift)) | (fresh << shift));
+      const auto byte = static_cast<uint8_t>(seen >> shift);
+      const T old = bit_cast<T>(byte);
+      const auto fresh = bit_cast<uint8_t>(static_cast<T>(f(old)));
+      if (fresh == byte) return old;
+      const uint32_t found = atomicCAS(word, seen, (seen & ~(0xffu << shift)) | (static_cast<uint32_t>(fresh) << shift));
       if (found == seen) return old;
       seen = found;
     }

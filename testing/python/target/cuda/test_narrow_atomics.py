@@ -1,0 +1,47 @@
+"""Atomics on elements of one byte, whose neighbours in the word are stored without them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang.language as T
+from testing.python.target.cuda.support import simulate
+
+
+@pytest.mark.parametrize("kind", ["add", "max", "or"])
+@pytest.mark.parametrize("place", ["shared", "global"])
+def test_neighbours_of_an_atomic_byte_are_stored_plainly(kind, place):
+    """No race: they are different elements."""
+
+    @T.prim_func
+    def main(A: T.Tensor((63,), "int8"), B: T.Tensor((63,), "int8")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((63,), "int8")
+            T.fill(tile, 0)
+            for i in T.Parallel(63):
+                if i % 2 == 0:
+                    (tile if place == "shared" else B)[i] = A[i]
+                else:
+                    getattr(T, f"atomic_{kind}")((tile if place == "shared" else B)[i], A[i])
+            if place == "shared":
+                T.copy(tile, B)
+
+    a = (torch.arange(63) % 5).to(torch.int8)
+    b = torch.zeros_like(a)
+    simulate(main, a, b)
+    assert torch.equal(a, b)
+
+
+def test_bytes_updated_by_many_threads():
+    @T.prim_func
+    def main(A: T.Tensor((64, 6), "int8"), B: T.Tensor((2, 6), "int8")):
+        with T.Kernel(1, threads=64):
+            for i, j in T.Parallel(64, 6):
+                T.atomic_add(B[0, j], A[i, j])
+                T.atomic_max(B[1, j], A[i, j])
+
+    a = torch.randint(-2, 3, (64, 6), dtype=torch.int8, generator=torch.Generator().manual_seed(0))
+    b = torch.zeros(2, 6, dtype=torch.int8)
+    simulate(main, a, b)
+    assert torch.equal(b[0], a.sum(0).to(torch.int8)) and torch.equal(b[1], a.amax(0).clamp(min=0))
