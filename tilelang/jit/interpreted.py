@@ -17,6 +17,7 @@ from tilelang.jit.kernel import JITKernel
 from tilelang.storage import storage_shape
 from tilelang.target.assemble import assemble
 from tilelang.target.request import CompileRequest
+from tilelang.transform.bounds import check_tensors
 
 
 def interpreted(func: Any, request: CompileRequest, metadata: Mapping[str, Any] | None = None) -> JITKernel:
@@ -32,11 +33,13 @@ def interpreted(func: Any, request: CompileRequest, metadata: Mapping[str, Any] 
 
     Raises:
         CompileError: the program uses something that the interpreter does not know.
+        IndexRangeError: it leaves a tensor whatever the arguments are.
     """
     from tilelang.interpreter.program import Program
     from tilelang.interpreter.session import current
     from tilelang.interpreter.watch import watcher
 
+    check_tensors(func)
     program = Program(func)
     artifact = assemble(func, request, {"program.txt": program_text(func).encode()}, dict(metadata or {}))
 

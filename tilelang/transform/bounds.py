@@ -45,8 +45,17 @@ def check_bounds(func: Any, context: Any) -> Any:
     Raises:
         IndexRangeError: at the first access that is out of bounds.
     """
-    _Checker().stmt(func.body, conditional=False)
+    _Checker(lambda buffer: True).stmt(func.body, conditional=False)
     return func
+
+
+def check_tensors(func: Any) -> None:
+    """The same for tensors alone, for the interpreter, which itself finds what leaves a tile.
+
+    Raises:
+        IndexRangeError: at the first access that is outside for all arguments.
+    """
+    _Checker(is_global).stmt(func.body, conditional=False)
 
 
 class _Checker:
@@ -56,12 +65,14 @@ class _Checker:
     in some iterations is not refused, since it may be executed in the others only.
 
     Attributes:
+        checked: whether a buffer's accesses are checked.
         ranges: the exact ranges of variables of loops and threads.
         facts: the same for proofs, with the conditions around the statement.
         span: of the last statement that has one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, checked: Callable[[Any], bool]) -> None:
+        self.checked = checked
         self.ranges: dict[Any, Interval] = {}
         self.facts = Facts()
         self.span: Any = None
@@ -157,7 +168,7 @@ class _Checker:
 
     def _judge(self, buffer: Any, axis: int, low: int, high: int, size: Any, conditional: bool) -> None:
         """Refuses an index that takes all values from ``low`` to ``high``, if it certainly leaves the axis."""
-        if not isinstance(size, int) or (0 <= low and high < size):
+        if not isinstance(size, int) or (0 <= low and high < size) or not self.checked(buffer):
             return
         # A guarded access is skipped wherever it is outside, so it is a mistake only if it is outside for every value of its
         # variables.

@@ -229,3 +229,35 @@ def test_unreachable_code_is_not_checked_and_the_rest_is():
 
     with pytest.raises(BufferIndexError, match="index 4 is out of range for axis 0 of tile"):
         checked(main)
+
+
+@pytest.mark.parametrize("target", ["interpret", "cpu"])
+@pytest.mark.parametrize("side", ["read", "written"])
+def test_a_tensor_that_is_left_whatever_the_arguments_are_is_refused_on_every_target(target, side):
+    """What may be inside for some block is not, and reads zero."""
+
+    def program(blocks):
+        @T.prim_func
+        def main(A: T.Tensor((4, 8), "float32"), B: T.Tensor((4, 8), "float32")):
+            with T.Kernel(blocks, threads=32) as bx:
+                for j in T.Parallel(8):
+                    if side == "read":
+                        B[bx, j] = A[bx + 3, j]
+                    else:
+                        B[bx + 3, j] = A[bx, j]
+
+        return main
+
+    tilelang.compile(program(2), target=target)
+
+    @T.prim_func
+    def outside(A: T.Tensor((4, 8), "float32"), B: T.Tensor((4, 8), "float32")):
+        with T.Kernel(2, threads=32) as bx:
+            for j in T.Parallel(8):
+                if side == "read":
+                    B[bx, j] = A[bx + 4, j]
+                else:
+                    B[bx + 4, j] = A[bx, j]
+
+    with pytest.raises(BufferIndexError, match="index 4 is out of range for axis 0"):
+        tilelang.compile(outside, target=target)
