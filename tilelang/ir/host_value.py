@@ -50,6 +50,8 @@ def host_value(expr: Any, names: Mapping[Any, str]) -> Dim | None:
     if isinstance(expr, ir.Not):
         return _combined("eq", expr.a, ir.IntImm("int32", 0), names)
     for table, left, right in ((_COMPARISONS, "a", "b"), (_SWAPPED, "b", "a"), (_LOGIC, "a", "b")):
+        if type(expr) in table and str(expr.a.ty) == "uint64":
+            return _unsigned(table[type(expr)], getattr(expr, left), getattr(expr, right), names)
         if type(expr) in table:
             return _combined(table[type(expr)], getattr(expr, left), getattr(expr, right), names)
     if type(expr) in _ARITHMETIC and _is_signed(expr) and not _divides_by_unknown(expr):
@@ -60,6 +62,31 @@ def host_value(expr: Any, names: Mapping[Any, str]) -> Dim | None:
 def _combined(name: str, a: Any, b: Any, names: Mapping[Any, str]) -> Dim | None:
     left, right = host_value(a, names), host_value(b, names)
     return None if left is None or right is None else (name, left, right)
+
+
+def _unsigned(name: str, a: Any, b: Any, names: Mapping[Any, str]) -> Dim | None:
+    """A comparison of numbers of uint64, which hosts hold as signed or as unsigned ones: from 2**63 on they may be negative."""
+    left, right = _uint64(a, names), _uint64(b, names)
+    if left is None or right is None:
+        return None
+    if name == "lt":
+        return _below(left, right)
+    return ("eq", _below(right, left), 0) if name == "le" else (name, left, right)
+
+
+def _below(left: Dim, right: Dim) -> Dim:
+    """Whether ``left`` is less: of numbers of one sign the lesser one, else the one that is not negative."""
+    one_sign = ("eq", ("lt", left, 0), ("lt", right, 0))
+    return ("max", ("min", ("lt", left, right), one_sign), ("min", ("le", 0, left), ("lt", right, 0)))
+
+
+def _uint64(expr: Any, names: Mapping[Any, str]) -> Dim | None:
+    """A number of uint64: an argument, a constant that int64 holds, a narrower argument."""
+    if isinstance(expr, ir.IntImm):
+        return int(expr.value) if int(expr.value) < 2**63 else None
+    if isinstance(expr, ir.Var):
+        return names.get(expr)
+    return host_value(expr.value, names) if isinstance(expr, ir.Cast) and str(expr.value.ty) in _NARROW else None
 
 
 def _is_signed(expr: Any) -> bool:

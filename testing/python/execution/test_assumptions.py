@@ -129,3 +129,25 @@ def test_assumptions_about_data_are_the_interpreters():
     assert str(finding).startswith("assumption: T.assume(A[((bx * 32) + i)] < 50) does not hold, block (1)")
     assert finding.location.excerpt().splitlines()[1].endswith("T.assume(A[bx * 32 + i] < 50)")
     assert interpreter.run(main, a.clamp(max=49), torch.zeros_like(a)) == []
+
+
+@pytest.mark.parametrize(("target", "backend"), EVERYWHERE, ids=str)
+def test_assumptions_over_arguments_of_uint64(target, backend):
+    """Hosts hold these as 64 bits, of which the highest is no sign."""
+
+    @T.prim_func
+    def main(x: T.uint64, y: T.uint64, B: T.Tensor((1,), "uint64")):
+        T.assume(x < y)
+        T.assume(x >= 4)
+        T.assume(y != 7)
+        with T.Kernel(1, threads=32):
+            B[0] = x
+
+    large = 2**63
+    with tilelang.simulator():
+        kernel = tilelang.compile(main, target=target, execution_backend=backend, out_idx=-1)
+        for x, y in ((4, 5), (6, large), (large, large + 1), (large - 1, 2 * large - 1)):
+            assert kernel(x, y).tolist() == [x]
+        for x, y in ((3, 9), (6, 6), (6, 7), (large, 9), (large + 1, large), (large, large - 1)):
+            with pytest.raises(ArgumentError, match="does not hold"):
+                kernel(x, y)
