@@ -13,7 +13,7 @@ import numpy as np
 
 from tilelang.errors import CompileError
 from tilelang.interpreter.access import both, load, locate, mark_written, store
-from tilelang.interpreter.barriers import place_of
+from tilelang.interpreter.barriers import chosen, place_of
 from tilelang.interpreter.boxes import Box, positions, write
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.expressions import Evaluate, compiled, compiled_element, intrinsic
@@ -251,9 +251,9 @@ def _arrive_with_copies(c: Compiler, call: Any) -> Evaluate:
 
     def evaluate(x: Lanes) -> None:
         x.block.copies.commit(x)
-        barrier = x.views[slot].at(x, index(x) if not np.ndim(index(x)) else index(x)[0])
         x.block.copies.wait(x, 0)
-        barrier.arrive(x, x.lanes if x.mask is True else int(x.mask.sum()))
+        for barrier, times in chosen(x, slot, index(x)):
+            barrier.arrive(x, times)
 
     return evaluate
 

@@ -76,8 +76,8 @@ class Barriers:
         self.items = [Barrier(count) for count in counts]
 
     def at(self, x: Lanes, index: Any) -> Barrier:
-        """The barrier at an index."""
-        index = int(index)
+        """The barrier at an index on which the active lanes agree."""
+        index = x.uniform(index)
         if not 0 <= index < len(self.items):
             x.find("out-of-bounds", f"{self.name}[{index}] is outside of {self.name}, which has {len(self.items)} barriers")
             index = 0

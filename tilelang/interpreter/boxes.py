@@ -66,11 +66,17 @@ def box_of(c: Compiler, region: Region) -> Callable[[Lanes], Box]:
         lows = [low(x) for low in mins]
         return Box(
             x.views[slot],
-            tuple(low.astype(np.int64) if np.ndim(low) else int(low) for low in lows),
+            tuple(_of_active(x, low) if np.ndim(low) else int(low) for low in lows),
             tuple(max(0, int(extent(x))) for extent in extents),
         )
 
     return evaluate
+
+
+def _of_active(x: Lanes, low: np.ndarray) -> np.ndarray:
+    """A first index for every lane; those that are not active, whose variables may hold anything, get that of an active one."""
+    low = low.astype(np.int64)
+    return low if x.mask is True else np.where(x.mask, low, low[np.argmax(x.mask)])
 
 
 @lru_cache(maxsize=1024)

@@ -467,3 +467,34 @@ def test_the_mask_of_a_vote_includes_the_thread_that_calls_it(name):
     (finding,) = interpreter.run(program(0xFFF0), a)
     assert finding.kind == "divergence"
     assert finding.message == f"T.{name}: its mask leaves out thread 0, which calls it"
+
+
+@pytest.mark.parametrize("kind", ["tma", "cp.async"])
+def test_a_variable_of_threads_names_the_barrier_of_a_copy(kind):
+    """Below ``T.ws`` a counter is each thread's, with one value in all of them."""
+
+    @T.prim_func
+    def main(A: T.Tensor((5, 128), "float32"), B: T.Tensor((5, 128), "float32")):
+        with T.Kernel(1, threads=256):
+            ring = T.alloc_shared((2, 128), "float32")
+            full, empty = T.alloc_barrier([128] * 2), T.alloc_barrier([128] * 2)
+            with T.ws(1):
+                n = T.alloc_var("int32", init=0)
+                while n < 5:
+                    T.mbarrier_wait_parity(empty[n % 2], n // 2 % 2 ^ 1)
+                    if kind == "tma":
+                        T.tma_copy(A[n, :], ring[n % 2, :], barrier=full[n % 2])
+                        T.mbarrier_arrive(full[n % 2])
+                    else:
+                        T.async_copy(A[n, :], ring[n % 2, :])
+                        T.cp_async_barrier_noinc(full[n % 2])
+                    n += 1
+            with T.ws(0):
+                for k in T.serial(5):
+                    T.mbarrier_wait_parity(full[k % 2], k // 2 % 2)
+                    T.copy(ring[k % 2, :], B[k, :])
+                    T.mbarrier_arrive(empty[k % 2])
+
+    a, b = torch.randn(5, 128), torch.zeros(5, 128)
+    run(main, a, b)
+    assert torch.equal(a, b)
