@@ -10,7 +10,7 @@ from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.frontend.builder import current, kernel_info, require_kernel
 from tilelang.frontend.conversion import convert
-from tilelang.frontend.values import as_expr
+from tilelang.frontend.values import as_expr, is_symbolic
 from tilelang.ir import nodes as ir
 from tilelang.language import calls
 from tilelang.language.thread_reduce import reduce_scope
@@ -23,7 +23,7 @@ def WarpSpecialize(*warp_group_idx: int) -> Iterator[None]:
     """Only the given warp groups (of 128 threads) run the body: ``with T.ws(0): …``.
 
     Raises:
-        CompileError: no such warp group in the block.
+        CompileError: no such warp group in the block, or a number that is known at run time only.
     """
     builder = require_kernel("T.ws")
     threads = 1
@@ -32,6 +32,10 @@ def WarpSpecialize(*warp_group_idx: int) -> Iterator[None]:
     groups = -(-threads // _WARP_GROUP_THREADS)
     mask = 0
     for index in warp_group_idx:
+        if is_symbolic(index):
+            numbers = [*range(groups)]
+            hint = f"`for group in {numbers}:`, over a list, is unrolled; `if` takes any condition on the thread's number"
+            raise CompileError(f"T.ws: a warp group is a compile-time number, not {index}", hint=hint)
         if not 0 <= int(index) < groups:
             raise CompileError(f"T.ws({index}): the block has {threads} threads, {groups} warp group(s)")
         mask |= 1 << int(index)

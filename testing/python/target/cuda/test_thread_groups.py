@@ -166,7 +166,7 @@ def test_a_tile_operator_needs_threads_that_can_share_it(condition, message: str
         source(partial_product(condition))
 
 
-def test_elements_of_a_fragment_stay_in_the_threads_that_hold_them() -> None:
+def test_all_threads_clear_the_fragment_of_some() -> None:
     def program(first: int, count: int):
         @T.prim_func
         def main(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float32")):
@@ -182,11 +182,11 @@ def test_elements_of_a_fragment_stay_in_the_threads_that_hold_them() -> None:
 
         return main
 
-    a, c = torch.randn(64, 64).half(), torch.zeros(64, 64)
-    simulate(program(0, 128), a, c)
-    torch.testing.assert_close(c, a.float() @ a.float(), rtol=1e-3, atol=1e-2)
-    with pytest.raises(LayoutConflictError, match="threads 0 to 255 run this, and its elements are in threads 128 to 255"):
-        source(program(128, 128))
+    a = torch.randn(64, 64).half()
+    for first in (0, 128):
+        c = torch.zeros(64, 64)
+        simulate(program(first, 128), a, c)
+        torch.testing.assert_close(c, a.float() @ a.float(), rtol=1e-3, atol=1e-2)
 
 
 def test_copies_that_some_threads_have_changed_are_not_read_by_others() -> None:
@@ -226,8 +226,9 @@ def test_a_part_of_the_threads_that_reduce_what_all_hold() -> None:
                 T.reduce_sum(tile, total, dim=0)
                 T.copy(total, B[0:1])
 
-    with pytest.raises(LayoutConflictError, match="threads 64 to 127 run this, and its elements are in threads 0 to 127"):
-        source(main)
+    a, b = torch.arange(64.0), torch.zeros(64)
+    simulate(main, a, b)
+    assert b[0] == a.sum()
 
 
 def test_two_warp_groups_may_each_have_a_copy_of_a_fragment() -> None:

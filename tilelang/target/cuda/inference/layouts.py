@@ -70,23 +70,26 @@ def check_fragments(root: Sequence, layouts: Any) -> None:
     Raises:
         LayoutConflictError: some elements are in threads that do not run the statement.
     """
-    homes: dict[Any, tuple[Any, Any]] = {}
-    # Narrow groups first: the narrowest that touches a fragment is its home, which the wider ones are compared with.
+    homes: dict[Any, list[tuple[Any, Any]]] = {}
+    # Narrow groups first: the narrowest that touch a fragment are its homes, which the wider ones are compared with.
     for node in sorted(walk(root), key=lambda node: len(layouts.threads_of.get(node, ()))):
         touched = touched_by(node) if isinstance(node, (Parallel, Operator)) else ()
         for buffer in {access.buffer for access in touched if is_fragment(access.buffer)}:
             layout, threads = layouts.fragments.get(buffer), layouts.threads_of[node]
             if layout is None or _is_whole(layout):
                 continue
-            home, origin = homes.setdefault(buffer, (threads, node))
+            found = homes.setdefault(buffer, [])
+            if all(len(threads) == len(home) and threads != home for home, _ in found):
+                found.append((threads, node))
             # A layout numbers threads from 0 in whatever group runs the statement. If threads 128 to 255 read what 0 to 255 have
             # filled, they would take the elements of threads 0 to 127 for their own. A group that begins where the home begins
             # has the same numbers.
-            if layout.threads > len(threads) or (len(threads) != len(home) and threads.start != home.start):
-                holders = range(layout.threads) if layout.threads > len(threads) else home
-                reason = f"{_range_text(threads)} run this, and its elements are in {_range_text(holders)}"
-                error = LayoutConflictError(buffer.name, location_of(span_of(origin)), reason)
-                raise error.at(location_of(span_of(node)))
+            for home, origin in found:
+                if layout.threads > len(threads) or (len(threads) != len(home) and threads.start != home.start):
+                    holders = range(layout.threads) if layout.threads > len(threads) else home
+                    reason = f"{_range_text(threads)} run this, and its elements are in {_range_text(holders)}"
+                    error = LayoutConflictError(buffer.name, location_of(span_of(origin)), reason)
+                    raise error.at(location_of(span_of(node)))
     _check_copies(root, layouts)
 
 

@@ -11,11 +11,12 @@ from tilelang.ir.access import ADDRESS, UPDATE
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.visit import walk as walk_statements
+from tilelang.target.cuda.analysis.fragment_homes import homes_of, threads_of
 from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import TileDemand, rule_of
 from tilelang.target.cuda.tile.nest import given_to_calls
-from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, ThreadGroup, TileTree, accesses_of, inside
+from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, TileTree, accesses_of
 
 
 def by_buffer(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
@@ -73,17 +74,25 @@ class Problem:
     @cached_property
     def threads_of(self) -> Mapping[Any, range]:
         """The threads that run each node, in program order."""
-        found: dict[Any, range] = {}
+        return threads_of(self.tree.root, range(self.threads))
 
-        def visit(node: Any, threads: range) -> None:
-            if isinstance(node, ThreadGroup) and node.threads is not None:
-                threads = node.threads
-            found[node] = threads
-            for child in inside(node):
-                visit(child, threads)
+    @cached_property
+    def _has_groups(self) -> bool:
+        return len(set(self.threads_of.values())) > 1
 
-        visit(self.tree.root, range(self.threads))
-        return found
+    @cached_property
+    def homes(self) -> Mapping[Any, list[range]]:
+        """The groups of threads that have a fragment of their own."""
+        return homes_of(self.threads_of, self.tree.root_of)
+
+    def sharers(self, node: Parallel) -> range:
+        """The threads that a nest is shared out among: those that run it, or the group that alone holds what it uses."""
+        threads = self.threads_of[node]
+        if not self._has_groups:
+            return threads
+        buffers = {self.tree.root_of(access.buffer) for access in node.nest.accesses if self.is_fragment(access.buffer)}
+        homes = [home for buffer in buffers for home in self.homes[buffer] if home.start == threads.start]
+        return min(homes, key=len, default=threads)
 
     @cached_property
     def nests(self) -> list[Parallel]:

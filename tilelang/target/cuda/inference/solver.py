@@ -251,7 +251,7 @@ class _Solver:
             known, site = self.problem.known, access.site
             layout = None if site.in_body else known(fragment_from_loop, tuple(shape), site.indices, loop)
             if layout is not None and not _is_too_much(layout, buffer):
-                self._fix(buffer, layout.spread(len(self.threads_of[node])), node)
+                self._fix(buffer, layout.spread(len(self.problem.sharers(node))), node)
 
     def _take_offer(self, node: Operator) -> bool:
         """Fixes the fragment that an operator gives a layout, where it has none."""
@@ -288,7 +288,7 @@ class _Solver:
         return max(self._loops_by_fragments(node.nest, all_axes=False), key=lambda loop: loop.threads, default=None)
 
     def _free(self, node: Parallel) -> LoopLayout:
-        nest, threads = node.nest, len(self.threads_of[node])
+        nest, threads = node.nest, len(self.problem.sharers(node))
         if nest.layout is not None:
             return self._user_loop(node, nest.layout)
         if node in self.problem.private or self._starts_reducer(nest):

@@ -11,30 +11,51 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, UPDATE
 from tilelang.ir.memory import SHARED, is_fragment
+from tilelang.ir.span import location_of
 from tilelang.ir.visit import children, walk_expr
+from tilelang.target.cuda.analysis.fragment_homes import homes_of, threads_of
 from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.normalise.thread_groups import kernel_tree
 from tilelang.target.cuda.tile.program import Kernel
-from tilelang.target.cuda.tile.tree import Scalar, TileTree, accesses_of, walk
+from tilelang.target.cuda.tile.tree import Scalar, TileTree, accesses_of, span_of, walk
 from tilelang.tileop import is_tile_op
 from tilelang.transform.substitute import substitute
 
 
 def share_fragments(kernel: Kernel, target: Any) -> Kernel:
-    """The kernel with shared tiles in place of the fragments that single threads store to."""
+    """The kernel with shared tiles in place of the fragments that single threads store to.
+
+    Raises:
+        CompileError: groups of threads use such a fragment side by side, and would meet in the one tile.
+    """
     if not _stores_elements(kernel.body):
         return kernel
     tree = kernel_tree(kernel, target)
     roots = {tree.root_of(buffer) for buffer in _stored_by_some(tree, Uniformity(tree, dict(kernel.threads)))}
+    _check_groups(tree, roots, kernel.thread_count)
     views = [view for view in tree.aliases if tree.root_of(view) in roots]
     shared = {
         buffer: ir.decl_buffer(list(buffer.shape), str(buffer.dtype), buffer.name, scope=SHARED, layout=None)
         for buffer in (*roots, *views)
     }
     return replace(kernel, body=substitute(kernel.body, shared)) if shared else kernel
+
+
+def _check_groups(tree: TileTree, roots: set[Any], count: int) -> None:
+    threads = threads_of(tree.root, range(count)) if roots else {}
+    crowded = {buffer for buffer, homes in homes_of(threads, tree.root_of).items() if buffer in roots and len(homes) > 1}
+    for node in threads:
+        for access in accesses_of(node) if isinstance(node, Scalar) else ():
+            if tree.root_of(access.buffer) in crowded and access.kind != READ:
+                text = (
+                    f"single threads store to fragment {access.buffer.name}, of which several groups of threads have a copy each"
+                )
+                error = CompileError(text, hint="allocate a fragment for each group")
+                raise error.at(location_of(span_of(node)))
 
 
 def _stored_by_some(tree: TileTree, uniformity: Uniformity) -> Iterator[Any]:

@@ -16,6 +16,7 @@ from tilelang.ir.span import location_of
 from tilelang.target.cuda.analysis.thread_conditions import ThreadConditions
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.normalise.early_exit import branch_early_exits
+from tilelang.target.cuda.normalise.group_copies import fill_group_copies
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import (
@@ -34,13 +35,15 @@ from tilelang.target.cuda.tile.tree import (
 
 
 def kernel_tree(kernel: Kernel, target: Any) -> TileTree:
-    """The tile tree of a kernel: exits of some threads are branches of the others, and branches of threads are groups of them.
+    """The tile tree of a kernel: exits of some threads are branches of the others, and branches of threads are groups of them,
+    which fill their own copies of fragments.
 
     Raises:
         CompileError: the threads of a tile operator are no neighbours, or no whole warps where it needs them.
     """
     tree = branch_early_exits(read_tree(kernel.body, kernel.thread_count, target), dict(kernel.threads))
-    return replace(tree, root=_Splitter(kernel).sequence(tree.root, range(kernel.thread_count)))
+    block = range(kernel.thread_count)
+    return fill_group_copies(replace(tree, root=_Splitter(kernel).sequence(tree.root, block)), block)
 
 
 class _Splitter:

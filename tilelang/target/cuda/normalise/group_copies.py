@@ -1,0 +1,96 @@
+"""What all threads put into a fragment that groups of threads then use, each group puts into its own copy.
+
+    T.clear(acc)                            with T.ws(0): T.clear(acc)
+    with T.ws(0): T.gemm(A0, B, acc)        with T.ws(1): T.clear(acc)
+    with T.ws(1): T.gemm(A1, B, acc)   ->   with T.ws(0): T.gemm(A0, B, acc)
+                                            with T.ws(1): T.gemm(A1, B, acc)
+
+A fragment lies in registers that are numbered from the first thread of the group that uses it, so the nest on the left, which
+numbers all threads of the block, would reach the copy of the first group only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tilelang.ir.access import READ, WRITE
+from tilelang.ir.memory import is_fragment, is_memory
+from tilelang.target.cuda.analysis.fragment_homes import homes_of, threads_of
+from tilelang.target.cuda.analysis.uniformity import computes_once
+from tilelang.target.cuda.tile.tree import (
+    Loop,
+    Operator,
+    Parallel,
+    Repeat,
+    Sequence,
+    ThreadGroup,
+    TileTree,
+    touched_by,
+    walk,
+    with_parts,
+)
+
+
+def fill_group_copies(tree: TileTree, block: range) -> TileTree:
+    """The tree in which groups fill their own copies of fragments where they number their threads otherwise than the block."""
+    groups = {node.threads: node for node in walk(tree.root) if isinstance(node, ThreadGroup) and node.threads is not None}
+    if not groups:
+        return tree
+    copies = _Copies(tree, block)
+    divided: dict[Any, list[Any]] = {}
+    for node, running in copies.threads.items():
+        if isinstance(node, (Parallel, Operator)):
+            # A node each: tables of later steps are by node.
+            parts = [ThreadGroup(groups[home].stmt, Sequence([replace(node)]), home) for home in copies.filled_by(node, running)]
+            divided |= {node: parts} if parts else {}
+    return replace(tree, root=_with(tree.root, divided)) if divided else tree
+
+
+class _Copies:
+    """What groups hold and change.
+
+    Attributes:
+        threads: those that run each node, in program order.
+    """
+
+    def __init__(self, tree: TileTree, block: range):
+        self.tree, self.threads = tree, threads_of(tree.root, block)
+        self._homes = homes_of(self.threads, tree.root_of)
+        self._places = {node: place for place, node in enumerate(self.threads)}
+        self._loops = [set(walk(node)) for node in self.threads if isinstance(node, (Loop, Repeat))]
+        self._stores: dict[Any, list[Any]] = {}
+        for node, running in self.threads.items():
+            for access in touched_by(node) if running != block else ():
+                if access.kind != READ:
+                    self._stores.setdefault(tree.root_of(access.buffer), []).append(node)
+
+    def filled_by(self, node: Any, running: range) -> list[range]:
+        """The groups that run a statement for their own copies of the fragments that it fills; none where it is left as it is."""
+        accesses = touched_by(node)
+        found = {tuple(self._homes[self.tree.root_of(access.buffer)]) for access in accesses if is_fragment(access.buffer)}
+        if len(found) != 1 or not all(self._may_be_repeated(node, access) for access in accesses):
+            return []
+        if all(access.kind == READ for access in accesses) or (isinstance(node, Parallel) and computes_once(node.nest.body)):
+            return []
+        chosen = [home for home in found.pop() if home != running and running.start <= home.start and home.stop <= running.stop]
+        return [] if all(home.start == running.start for home in chosen) else chosen
+
+    def _may_be_repeated(self, node: Any, access: Any) -> bool:
+        """Whether each group may make an access of its own, at its own time."""
+        stores = self._stores.get(self.tree.root_of(access.buffer), [])
+        if is_fragment(access.buffer):
+            # What a group has stored is in its copy alone, and the statement of all threads would find it.
+            return access.kind == WRITE or not any(self._may_follow(node, store) for store in stores)
+        # One group may change the memory while another has not read it yet.
+        return access.kind == READ and is_memory(access.buffer) and not stores
+
+    def _may_follow(self, node: Any, store: Any) -> bool:
+        return self._places[store] < self._places[node] or any(store in loop and node in loop for loop in self._loops)
+
+
+def _with(node: Any, divided: Mapping[Any, list[Any]]) -> Any:
+    if isinstance(node, Sequence):
+        return Sequence([new for item in node.items for new in divided.get(item, [_with(item, divided)])])
+    return with_parts(node, lambda part: _with(part, divided))
