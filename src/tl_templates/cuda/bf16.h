@@ -33,6 +33,19 @@ TL_DEVICE uint cvt_bf16x2_f32(float low, float high) {
   return result;
 }
 
+// a * b + c, rounded once. Before sm_80 there is no such instruction, and float32's would round the sum twice: there the sum is
+// rounded to odd first. Of its two neighbours in float32 that is the one whose last bit is set, if they differ at all; float32
+// has enough bits more than bfloat16 that rounding it to nearest is then right.
+TL_DEVICE nv_bfloat16 fma_bf16(nv_bfloat16 a, nv_bfloat16 b, nv_bfloat16 c) {
+#if __CUDA_ARCH__ >= 800
+  return __hfma(a, b, c);
+#else
+  const float x = __bfloat162float(a), y = __bfloat162float(b), z = __bfloat162float(c);
+  const float below = __fmaf_rd(x, y, z), above = __fmaf_ru(x, y, z);
+  return __float2bfloat16_rn((__float_as_uint(below) & 1u) != 0 ? below : above);
+#endif
+}
+
 }  // namespace tl
 
 TL_DEVICE uint __pack_nv_bfloat162(const nv_bfloat16 low, const nv_bfloat16 high) {

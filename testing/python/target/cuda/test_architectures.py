@@ -179,3 +179,29 @@ def test_a_scalar_of_eight_bits_is_refused_by_name():
 
     with pytest.raises(CompileError, match="cannot pass argument scale, a scalar of float8_e4m3fn"):
         tilelang.compile(main, target=cuda("sm_80"))
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
+def test_fused_products_of_bfloat16_are_rounded_once(arch):
+    """The product of the first three is half way between two bfloat16; a float32 drops the rest of the sum, which decides."""
+
+    @T.prim_func
+    def main(A: T.Tensor((32, 3), "bfloat16"), B: T.Tensor((32,), "bfloat16")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(32):
+                B[i] = T.fma(A[i, 0], A[i, 1], A[i, 2])
+
+    ulp, infinity = 2.0**-7, float("inf")
+    rows = [
+        ((1.5, 1 + ulp, -(2.0**-40)), 1.5 + ulp),
+        ((1.5, 1 + ulp, 2.0**-40), 1.5 + 2 * ulp),
+        ((1.5, 1 + ulp, 0), 1.5 + 2 * ulp),
+        ((1.5, 2, -3), 0),
+        ((3e38, 2, 1), infinity),
+        ((infinity, 1, -1), infinity),
+        ((2.0**-100, 2.0**-30, 2.0**-133), 2.0**-130 + 2.0**-133),
+    ]
+    a, b = torch.zeros(32, 3).bfloat16(), torch.zeros(32).bfloat16()
+    a[: len(rows)] = torch.tensor([row for row, _ in rows]).bfloat16()
+    simulate(main, a, b, arch=arch)
+    assert b[: len(rows)].tolist() == [expected for _, expected in rows]

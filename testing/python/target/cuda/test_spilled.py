@@ -33,3 +33,23 @@ def test_long_arrays_are_in_memory(threads, in_memory):
     a, c = torch.randint(-(2**60), 2**60, (128, 128)), torch.zeros(128, dtype=torch.int64)
     simulate(program, a, c)
     assert torch.equal(c, a.amax(1))
+
+
+@pytest.mark.parametrize(("results", "in_memory"), [(512, True), (128, False)])
+def test_narrow_results_of_a_reducer_take_a_register_each(results, in_memory):
+    @T.prim_func
+    def main(A: T.Tensor((results,), "float16"), B: T.Tensor((results,), "float16")):
+        with T.Kernel(1, threads=128):
+            tile, total = T.alloc_shared((results,), "float16"), T.alloc_fragment((results,), "float16")
+            partial = T.alloc_reducer((results,), "float16", op="sum")
+            T.copy(A, tile)
+            T.reducer_init(partial)
+            for i in T.Parallel(results):
+                T.reducer_update(partial[i], tile[i])
+            T.finalize_reducer(partial, total)
+            T.copy(total, B)
+
+    assert ("#pragma unroll 8\n" in source(main)) == in_memory
+    a, b = torch.randint(-3, 4, (results,)).half(), torch.zeros(results).half()
+    simulate(main, a, b)
+    assert torch.equal(a, b)

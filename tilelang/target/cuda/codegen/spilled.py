@@ -48,7 +48,10 @@ def _words(e: Emitter) -> Mapping[str, int]:
         if is_array(buffer) or is_fragment(buffer):
             layout = e.layouts.fragments.get(buffer)
             count = prod(map(as_int, buffer.shape)) if layout is None else layout.registers
-            found[e.names.arrays[buffer]] = _size(str(buffer.dtype), count)
+            # The results of a reducer are combined by shuffles, one at a time: each takes a register of its own, however narrow,
+            # and a thread that has more of them than registers keeps none of them there.
+            words = count * _MOST_WORDS // _REGISTERS if buffer in e.layouts.reducers else _size(str(buffer.dtype), count)
+            found[e.names.arrays[buffer]] = words
     return found
 
 

@@ -158,7 +158,7 @@ def ieee(operation: str) -> Rule:
 
 
 def fma(call: Any, emitter: Any) -> Value:
-    function = {"float64": "fma", "float32": "fmaf", "float16": "__hfma", "bfloat16": "__hfma"}.get(str(call.ty))
+    function = {"float64": "fma", "float32": "fmaf", "float16": "__hfma", "bfloat16": "tl::fma_bf16"}.get(str(call.ty))
     if function is not None:
         return Call(function, _values(call, emitter))
     return _through_float("fmaf", call, emitter)
