@@ -9,10 +9,9 @@ from __future__ import annotations
 import functools
 import os
 import platform
-from collections.abc import Iterable
 from pathlib import Path
 
-from tilelang.cache.keys import header_watch
+from tilelang.cache.keys import header_watch, tool_files
 from tilelang.cache.keys.versions import executable_version
 from tilelang.errors import ToolchainError
 from tilelang.target.toolchain import c_compiler
@@ -34,15 +33,8 @@ def watched_names(kind: str, folders: list[str]) -> list[str]:
     """
     names = [*_of_c(), *(_of_cuda() if kind == "cuda" else ())]
     header_watch.also([os.path.join(folder, name) for folder in folders for name in names])
-    header_watch.also([each for folder in folders for each in _missing(os.path.abspath(folder))])
+    header_watch.also([each for folder in folders for each in tool_files.missing(os.path.abspath(folder))])
     return names
-
-
-def _missing(folder: str) -> Iterable[str]:
-    """A directory and those around it, as far as they do not exist."""
-    while not os.path.isdir(folder):
-        yield folder
-        folder = os.path.dirname(folder)
 
 
 def _of_c() -> list[str]:

@@ -44,6 +44,7 @@ def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     put(folder / "compiler", '#!/bin/sh\nexec "$(dirname $0)/inner" $MORE_FLAGS "$@"\n')
     monkeypatch.setenv("TILELANG_CC", str(folder / "compiler"))
     monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(folder / "first" / "bin"), prepend=":")
     monkeypatch.delenv("MORE_FLAGS", raising=False)
     factory.clear_memory()
     return folder
@@ -81,8 +82,15 @@ def put_another_on_the_path(folder: Path, patch: pytest.MonkeyPatch) -> None:
     patch.setenv("PATH", str(other), prepend=":")
 
 
+def put_another_first(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """In a directory that the ``PATH`` has had from the beginning."""
+    (folder / "first" / "bin").mkdir(parents=True)
+    put(folder / "first" / "bin" / "cc", '#!/bin/sh\nexec /usr/bin/cc -DTL_D "$@"\n')
+
+
 CHANGES: list[Callable[[Path, pytest.MonkeyPatch], None]] = [
     rewrite, rewrite_in_place, replace, turn_a_link, set_a_variable, put_another_on_the_path,
+    put_another_first,
 ]  # fmt: skip
 
 

@@ -36,6 +36,7 @@ class ToolFiles:
         paths: files, links not resolved.
         flags: what scripts among them add to the arguments.
         flag_variables: environment variables whose values scripts add to the arguments.
+        names: programs that are looked for on the ``PATH``.
         variables: names of all environment variables that scripts and launchers among them read, set or not.
         problem: why there may be more that decides; empty where there is not.
     """
@@ -43,13 +44,14 @@ class ToolFiles:
     paths: list[str] = field(default_factory=list[str])
     flags: list[str] = field(default_factory=list[str])
     flag_variables: list[str] = field(default_factory=list[str])
+    names: list[str] = field(default_factory=list[str])
     variables: list[str] = field(default_factory=list[str])
     problem: str = ""
 
 
 def behind(program: str) -> ToolFiles:
     """What is behind the program at a path."""
-    found, resolved = ToolFiles(), set[str]()
+    found, resolved = ToolFiles(names=[os.path.basename(program)]), set[str]()
     pending = [program, *_on_path(os.path.basename(program))]
     for path in pending:  # grows meanwhile
         real = os.path.realpath(path)
@@ -74,7 +76,7 @@ def _run_by(found: ToolFiles, path: str, command: Command | None) -> list[str]:
         return []
     _expect_unset(found, command.shell)
     words = list(command.words)
-    programs = list(_programs(words))
+    programs = list(_programs(found, words))
     if not programs or not all(os.path.basename(each) in _LAUNCHERS or _is_compiler(each) for each in programs):
         found.problem = f"the script {path} runs something that is not known to be a compiler: {' '.join(command.words)}"
     found.flags += words
@@ -82,11 +84,15 @@ def _run_by(found: ToolFiles, path: str, command: Command | None) -> list[str]:
     return programs
 
 
-def _programs(words: list[str]) -> Iterator[str]:
+def _programs(found: ToolFiles, words: list[str]) -> Iterator[str]:
     """The programs at the beginning of a command, which are taken from it: a compiler, and launchers before it."""
     while words:
         name = words.pop(0)
-        yield from [name] if "/" in name else _on_path(name)
+        if "/" in name:
+            yield name
+        else:
+            found.names.append(name)
+            yield from _on_path(name)
         if os.path.basename(name) not in _LAUNCHERS:
             return
 
@@ -128,6 +134,21 @@ def _on_path(name: str) -> Iterator[str]:
         path = os.path.join(folder, name)
         if os.path.isfile(path) and os.access(path, os.X_OK):
             yield path
+
+
+def places(tool: ToolFiles) -> list[str]:
+    """Where a change may make a tool another one: its files, those that would be found instead of them, and directories that are
+    not there yet."""
+    folders = [os.path.abspath(folder) for folder in os.get_exec_path()]
+    candidates = (os.path.join(folder, name) for folder in folders for name in tool.names)
+    return [*tool.paths, *candidates, *(each for folder in folders for each in missing(folder))]
+
+
+def missing(folder: str) -> Iterator[str]:
+    """A directory and those around it, as far as they do not exist."""
+    while not os.path.isdir(folder) and folder != os.path.dirname(folder):
+        yield folder
+        folder = os.path.dirname(folder)
 
 
 def folders_to(path: str) -> set[str]:

@@ -81,7 +81,7 @@ def file_content(path: str) -> str:
 def _watched(path: str) -> ToolFiles:
     tool = tool_files.behind(path)
     _variables.update(dict.fromkeys(tool.variables))
-    header_watch.also(tool.paths)
+    header_watch.also(tool_files.places(tool))
     return tool
 
 
