@@ -42,6 +42,7 @@ _JOINT = re.compile(r'"\s*"|\s*##\s*')
 _ASSEMBLY = re.compile(r"\b(?:asm|__asm|__asm__)\b")
 _BY_ASSEMBLER = re.compile(r"incbin|\.\s*inc|\\[0-7x]")
 """What may make assembly read a file: its directives, and escapes that may spell one."""
+_CLOCK = re.compile(r"\b__(?:DATE|TIME|TIMESTAMP)__\b")
 _REMARK = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hpp", ".cuh", ".inc")
 _OF_MACHINE = "/usr/local/include"
@@ -181,6 +182,9 @@ def _included(found: UserFiles, text: str) -> Iterator[str]:
     joined = _CONTINUED.sub("", text.replace("\r", "\n"))  # to some compilers a carriage return alone ends a line
     if _ASSEMBLY.search(joined) and _assembly_may_read(_JOINT.sub("", _INCLUDE.sub("", joined))):
         found.problem = "the assembler may read a file that its source names"
+    clock = _CLOCK.search(joined)
+    if clock is not None:
+        found.problem = f"{clock.group()} is another at every compilation"
     # With comments and without: `/*` in a string begins none, and one may stand inside of a directive. A file too many only
     # makes the key change more often.
     for each in {joined, _COMMENT.sub(" ", joined)}:

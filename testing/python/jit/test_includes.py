@@ -69,6 +69,7 @@ def test_dependencies_that_cannot_be_followed_are_reported(folder):
         '"." NAME(include)',
     ):
         assert "assembler" in user_files(f"asm({text});", [], {}).problem
+    assert "another at every compilation" in user_files("int t[] = {sizeof __TIME__};", [], {}).problem
     assert not user_files('asm("bar.sync 0;"); // these include the last one', [], {}).problem
     assert digests("#include <math.h>", [], {}) == {}
 
