@@ -25,6 +25,7 @@ class Assumption:
         text: the condition as the user would write it.
         file, line: where it stands.
         source: the text of that line.
+        said: what is wrong with a call that does not meet it, where the program does not say the condition itself.
     """
 
     condition: Dim
@@ -32,16 +33,17 @@ class Assumption:
     file: str
     line: int
     source: str
+    said: str = ""
 
     @property
     def message(self) -> str:
         """What is wrong with a call that does not meet it."""
-        return f"T.assume({self.text}) does not hold"
+        return self.said or f"T.assume({self.text}) does not hold"
 
     @property
     def located_message(self) -> str:
         """The same with its place, for hosts that have no other way to say it."""
-        return f"{self.file}:{self.line}: {self.message}"
+        return self.said or f"{self.file}:{self.line}: {self.message}"
 
     def check(self, kernel: str, sizes: Mapping[str, int]) -> None:
         """Refuses a call that does not meet it; does nothing where a size is unknown.
@@ -53,8 +55,10 @@ class Assumption:
         if not all(name in sizes for name in names) or evaluate_dim(self.condition, sizes):
             return
         given = ", ".join(f"{name} is {sizes[name]}" for name in names)
-        found = linecache.getline(self.file, self.line).strip() == self.source  # files change, and kernels are kept
-        place = "" if found else f" ({self.file}:{self.line})"
+        found = (
+            not self.said and linecache.getline(self.file, self.line).strip() == self.source
+        )  # files change, and kernels are kept
+        place = "" if found or self.said else f" ({self.file}:{self.line})"
         raise ArgumentError(
             f"{kernel}: {self.message}{f': {given}' if given else ''}{place}",
             Location(self.file, self.line) if found else None,

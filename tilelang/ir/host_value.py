@@ -28,8 +28,13 @@ _NARROW = ("uint8", "uint16", "uint32")
 def host_names(func: Any) -> dict[Any, str]:
     """The variables that the host of a program knows, with their names there: its scalar arguments and its sizes."""
     names = {param: str(param.name) for param in func.params if not ir.is_buffer_var(param)}
+    return names | {var: str(var.name) for var in dynamic_variables(func)}
+
+
+def dynamic_variables(func: Any) -> dict[Any, None]:
+    """The variables in the sizes and strides of a program's tensors, in order."""
     sizes = (size for param in func.params if ir.is_buffer_var(param) for size in (*param.shape, *param.strides))
-    return names | {var: str(var.name) for size in sizes for var in variables(size)}
+    return {var: None for size in sizes for var in variables(size)}
 
 
 def host_value(expr: Any, names: Mapping[Any, str]) -> Dim | None:

@@ -9,7 +9,7 @@ from typing import Any
 from tilelang.assumptions import Assumption
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.host_value import host_names, host_value
+from tilelang.ir.host_value import dynamic_variables, host_names, host_value
 from tilelang.ir.span import location_of, portable
 from tilelang.ir.text import condition_text
 from tilelang.ir.visit import any_statement, conjuncts
@@ -39,7 +39,17 @@ def assumptions(func: Any) -> tuple[Assumption, ...]:
             known = host_value(substitute(part, values), names)
             if known is not None:
                 found.append(_assumption(known, part, stmt.span))
-    return tuple(found)
+    return (*_widths(func), *found)
+
+
+def _widths(func: Any) -> Iterator[Assumption]:
+    """That sizes and strides of int32 are numbers of that type: callers pass them in 64 bits."""
+    for var in dynamic_variables(func):
+        name = str(var.name)
+        if str(var.ty) == "int32":
+            fits = ("min", ("le", 0, name), ("le", name, 2**31 - 1))
+            said = f'{name} does not fit int32, its type: declare T.dynamic("{name}", "int64")'
+            yield Assumption(fits, "", "<program>", 0, "", said)
 
 
 def _assumption(condition: Any, part: Any, span: Any) -> Assumption:

@@ -200,3 +200,33 @@ def test_a_stride_gives_a_size_inside_arithmetic(place):
 def test_rows_of_half_bytes_begin_with_a_byte(strides):
     with pytest.raises(CompileError, match="the last stride must be 1 and the others even"):
         T.StridedTensor((4, 8), strides, "int4")
+
+
+@pytest.mark.parametrize("size", [2**31 + 8, 2**32 + 8])
+@pytest.mark.parametrize(("target", "backend"), [("cpu", "ctypes"), ("cpu", "torch"), ("c", "cython"), ("interpret", "auto")])
+def test_a_size_that_its_type_does_not_hold_is_an_error(target, backend, size):
+    """It was cut; the kernel read elsewhere. The tensor's memory is never touched."""
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), "int8"), B: T.Tensor((1,), "int64")):
+        with T.Kernel(1, threads=32):
+            B[0] = A[n - 1]
+
+    kernel = tilelang.compile(main, target=target, out_idx=-1, execution_backend=backend)
+    with pytest.raises(ArgumentError, match=r'n does not fit int32, its type: declare T.dynamic\("n", "int64"\): n is \d+$'):
+        kernel(torch.empty(size, dtype=torch.int8))
+    assert kernel(torch.ones(5, dtype=torch.int8)).tolist() == [1]
+
+
+@pytest.mark.parametrize("target", ["cpu", "c", {"kind": "cuda", "arch": "sm_80"}], ids=str)
+def test_a_size_that_its_type_does_not_hold_is_an_error_with_the_default_backend(target):
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), "int8"), B: T.Tensor((1,), "int64")):
+        with T.Kernel(1, threads=32):
+            B[0] = A[n - 1]
+
+    with tilelang.simulator(), pytest.raises(ArgumentError, match="n does not fit int32"):
+        tilelang.compile(main, target=target, out_idx=-1)(torch.empty(2**31 + 8, dtype=torch.int8))
