@@ -35,7 +35,7 @@ DIFFERS = {
     "tilelang.language.ceildiv": "rounds up for negative divisors too",
     "tilelang.lower": "gives an artifact of plain data: sources and binaries, no TVM module",
     "tilelang.env": "a module; the settings are `tilelang.env.env`",
-    "tilelang.engine.lower": "as `tilelang.lower`; there is no module `tilelang.engine.lower`",
+    "tilelang.engine.lower": "a module, which can be called as `tilelang.lower`",
     "tilelang.env.env": "has the variables of docs/environment.md",
     "tilelang.jit.JITFunc": "the class of decorated functions",
     "tilelang.language.JITFunc": "the class of traced programs",

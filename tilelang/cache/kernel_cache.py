@@ -39,6 +39,7 @@ from tilelang.cache.keys.source_key import SourceKey
 from tilelang.cache.locks.flight import Flights
 from tilelang.cache.locks.forks import Lock
 from tilelang.cache.places import location
+from tilelang.cache.uncached import without_cache
 from tilelang.provided import provided
 
 __all__ = [
@@ -483,9 +484,15 @@ def enable_cache() -> None:
     default_cache().enable()
 
 
-def disable_cache() -> None:
-    """Compiles afresh at every request and keeps nothing, in this process."""
+def disable_cache(function: Callable[..., Any] | None = None) -> Any:
+    """Compiles afresh at every request and keeps nothing, in this process.
+
+    ``@tilelang.disable_cache`` above a function (and above its ``@tilelang.jit``) does so while the function runs.
+    """
+    if function is not None:
+        return without_cache(function, default_cache)
     default_cache().disable()
+    return None
 
 
 def is_cache_enabled() -> bool:

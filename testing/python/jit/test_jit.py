@@ -257,6 +257,21 @@ def test_the_disabled_cache_compiles_afresh():
     assert programs.scaled_add(20) is programs.scaled_add(20)
 
 
+def test_the_cache_is_disabled_while_a_function_runs():
+    uncached = tilelang.disable_cache(programs.scaled_add)
+    assert uncached(20) is not uncached(20)
+    assert tilelang.is_cache_enabled() and programs.scaled_add(20) is programs.scaled_add(20)
+
+    @tilelang.disable_cache
+    def fails():
+        assert not tilelang.is_cache_enabled()
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        fails()
+    assert tilelang.is_cache_enabled()
+
+
 def test_a_program_carries_its_own_options():
     from tilelang.jit.options import annotated_options, resolve_options
 
