@@ -105,6 +105,35 @@ def test_a_group_of_the_first_threads_and_all_threads_share_a_fragment():
     assert torch.equal(b, a * 2)
 
 
+@pytest.mark.parametrize("sizes", [(32, 64), (96, 32), (64, 32, 32)])
+@pytest.mark.parametrize("arch", ARCHS)
+def test_groups_of_different_sizes_use_one_name(sizes, arch):
+    """No one layout suits them, so each has a fragment of its own."""
+    firsts = [sum(sizes[:group]) for group in range(len(sizes))]
+
+    @T.prim_func
+    def main(A: T.Tensor((32, 40), "float32"), B: T.Tensor((len(sizes), 32, 40), "float32")):
+        with T.Kernel(1, threads=sum(sizes)):
+            tile, rows = T.alloc_fragment((32, 40), "float32"), T.alloc_fragment((32,), "float32")
+            tx = T.get_thread_binding(0)
+            T.copy(A, tile)
+            for group, (first, size) in enumerate(zip(firsts, sizes)):
+                if tx >= first and tx < first + size:
+                    for _ in T.serial(2):
+                        T.reduce_max(tile, rows, dim=1)
+                        for i, j in T.Parallel(32, 40):
+                            tile[i, j] = tile[i, j] * (group + 1) - rows[i]
+                    T.copy(tile, B[group, :, :])
+
+    a, b = torch.randint(-3, 4, (32, 40)).float(), torch.zeros(len(sizes), 32, 40)
+    simulate(main, a, b, arch=arch)
+    for group in range(len(sizes)):
+        tile = a
+        for _ in range(2):
+            tile = tile * (group + 1) - tile.amax(1, keepdim=True)
+        assert torch.equal(b[group], tile)
+
+
 def test_all_threads_do_not_read_what_several_groups_have_stored():
     @T.prim_func
     def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((64, 64), "float32")):

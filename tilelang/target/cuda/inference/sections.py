@@ -26,13 +26,11 @@ from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment
 from tilelang.ir.region import Region
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
+from tilelang.target.cuda.tile.rename import renamed
 from tilelang.target.cuda.tile.tree import (
-    Branch,
     Loop,
     Operator,
     Parallel,
-    Repeat,
-    Scalar,
     Sequence,
     ThreadGroup,
     TileTree,
@@ -44,7 +42,6 @@ from tilelang.target.cuda.tile.tree import (
     walk,
     with_parts,
 )
-from tilelang.transform.substitute import substitute
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +145,7 @@ def with_copy_for_head(tree: TileTree, section: Section, buffer: Any) -> Rewritt
     family = family_of(tree, buffer)
     values = {old: _like(old, SHARED) for old in family}
     (node,) = section.nodes
-    new = _with_head(node, values)
+    new = renamed(node, values)
     before = [_move(family[0], values[family[0]], section)]
     return _rewritten(tree, section, values, {node: new}, (before, [new], []))
 
@@ -290,43 +287,9 @@ class _Copies:
             return node
         new = with_parts(node, self.of)
         if self.section.is_user(node) and any(access.buffer in self.values for access in touched_by(node)):
-            new = self._renamed(new)
+            new = renamed(new, self.values, self.keep_operators)
         self.renewed[node] = new
         return new
-
-    def _renamed(self, node: Any) -> Any:
-        """A node whose own expressions name the buffers."""
-        values = self.values
-        if isinstance(node, Operator):
-            return Operator(_with_buffers(node.op, values), node.span)
-        if isinstance(node, Parallel):
-            nest = node.nest.renamed(values)
-            return Parallel(nest, _with_buffers(node.op, values) if self.keep_operators and node.op is not None else None)
-        return Scalar(substitute(node.stmt, values)) if isinstance(node, Scalar) else _with_head(node, values)
-
-
-def _with_head(node: Any, values: Mapping[Any, Any]) -> Any:
-    """A branch or loop whose condition or bounds name other buffers."""
-    stmt = node.stmt
-    if isinstance(node, Branch):
-        condition = substitute(stmt.condition, values)
-        return replace(node, stmt=ir.IfThenElse(condition, stmt.then_case, stmt.else_case, stmt.span))
-    if isinstance(node, Repeat):
-        return replace(node, stmt=ir.While(substitute(stmt.condition, values), stmt.body, stmt.span))
-    low, extent = substitute(stmt.min, values), substitute(stmt.extent, values)
-    head = ir.For(stmt.loop_var, low, extent, stmt.kind, stmt.body, annotations=stmt.annotations, step=stmt.step, span=stmt.span)
-    return replace(node, stmt=head)
-
-
-def _with_buffers(op: Any, values: Mapping[Any, Any]) -> Any:
-    fields = {field.name: getattr(op, field.name) for field in op.operand_fields()}
-    return op.replace(
-        **{
-            name: Region(values[region.buffer], region.mins, region.extents)
-            for name, region in fields.items()
-            if isinstance(region, Region) and region.buffer in values
-        }
-    )
 
 
 def spliced(node: Any, values: Mapping[Any, list[Any]], renewed: dict[Any, Any]) -> Any:

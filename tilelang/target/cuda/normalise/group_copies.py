@@ -6,7 +6,8 @@
                                             with T.ws(1): T.gemm(A1, B, acc)
 
 A fragment lies in registers that are numbered from the first thread of the group that uses it, so the nest on the left, which
-numbers all threads of the block, would reach the copy of the first group only.
+numbers all threads of the block, would reach the copy of the first group only. Groups of different sizes have fragments of
+different names, as a thread of a larger group holds a smaller part.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
-from tilelang.ir.memory import is_fragment, is_memory
+from tilelang.ir.memory import FRAGMENT, is_fragment, is_memory
 from tilelang.target.cuda.analysis.fragment_homes import homes_of, threads_of
 from tilelang.target.cuda.analysis.uniformity import computes_once
+from tilelang.target.cuda.tile.rename import renamed
 from tilelang.target.cuda.tile.tree import (
     Loop,
     Operator,
@@ -45,7 +48,31 @@ def fill_group_copies(tree: TileTree, block: range) -> TileTree:
             # A node each: tables of later steps are by node.
             parts = [ThreadGroup(groups[home].stmt, Sequence([replace(node)]), home) for home in copies.filled_by(node, running)]
             divided |= {node: parts} if parts else {}
-    return replace(tree, root=_with(tree.root, divided)) if divided else tree
+    return _with_own_names(replace(tree, root=_with(tree.root, divided)) if divided else tree, block)
+
+
+def _with_own_names(tree: TileTree, block: range) -> TileTree:
+    """The tree in which groups of different sizes, which no one layout suits, have fragments of different names."""
+    threads = threads_of(tree.root, block)
+    values: dict[range, dict[Any, Any]] = {}
+    allocations = dict(tree.allocations)
+    aliased = tree.aliased() | {buffer for buffer, *_ in tree.hints.layouts}
+    for buffer, homes in homes_of(threads, tree.root_of).items():
+        users = {running for node, running in threads.items() if any(access.buffer == buffer for access in touched_by(node))}
+        if len({len(home) for home in homes}) > 1 and users == set(homes) and buffer not in aliased:
+            for home in homes[1:]:
+                new = ir.decl_buffer(list(buffer.shape), str(buffer.dtype), buffer.name, scope=FRAGMENT, layout=None)
+                allocations[new] = allocations[buffer]
+                values.setdefault(home, {})[buffer] = new
+    if not values:
+        return tree
+
+    def of(node: Any) -> Any:
+        own = values.get(threads[node], {})
+        new = with_parts(node, of)
+        return renamed(new, own) if any(access.buffer in own for access in touched_by(node)) else new
+
+    return replace(tree, root=of(tree.root), allocations=allocations)
 
 
 class _Copies:
