@@ -230,3 +230,30 @@ def test_a_size_that_its_type_does_not_hold_is_an_error_with_the_default_backend
 
     with tilelang.simulator(), pytest.raises(ArgumentError, match="n does not fit int32"):
         tilelang.compile(main, target=target, out_idx=-1)(torch.empty(2**31 + 8, dtype=torch.int8))
+
+
+@pytest.mark.parametrize("target", ["cpu", "c", {"kind": "cuda", "arch": "sm_80"}], ids=str)
+@pytest.mark.parametrize(("of_size", "of_stride"), [("int32", "int64"), ("int64", "int32")])
+@pytest.mark.parametrize("shared", [True, False], ids=["size of two tensors", "size of one"])
+def test_sizes_and_strides_of_different_types(target, of_size, of_stride, shared):
+    """TVM's convention takes those of a tensor to be of one type."""
+    n, s = T.dynamic("n", of_size), T.dynamic("s", of_stride)
+
+    @T.prim_func
+    def main(A: T.StridedTensor((n, 8), (s, 1), "float32"), B: T.Tensor((n if shared else 5, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            for i, j in T.Parallel(n, 8):
+                B[i, j] = A[i, j] + s
+
+    whole = torch.arange(100.0).reshape(5, 20)
+    with tilelang.simulator():
+        kernel = tilelang.compile(main, target=target)
+        b = torch.zeros(5, 8)
+        kernel(whole[:, 3:11], b)
+        assert torch.equal(b, whole[:, 3:11] + 20)
+        for wrong in (whole[:, 3:10], whole.T[:8].T[:, :7]):
+            with pytest.raises(ArgumentError):
+                kernel(wrong, b)
+        if shared:
+            with pytest.raises(ArgumentError):
+                kernel(whole[:3, 3:11], b)

@@ -1,8 +1,8 @@
-"""Sizes that stand only inside arithmetic, in the entry of TVM's convention: TVM itself binds bare variables alone."""
+"""Sizes that TVM's convention does not bind: those inside of arithmetic alone, and those of a tensor that mixes their types."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from tilelang.ir import nodes as ir
@@ -21,31 +21,53 @@ def solve_sizes(func: Any, params: list[Any], variables: Mapping[str, Any]) -> t
     """
     records = kernel_params(func)
     found = bindings(records, scalar_names(records))
-    if not any(binding.solved for binding in found):
+    mixed = {str(param.name) for param in params if ir.is_buffer_var(param) and _mixes_types(param)}
+    bare = {
+        str(size.name) for param in params if ir.is_buffer_var(param) and str(param.name) not in mixed for size in _sizes(param)
+    }
+    own = [binding for binding in found if binding.solved or (binding.tensor in mixed and binding.name not in bare)]
+    if not own and not mixed:
         return params, []
     axes: dict[tuple[str, int], Any] = {}
-    fresh = [_with_own_sizes(param, axes) if ir.is_buffer_var(param) else param for param in params]
+    fresh = [_with_own_sizes(param, axes, mixed) if ir.is_buffer_var(param) else param for param in params]
     known = {name: ir.Cast("int64", variable) for name, variable in variables.items()}
-    binds = [stmt for binding in found if binding.solved for stmt in _bound(binding, axes, variables, known)]
+    binds = [stmt for binding in own for stmt in _bound(binding, axes, variables, known)]
     declared = {(param.name, axis): dim for param in records for axis, dim in enumerate(stored_dims(param))}
     return fresh, [*binds, *(_checked(place, to_expr(declared[place], known) == size) for place, size in axes.items())]
 
 
-def _with_own_sizes(param: Any, axes: dict[tuple[str, int], Any]) -> Any:
-    """A tensor whose sizes are numbers, bare variables, or variables of their own, which are noted in ``axes``."""
+def _sizes(param: Any) -> list[Any]:
+    """The sizes and strides of a tensor that are bare variables."""
+    return [size for size in (*param.shape, *param.strides) if isinstance(size, ir.Var)]
 
+
+def _mixes_types(param: Any) -> bool:
+    return bool(len(param.strides)) and len({str(size.ty) for size in _sizes(param)}) > 1
+
+
+def _with_own_sizes(param: Any, axes: dict[tuple[str, int], Any], mixed: Collection[str]) -> Any:
+    """A tensor whose sizes are numbers, bare variables, or variables of their own, which are noted in ``axes``.
+
+    Args:
+        param: the tensor.
+        axes: the variables by the tensor's name and the number of the axis; strides come after the sizes.
+        mixed: names of tensors whose bare variables get variables of their own, too.
+    """
+    kept = (ir.IntImm, int) if str(param.name) in mixed else (ir.Var, ir.IntImm, int)
     rank, strides = len(param.shape), list(param.strides)
     # TVM reads strides as numbers of the widest type of the sizes.
-    narrow = any(isinstance(stride, ir.Var) and str(stride.ty) == "int32" for stride in strides)
+    narrow = ir.Var in kept and any(isinstance(stride, ir.Var) and str(stride.ty) == "int32" for stride in strides)
 
     def own(axis: int, size: Any, dtype: str) -> Any:
-        if isinstance(size, (ir.Var, ir.IntImm, int)):
+        if isinstance(size, kept):
             return size
         found = ir.Var(f"{param.name}_{axis}", dtype)
         axes[str(param.name), axis] = found if dtype == "int64" else ir.Cast("int64", found)
         return found
 
     shape = [own(axis, size, "int32" if narrow else "int64") for axis, size in enumerate(param.shape)]
+    if ir.Var not in kept:
+        shape = [_as_type(size, "int64") for size in shape]
     kind = "int64" if any(str(size.ty) == "int64" for size in shape) else "int32"
     strides = [_as_type(own(rank + axis, stride, kind), kind) for axis, stride in enumerate(strides)] or None
     alignment = param.data_alignment
