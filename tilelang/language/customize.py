@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -118,6 +119,8 @@ def _view(what: str, src: Any, shape: Any, dtype: Any, strides: Any) -> Any:
             f"{shape_text(shown)} of {kind}",
             hint="source and view must have the same size in bytes",
         )
+    if strides is None:
+        _check_rows(what, src, kind, sizes)
     builder = current(what)
     buffer = ir.decl_buffer(
         sizes, kind.base, builder.take_name(f"{src.name}_view"), scope=src.scope() if not is_global(src) else "",
@@ -127,6 +130,20 @@ def _view(what: str, src: Any, shape: Any, dtype: Any, strides: Any) -> Any:
     builder.emit(ir.DeclBuffer(buffer, data=ir.buffer_data(src), span=builder.span()))
     builder.aliases[buffer] = src
     return typed(buffer, kind)
+
+
+def _check_rows(what: str, src: Any, kind: Any, shape: Sequence[Any]) -> None:
+    """Refuses other rows over rows of 4-bit elements of an odd length, and such over others: each ends with half a byte."""
+    seen = [(canonical(str(src.dtype)), [as_int(size) for size in src.shape]), (kind, [as_int(size) for size in shape])]
+    rows = [(of.bits, sizes[-1]) for of, sizes in seen if sizes and isinstance(sizes[-1], int)]
+    if len(rows) == 2 and rows[0] == rows[1]:
+        return
+    for of, sizes in seen:
+        if of.bits == 4 and isinstance(sizes[-1], int) and sizes[-1] % 2 and any(size != 1 for size in sizes[:-1]):
+            raise CompileError(
+                f"{what} of {src.name}: rows of {sizes[-1]} elements of {of} end with half a byte, which other rows do not",
+                hint="give the rows an even length",
+            )
 
 
 def _view_shape(src: Any, shape: Any, kind: Any) -> list[Any]:

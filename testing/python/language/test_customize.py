@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import tilelang
 import tilelang.language as T
 from tilelang.errors import CompileError
 
@@ -224,3 +225,30 @@ def test_what_is_no_variable_gets_no_value():
         def main(A: T.Tensor((8,), "float32")):
             with T.Kernel(1):
                 T.bind(T.call_extern("handle", "f", A[0]), var=T.ptr("float32"))
+
+
+@pytest.mark.parametrize(("shape", "view"), [((2, 3), (6,)), ((2, 3), (3, 2)), ((3, 2), (2, 3)), ((2, 3, 5), (5, 6))])
+def test_other_rows_over_rows_of_half_bytes_are_refused(shape, view):
+    """Each row of an odd number of 4-bit elements ends with half a byte; a view would have it in it, or not, by the target."""
+    with pytest.raises(CompileError, match="end with half a byte, which other rows do not"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4,), "int8")):
+            with T.Kernel(1, threads=32):
+                T.reshape(T.alloc_shared(shape, "int4"), view)
+
+
+def test_rows_of_half_bytes_may_be_counted_in_another_way():
+    @T.prim_func
+    def main(A: T.Tensor((2, 3, 5), "int4"), B: T.Tensor((6, 5), "int8")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((2, 3, 5), "int4")
+            T.copy(A, tile)
+            T.copy(T.reshape(tile, (6, 5)), B)
+
+    a = torch.arange(18, dtype=torch.uint8).reshape(2, 3, 3) * 5
+    low, high = a & 15, a >> 4
+    codes = torch.stack([low, high], -1).reshape(6, 6)[:, :5].to(torch.int8)
+    for target in ("cpu", {"kind": "cuda", "arch": "sm_80"}, "interpret"):
+        with tilelang.simulator():
+            assert torch.equal(tilelang.compile(main, target=target, out_idx=-1)(a), (codes ^ 8) - 8)
