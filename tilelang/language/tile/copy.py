@@ -188,7 +188,8 @@ def tma_copy(
         src, dst: regions as for :func:`copy`, one in global and one in shared memory.
         barrier: the mbarrier (an element of ``T.alloc_barrier``) that a load to shared memory completes on; a store from
             shared memory is complete after ``T.tma_store_wait``.
-        cluster_mask: blocks of the cluster that receive the tile.
+        cluster_mask: blocks of the cluster that receive the tile, at the same place of their shared memory. All of them run the
+            copy, the lowest one loads, and each expects the bytes at its own ``barrier``.
         leader_scope_threads: has no effect; a value warns.
         eviction_policy: as for :func:`copy`.
         annotations: has no effect; a value warns.
