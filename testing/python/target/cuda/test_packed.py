@@ -139,3 +139,26 @@ def test_rows_of_an_odd_length_end_with_half_a_byte(through: str):
         y, z = torch.zeros(3, 5, dtype=torch.int32), torch.zeros_like(packed)
         simulate(moved(width), packed, y, z)
         assert torch.equal(y, (code ^ 8) - 8) and torch.equal(z, packed & torch.tensor([255, 255, 15], dtype=torch.uint8))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_negative_bounds_of_packed_integers(arch):
+    """Stored to int4, the choices are computed in it: -4 is no byte of 252."""
+
+    @T.prim_func
+    def main(A: T.Tensor((16,), "int4"), B: T.Tensor((16,), "int4")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((16,), "int4")
+            T.copy(A, tile)
+            for i in T.Parallel(16):
+                tile[i] = T.clamp(T.cast(tile[i], "int32"), -4, 4)
+            T.copy(tile, B)
+
+    values = torch.arange(-8, 8).int()
+
+    def packed(numbers):
+        return ((numbers[0::2] & 15) | (numbers[1::2] << 4)).to(torch.int8)
+
+    b = torch.zeros(8, dtype=torch.int8)
+    simulate(main, packed(values), b, arch=arch)
+    assert torch.equal(b, packed(values.clamp(-4, 4)))

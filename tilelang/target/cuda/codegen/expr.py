@@ -136,8 +136,9 @@ def _var(e: Emitter, expr: Any) -> Value:
 
 def _int(e: Emitter, expr: Any) -> Value:
     dtype, value = str(expr.ty), int(expr.value)
-    # C++ reads -2147483648 as the negative of a number that is no int.
-    return Number(value) if dtype == "int32" and value > -(2**31) else Literal(value, dtype)
+    # C++ reads -2147483648 as the negative of a number that is no int. Threads hold elements of four bits as ints; the bytes that
+    # such types are in memory would compare -4 as 252.
+    return Number(value) if dtype in ("int32", "int4", "uint4") and value > -(2**31) else Literal(value, dtype)
 
 
 def _float(e: Emitter, expr: Any) -> Value:
