@@ -107,13 +107,19 @@ def is_within(index: Any, size: Any, ranges: Mapping[Any, Interval]) -> bool:
     return low is not None and high is not None and least is not None and 0 <= low and high < least
 
 
-def is_exact(expr: Any) -> bool:
+def is_exact(expr: Any, ranges: Ranges) -> bool:
     """Whether an expression takes both ends of its interval where each of its variables takes every value of its range.
 
-    It does if every variable occurs once, and only in sums, differences, multiples and quotients by constants. In ``i - i`` the
-    interval of ``i`` from 0 to 7 gives -7 to 7, but the only value is 0.
+    It does if every variable has a range and occurs once, and only in sums, differences, multiples and quotients by constants. In
+    ``i - i`` the interval of ``i`` from 0 to 7 gives -7 to 7, but the only value is 0.
+
+    Args:
+        expr: an integer expression.
+        ranges: intervals of variables.
     """
-    return _distinct_variables(expr) is not None
+    variables = _distinct_variables(expr)
+    # Of a variable without a range only its type is known: an unsigned one need not take all values from 0 up.
+    return variables is not None and all(ranges.get(variable, UNKNOWN) != UNKNOWN for variable in variables)
 
 
 def _distinct_variables(expr: Any) -> frozenset[Any] | None:

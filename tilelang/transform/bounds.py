@@ -182,7 +182,7 @@ class _Checker:
     def _exact(self, expr: Any) -> tuple[int, int] | None:
         """The minimum and maximum of an index, or None where they are not known exactly."""
         low, high = interval_of(expr, self.ranges)
-        return None if low is None or high is None or not is_exact(expr) else (low, high)
+        return None if low is None or high is None or not is_exact(expr, self.ranges) else (low, high)
 
 
 def _evaluated_where(expr: Any) -> tuple[bool, ...]:

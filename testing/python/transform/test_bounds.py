@@ -101,6 +101,18 @@ def test_data_dependent_indices_are_not_judged():
     assert checked(main) is main
 
 
+def test_a_variable_of_unknown_range_is_not_taken_to_have_every_value_of_its_type():
+    @T.prim_func
+    def main(A: T.Tensor((1,), "uint32"), B: T.Tensor((4, 4), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((4, 4), "float32")
+            index = A[0] % 4
+            T.copy(B[0, :], tile[index, :])
+            T.copy(tile, B)
+
+    assert checked(main) is main
+
+
 CUDA = {"kind": "cuda", "arch": "sm_80"}
 
 
