@@ -35,12 +35,14 @@ class OperatorRule:
         collective: whether all threads of the group must reach it.
         in_warps: whether it needs whole warps.
         local: whether its only effect is to compute its result from its operands.
+        reads_itself: whether a thread that comes to it reads the tensors among its operands, as a statement of the program would.
     """
 
     cooperative = True
     collective = True
     in_warps = False
     local = False
+    reads_itself = False
 
     # What it becomes, and what it does to its operands -----------------------------------------------------------------
 

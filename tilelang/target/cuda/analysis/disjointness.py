@@ -33,7 +33,6 @@ from tilelang.target.cuda.tile.tree import (
     region_accesses,
     walk,
 )
-from tilelang.tileop.debug import PrintBuffer
 from tilelang.transform.substitute import substitute
 
 
@@ -225,7 +224,7 @@ def _reads_of_operands(node: Any) -> Iterator[Access]:
     for value in (*node.op.scalars(), *starts):
         if isinstance(value, ir.PrimExpr):
             yield from accesses_in(ir.Evaluate(value))
-    if isinstance(node.op, PrintBuffer):
+    if rule_of(node.op).reads_itself:
         yield from region_accesses(node)
 
 

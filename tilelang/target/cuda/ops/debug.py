@@ -28,6 +28,7 @@ class BufferPrint(OperatorRule):
     """``T.print`` of a tile or tensor."""
 
     collective = False
+    reads_itself = True
 
     def lower(self, node: Any, generator: Any) -> list[Code]:
         e, op = generator.emitter, node.op
