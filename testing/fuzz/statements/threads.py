@@ -83,7 +83,10 @@ def lone_element(draw: Draw, scope: Scope) -> Stmt | None:
     tiles = [tile for tile in draw.declared if tile.dtype in dtypes.COMPUTED and tile.name not in scope.hidden]
     if scope.apart or not tiles:
         return None
-    tile, value = draw.pick(tiles), small(draw, scope, "float")
+    tile = draw.pick(tiles)
+    inner = scope.inside("lone_element")
+    inner.tiles = [other for other in inner.tiles if other.name != tile.name]  # threads store to it in the same statement
+    value = small(draw, inner, "float")
     at = [str(draw.random.randrange(draw.size(size))) for size in tile.shape]
     test = draw.pick(["tx == 3", "tx == P - 1", "tx == 0", "tx == bx"])
     if draw.chance(0.4):
