@@ -26,7 +26,7 @@ from tilelang.jit.includes import UserFiles
 from tilelang.jit.interpreted import interpreted
 from tilelang.jit.kernel import JITKernel, loaded
 from tilelang.jit.options import CompileOptions, annotated_options, output_positions, resolve_options
-from tilelang.jit.tools import toolchain
+from tilelang.jit.tools import Tools
 from tilelang.keywords import near_keywords
 from tilelang.target import enclosing
 from tilelang.target.request import CompileRequest, compile_program
@@ -220,8 +220,9 @@ def kernel_of(
         kernel = interpreted(func, request, metadata)
         kernel.traced = lambda: func
         return kernel
-    files = _files_of_user(func, options)
-    key = _key(func, options, request, files, metadata)
+    tools = options.tools()
+    files = _files_of_user(func, options, tools)
+    key = _key(func, options, request, tools, files, metadata)
 
     def make() -> KernelArtifact:
         return _with_metadata(compile_program(func, request), metadata or {})
@@ -282,7 +283,12 @@ def _check_computes(func: Any, outputs: Sequence[int]) -> None:
 
 
 def _key(
-    func: Any, options: CompileOptions, request: CompileRequest, files: UserFiles, metadata: Mapping[str, Any] | None
+    func: Any,
+    options: CompileOptions,
+    request: CompileRequest,
+    tools: Tools,
+    files: UserFiles,
+    metadata: Mapping[str, Any] | None,
 ) -> KernelKey:
     return KernelKey(
         name=str(func.attrs["global_symbol"]),
@@ -292,7 +298,7 @@ def _key(
         out_idx=request.out_idx,
         pass_configs=request.pass_configs,
         compile_flags=request.compile_flags,
-        toolchain={**toolchain(options.target.kind, options.backend), **env.of_tools(options.target.kind)},
+        toolchain={**tools.versions(), **env.of_tools(options.target.kind)},
         options={"dump_ir": options.dump_ir, "space": options.space, **_as_options(files), **(metadata or {})},
         unknown=files.problem or rewrites.problem(options.target.kind),
     )
@@ -316,7 +322,7 @@ def without_files(source: SourceKey, func: Any, options: CompileOptions) -> Sour
     if source.here is None or not is_program(func):
         return source
     annotated = annotated_options(func, options)
-    found = _files_of_user(func, annotated)
+    found = _files_of_user(func, annotated, annotated.tools())
     reason = found.problem or rewrites.problem(options.target.kind)
     if not reason and found.digests:
         reason = f"the toolchain reads file {min(found.digests)}"
@@ -327,9 +333,9 @@ def without_files(source: SourceKey, func: Any, options: CompileOptions) -> Sour
     return SourceKey(None, source.function, reason) if reason else source
 
 
-def _files_of_user(func: Any, options: CompileOptions) -> UserFiles:
+def _files_of_user(func: Any, options: CompileOptions, tools: Tools) -> UserFiles:
     """The user's files that the toolchain reads for a program."""
-    return options.files(str(func.attrs["tl.import_source"]) if func.attrs and "tl.import_source" in func.attrs else "")
+    return options.files(str(func.attrs["tl.import_source"]) if func.attrs and "tl.import_source" in func.attrs else "", tools)
 
 
 def _named(func: Any) -> SourceKey:

@@ -14,7 +14,7 @@ from tilelang import env
 from tilelang.errors import CompileError
 from tilelang.execution import resolve
 from tilelang.ignored import ignored
-from tilelang.jit.tools import toolchain, wrappers
+from tilelang.jit.tools import Tools, tools_of
 from tilelang.option import debug
 from tilelang.target.info import TargetInfo, parse_target
 
@@ -51,6 +51,7 @@ class CompileOptions:
 
     def plain(self) -> tuple[Any, ...]:
         """Everything that decides the code, as plain values: part of a source key."""
+        tools = self.tools()
         return (
             self.target.text,
             self.backend,
@@ -59,25 +60,30 @@ class CompileOptions:
             self.compile_flags,
             self.dump_ir,
             self.space,
-            tuple(sorted(toolchain(self.target.kind, self.backend).items())),
-            tuple(sorted(self._files_of_flags().items())),
+            tuple(sorted(tools.versions().items())),
+            tuple(sorted(self._files_of_flags(tools).items())),
         )
 
-    def files(self, text: str) -> UserFiles:
+    def tools(self) -> Tools:
+        """The programs that the compilation runs, as they are now."""
+        return tools_of(self.target.kind, self.backend)
+
+    def files(self, text: str, tools: Tools) -> UserFiles:
         """The user's files that the toolchain reads.
 
         Args:
             text: what the program adds to the generated code.
+            tools: the programs that the compilation runs.
         """
         from tilelang.jit.includes import UserFiles, user_files  # a process that finds its kernels without flags needs neither
         from tilelang.jit.shadows import watched_names
 
         kind = self.target.kind
-        added = wrappers(kind, self.backend)
-        if kind not in env.TOOLS and not added.flags:
-            return UserFiles(problem=added.problem)
-        found = user_files(text, (*self._flags(), *added.flags), env.of_tools(kind), functools.partial(watched_names, kind))
-        found.problem = added.problem or found.problem
+        added = tools.added_flags()
+        if kind not in env.TOOLS and not added:
+            return UserFiles(problem=tools.problem())
+        found = user_files(text, (*self._flags(), *added), env.of_tools(kind), functools.partial(watched_names, kind))
+        found.problem = tools.problem() or found.problem
         return found
 
     def _flags(self) -> tuple[str, ...]:
@@ -86,12 +92,11 @@ class CompileOptions:
         of_variables = (word for name in env.FLAG_VARIABLES for word in variables.get(name, "").split())
         return (*self.compile_flags, *(extra.split() if isinstance(extra, str) else extra or ()), *of_variables)
 
-    def _files_of_flags(self) -> Mapping[str, str]:
+    def _files_of_flags(self, tools: Tools) -> Mapping[str, str]:
         """The files that the toolchain reads whatever the program is, with the digests of their contents."""
-        kind = self.target.kind
-        if not self._flags() and not env.of_tools(kind) and not wrappers(kind, self.backend).flags:
+        if not self._flags() and not env.of_tools(self.target.kind) and not tools.added_flags():
             return {}
-        return self.files("").digests
+        return self.files("", tools).digests
 
 
 def resolve_options(

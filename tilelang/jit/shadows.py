@@ -12,7 +12,7 @@ import platform
 from pathlib import Path
 
 from tilelang.cache.keys import header_watch, tool_files
-from tilelang.cache.keys.versions import executable_version
+from tilelang.cache.keys.versions import files_of, version_of
 from tilelang.errors import ToolchainError
 from tilelang.target.toolchain import c_compiler
 
@@ -41,9 +41,8 @@ def _of_c() -> list[str]:
     """The headers and libraries of C that host code needs."""
     asked = [*_HEADERS, *_INTRINSICS.get(platform.machine(), ())]
     try:
-        answer = executable_version(
-            c_compiler(), "-M", "-xc", *(part for name in asked for part in ("-include", name)), os.devnull
-        )
+        included = (part for name in asked for part in ("-include", name))
+        answer = version_of(files_of(c_compiler()), "-M", "-xc", *included, os.devnull)
     except ToolchainError:  # said by the compilation
         answer = ""
     paths = [word.split("/") for word in answer.split() if "/" in word]

@@ -3,19 +3,62 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tilelang.cache.keys.installed import package_version
-from tilelang.cache.keys.versions import added_flags, executable_content, executable_files, executable_version, file_content
+from tilelang.cache.keys.tool_files import ToolFiles
+from tilelang.cache.keys.versions import added_flags, content_of, file_content, files_of, version_of
 from tilelang.errors import ToolchainMissingError
 from tilelang.jit import rewrites
 from tilelang.target.toolchain import c_compiler, linker
 
 
-def toolchain(kind: str, backend: str) -> Mapping[str, str]:
-    """Versions of the tools that a compilation runs, for the kernel key; a tool that is replaced meanwhile is another one.
+@dataclass(frozen=True)
+class Tools:
+    """The programs that a compilation runs, each with the files behind it, as they were when they were looked for.
+
+    Attributes:
+        kind: of the target.
+        host: what makes host code, by what it is in a key.
+        device: what makes device code; NVRTC is none.
+    """
+
+    kind: str
+    host: Mapping[str, ToolFiles]
+    device: Mapping[str, ToolFiles]
+
+    def versions(self) -> Mapping[str, str]:
+        """Versions and contents for the kernel key; a tool that was replaced is another one."""
+        tools = {"apache-tvm": package_version("apache-tvm")}
+        if rewrites.token(self.kind):
+            tools["function over generated code"] = rewrites.token(self.kind)
+        if self.kind == "cuda":
+            tools |= _cuda_packages()
+        programs = {**self.host, **self.device}
+        tools |= {name: version_of(programs[name]) for name in _COMPILERS if name in programs}
+        return tools | {f"{name} file": content_of(tool) for name, tool in programs.items()}
+
+    def added_flags(self) -> tuple[str, ...]:
+        """What scripts in the place of these programs add to the arguments now."""
+        return tuple(flag for tool in self._different() for flag in added_flags(tool))
+
+    def problem(self) -> str:
+        """Why it is not known what such scripts do; empty where it is."""
+        return next((tool.problem for tool in self._different() if tool.problem), "")
+
+    def _different(self) -> Iterable[ToolFiles]:
+        return {tool.paths[0]: tool for tool in (*self.host.values(), *self.device.values()) if tool.paths}.values()
+
+
+_COMPILERS = ("cc", "nvcc")
+"""Programs whose answer to ``--version`` is in a key."""
+
+
+def tools_of(kind: str, backend: str) -> Tools:
+    """Looks for the programs that a compilation runs, which takes a tenth of a millisecond each: to be done once a key.
 
     Args:
         kind: of the target.
@@ -24,18 +67,14 @@ def toolchain(kind: str, backend: str) -> Mapping[str, str]:
     Raises:
         ToolchainError: there is no C compiler or linker, and the kernel needs one.
     """
-    tools = {"apache-tvm": package_version("apache-tvm")}
-    if rewrites.token(kind):
-        tools["function over generated code"] = rewrites.token(kind)
-    programs = _host_programs(kind, backend)
-    if "cc" in programs:
-        tools["cc"] = executable_version(programs["cc"], "--version")
-    tools |= {f"{name} file": executable_content(path) for name, path in programs.items()}
-    return tools | _cuda_tools() if kind == "cuda" else tools
+    host = _host_programs(kind, backend)
+    device = _device_programs() if kind == "cuda" else {}
+    paths = {program: shutil.which(program) or program for program in (*host.values(), *device.values())}
+    files = {path: files_of(path) for path in dict.fromkeys(paths.values())}
+    return Tools(kind, *({name: files[paths[program]] for name, program in programs.items()} for programs in (host, device)))
 
 
 def _host_programs(kind: str, backend: str) -> dict[str, str]:
-    """The programs that make host code, by what they are in a key."""
     programs: dict[str, str] = {}
     has_host = kind == "cuda" and backend != "nvrtc"
     if kind == "c" or has_host:
@@ -46,51 +85,19 @@ def _host_programs(kind: str, backend: str) -> dict[str, str]:
     return programs
 
 
-@dataclass(frozen=True)
-class Wrappers:
-    """What scripts in the place of tools do.
-
-    Attributes:
-        flags: that they add.
-        problem: why that is not known; empty where it is.
-    """
-
-    flags: tuple[str, ...]
-    problem: str
-
-
-def wrappers(kind: str, backend: str) -> Wrappers:
-    """What scripts do in the place of the tools that a compilation runs.
-
-    Args:
-        kind: of the target.
-        backend: the execution backend.
-    """
-    programs = {**_host_programs(kind, backend), **(_device_programs() if kind == "cuda" else {})}
-    tools = [executable_files(path) for path in dict.fromkeys(programs.values())]
-    return Wrappers(
-        tuple(flag for tool in tools for flag in added_flags(tool)), next((tool.problem for tool in tools if tool.problem), "")
-    )
-
-
 _CUDA_WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-cuda-cccl")
 _CUDA_RELEASES = ("", "-cu11", "-cu12")
 """Endings of the wheels' names; those of CUDA 13 have none."""
 
 
-def _cuda_tools() -> dict[str, str]:
-    """The device compiler in force: wheels by version, what a toolkit of the machine has by content."""
+def _cuda_packages() -> dict[str, str]:
+    """CUDA's wheels by version, and a toolkit's NVRTC by content where that is the device compiler."""
     from tilelang.target.cuda.toolchain import locate  # no other target needs these
 
     wheels = (name + release for name in _CUDA_WHEELS for release in _CUDA_RELEASES)
     tools = {name: version for name in wheels if (version := package_version(name))}
-    compiler = _device_compiler()
-    if compiler is None:
+    if _device_compiler() != "nvrtc":
         return tools
-    if compiler == "nvcc":
-        programs = _device_programs()
-        tools["nvcc"] = executable_version(programs["nvcc"], "--version")
-        return tools | {f"{name} file": executable_content(path) for name, path in programs.items()}
     headers = locate.cuda_include_directory()
     loaded = {"nvrtc file": locate.nvrtc_library(), "cuda.h": headers and headers / "cuda.h"}
     return tools | {name: _content_of_toolkit(path) for name, path in loaded.items() if path and not locate.is_of_wheel(path)}
@@ -106,7 +113,6 @@ def _device_compiler() -> str | None:
 
 
 def _device_programs() -> dict[str, str]:
-    """The programs that make device code; NVRTC is none."""
     from tilelang.target.cuda.toolchain import locate
 
     return {"nvcc": str(locate.tool("nvcc")), "ptxas": str(locate.ptxas())} if _device_compiler() == "nvcc" else {}

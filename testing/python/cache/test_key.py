@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from tilelang.cache.keys import fingerprint as fingerprint_module
 from tilelang.cache.keys.fingerprint import Fingerprint
 from tilelang.cache.keys.installed import package_version
-from tilelang.cache.keys.versions import executable_version
+from tilelang.cache.keys.versions import files_of, version_of
 from tilelang.errors import CacheError
 from tilelang.fingerprint.canonical import NotCanonical, canonical
 from tilelang.fingerprint.plain import NotPlain, _python_plain_key, plain_key
-from tilelang.jit.tools import toolchain
+from tilelang.jit.tools import tools_of
 
 from . import fakes
 
@@ -232,12 +232,12 @@ def test_contents_are_read_once_for_each_state_of_the_files(tmp_path, monkeypatc
 def test_version_of_an_executable_follows_the_file(tmp_path, monkeypatch):
     tool = tmp_path / "toolx"
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    assert executable_version("toolx") == ""
+    assert version_of(files_of("toolx")) == ""
     tool.write_text("#!/bin/sh\necho $0 1.0\n")
     tool.chmod(0o755)
-    assert executable_version("toolx") == "toolx 1.0"
+    assert version_of(files_of("toolx")) == "toolx 1.0"
     tool.write_text("#!/bin/sh\necho $0 1.0.1\n")
-    assert executable_version("toolx") == "toolx 1.0.1"
+    assert version_of(files_of("toolx")) == "toolx 1.0.1"
 
 
 def test_a_c_compiler_that_is_replaced_in_a_running_process_is_another_one(tmp_path, monkeypatch):
@@ -245,27 +245,27 @@ def test_a_c_compiler_that_is_replaced_in_a_running_process_is_another_one(tmp_p
     compiler.write_text('#!/bin/sh\nexec cc "$@"\n')
     compiler.chmod(0o755)
     monkeypatch.setenv("TILELANG_CC", str(compiler))
-    before = toolchain("c", "tvm_ffi")
-    assert toolchain("c", "tvm_ffi") == before
+    before = tools_of("c", "tvm_ffi").versions()
+    assert tools_of("c", "tvm_ffi").versions() == before
     compiler.write_text('#!/bin/sh\nexec cc -O1 "$@"\n')
-    after = toolchain("c", "tvm_ffi")
+    after = tools_of("c", "tvm_ffi").versions()
     assert (after["cc"], after["cc file"] != before["cc file"]) == (before["cc"], True)
 
 
 @pytest.mark.parametrize("name", ["as", "ld"])
 def test_what_the_compiler_finds_on_the_path_counts(tmp_path, monkeypatch, name):
-    before = toolchain("c", "tvm_ffi")
+    before = tools_of("c", "tvm_ffi").versions()
     (tmp_path / name).write_text(f'#!/bin/sh\nexec /usr/bin/{name} -I"$HOME" "$@"\n')
     (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    assert {tool for tool, state in toolchain("c", "tvm_ffi").items() if state != before[tool]} == {f"{name} file"}
+    assert {tool for tool, state in tools_of("c", "tvm_ffi").versions().items() if state != before[tool]} == {f"{name} file"}
 
 
 def test_version_of_an_executable_is_asked_once_on_a_machine(tmp_path):
     tool, log = tmp_path / "tooly", tmp_path / "toolog"
     tool.write_text('#!/bin/sh\necho asked >> "${0%y}og"\necho 2.0\n')  # a file that it names would count
     tool.chmod(0o755)
-    code = "import sys; from tilelang.cache.keys.versions import executable_version; print(executable_version(sys.argv[1]))"
+    code = "import sys; from tilelang.cache.keys.versions import files_of, version_of; print(version_of(files_of(sys.argv[1])))"
     assert [fakes.run_python(code, str(tool)).stdout.strip() for _ in range(2)] == ["2.0", "2.0"]
     assert log.read_text() == "asked\n"
 

@@ -14,7 +14,8 @@ import tilelang
 import tilelang.language as T
 from tilelang.cache import cached
 from tilelang.cache.keys import header_watch, tool_files, wrappers
-from tilelang.cache.keys.versions import executable_content, executable_version
+from tilelang.cache.keys.versions import content_of, files_of, version_of
+from tilelang.jit.options import resolve_options
 
 
 @tilelang.jit(out_idx=[-1], target="c")
@@ -122,18 +123,27 @@ def test_a_launcher_counts_with_the_program_that_it_runs(tmp_path, monkeypatch):
         put(folder / "toolc", text)
     monkeypatch.setenv("PATH", f"{launchers}:{real}:{os.environ['PATH']}")
     assert tool_files.behind(str(launchers / "toolc")).paths[:2] == [str(launchers / "toolc"), str(real / "toolc")]
-    before = executable_content("toolc")
+    before = content_of(files_of("toolc"))
     put(real / "toolc", "#!/bin/sh\necho 2\n")
-    assert executable_content("toolc") != before
+    assert content_of(files_of("toolc")) != before
+
+
+@pytest.mark.parametrize("target", ["cpu", "c", {"kind": "cuda", "arch": "sm_80"}])
+def test_a_key_looks_for_each_program_once(monkeypatch, target):
+    looked = []
+    behind = tool_files.behind
+    monkeypatch.setattr(tool_files, "behind", lambda program: looked.append(program) or behind(program))
+    resolve_options(target=target).plain()
+    assert looked and len(set(looked)) == len(looked)
 
 
 def test_the_version_is_asked_again_when_what_a_wrapper_runs_has_changed(tmp_path, monkeypatch):
     inner, outer = tmp_path / "inner", tmp_path / "outer"
     put(inner, "#!/bin/sh\necho 1.0\n")
     put(outer, f'#!/bin/sh\nexec {inner} "$@"\n')
-    assert executable_version(str(outer)) == "1.0"
+    assert version_of(files_of(str(outer))) == "1.0"
     put(inner, "#!/bin/sh\necho 2.0.0\n")
-    assert executable_version(str(outer)) == subprocess.run([outer], capture_output=True, text=True).stdout.strip() == "2.0.0"
+    assert version_of(files_of(str(outer))) == subprocess.run([outer], capture_output=True, text=True).stdout.strip() == "2.0.0"
 
 
 def test_folders_to_a_file_are_those_in_which_it_or_a_link_can_be_replaced(tmp_path):

@@ -33,7 +33,7 @@ class ToolFiles:
     """What decides what a tool does.
 
     Attributes:
-        paths: files, links not resolved.
+        paths: files, links not resolved; first the program's own, none where there is no such program.
         flags: what scripts among them add to the arguments.
         flag_variables: environment variables whose values scripts add to the arguments.
         names: programs that are looked for on the ``PATH``.

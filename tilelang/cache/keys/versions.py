@@ -33,34 +33,33 @@ def variables_of_tools() -> list[bytes]:
     return [env.raw_key(name) for name in _variables]
 
 
-def executable_version(program: str, *arguments: str) -> str:
-    """What ``program --version`` prints (or with ``arguments`` in its place), asked once for each state of its files."""
+def files_of(program: str) -> ToolFiles:
+    """What decides what a program does, watched from now on; nothing where there is no such program."""
     path = shutil.which(program)
     if path is None:
+        return ToolFiles()
+    tool = tool_files.behind(path)
+    _variables.update(dict.fromkeys(tool.variables))
+    header_watch.also(tool_files.places(tool))
+    return tool
+
+
+def version_of(tool: ToolFiles, *arguments: str) -> str:
+    """What ``tool --version`` prints (or with ``arguments`` in its place), asked once for each state of its files."""
+    if not tool.paths:
         return ""
-    tool = _watched(path)
     state = [text for each in tool.paths for text in (each, *map(str, _stat(each)))]
     asked = digest("tool", *(arguments or ("--version",)), *_values(tool), *state)
-    return _answered(asked, lambda: _ask(path, arguments or ("--version",)), keep=True)
+    return _answered(asked, lambda: _ask(tool.paths[0], arguments or ("--version",)), keep=True)
 
 
-def executable_content(program: str) -> str:
+def content_of(tool: ToolFiles) -> str:
     """Digest of the program's file, which may be a script around another one, and of what that names; empty where there is
     no such program."""
-    path = shutil.which(program)
     try:
-        if path is None:
-            return ""
-        tool = _watched(path)
-        return digest(*dict.fromkeys(map(file_content, tool.paths)), *_values(tool))
+        return digest(*dict.fromkeys(map(file_content, tool.paths)), *_values(tool)) if tool.paths else ""
     except OSError:
         return ""
-
-
-def executable_files(program: str) -> ToolFiles:
-    """What decides what a program does; nothing where there is no such program."""
-    path = shutil.which(program)
-    return ToolFiles() if path is None else _watched(path)
 
 
 def added_flags(tool: ToolFiles) -> list[str]:
@@ -76,13 +75,6 @@ def file_content(path: str) -> str:
     if max(state[1:3]) > time.time_ns() - _RACY_NS:
         return _sha256(path)
     return _answered(digest("content", path, *map(str, state)), lambda: _sha256(path), keep=state[0] > _LARGE)
-
-
-def _watched(path: str) -> ToolFiles:
-    tool = tool_files.behind(path)
-    _variables.update(dict.fromkeys(tool.variables))
-    header_watch.also(tool_files.places(tool))
-    return tool
 
 
 def _values(tool: ToolFiles) -> list[str]:
