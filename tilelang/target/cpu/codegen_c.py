@@ -16,9 +16,9 @@ from tilelang.target.cpu.functions import FUNCTIONS
 from tilelang.target.cpu.host import packed_entry
 from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.runtime_c import PRELUDE, WORKSPACE
-from tilelang.target.cpu.script import EXPORTS, c_files, exports
+from tilelang.target.cpu.script import EXPORTS, c_arguments, c_files, exports
 from tilelang.target.postproc import rewritten
-from tilelang.target.toolchain import AT_ONCE, c_compiler, run
+from tilelang.target.toolchain import c_compiler, run
 
 _TUNING = (
     # As in the IR, integers wrap around and one memory may have several types; errno and traps are not observed; and a sum
@@ -120,13 +120,10 @@ def build_c(source: CSource, context: Any) -> Library:
             objects.append(entry)
             exported = ["__tvm_ffi_*"]
         (directory / EXPORTS).write_text(exports(exported))
-        flags = [*_TUNING, *_machine_flags(context), *context.request.compile_flags]
-        command = [
-            c_compiler(), *flags, "-shared", *AT_ONCE, "-o",
-            str(directory / "kernel.so"), *map(str, objects), f"-Wl,--version-script={directory / EXPORTS}", "-lm",
-        ]  # fmt: skip
-        log = run(command)
-        rebuild = c_files(context.library_file, flags, exported, kept)
+        machine, flags = [*_TUNING, *_machine_flags(context)], context.request.compile_flags
+        library, script = str(directory / "kernel.so"), str(directory / EXPORTS)
+        log = run([c_compiler(), *c_arguments(machine, [*map(str, objects)], flags, library, script)])
+        rebuild = c_files(context.library_file, machine, flags, exported, kept)
         return Library((directory / "kernel.so").read_bytes(), source.text, log, rebuild)
 
 

@@ -17,16 +17,31 @@ def exports(symbols: Iterable[str]) -> str:
     return "{ global: " + " ".join(f"{name};" for name in symbols) + " local: *; };\n"
 
 
-def c_files(library: str, flags: Sequence[str], symbols: Iterable[str], objects: Mapping[str, bytes]) -> dict[str, bytes]:
+def c_arguments(machine: Sequence[str], sources: Sequence[str], flags: Sequence[str], library: str, exported: str) -> list[str]:
+    """The arguments of the C compiler.
+
+    Args:
+        machine: our own flags.
+        sources: the C file, and object files.
+        flags: the user's, which may name libraries: these are searched for what the files before them call.
+        library: file of the shared library.
+        exported: file of :func:`exports`.
+    """
+    return [*machine, *sources, *flags, "-shared", *AT_ONCE, "-o", library, f"-Wl,--version-script={exported}", "-lm"]
+
+
+def c_files(
+    library: str, machine: Sequence[str], flags: Sequence[str], symbols: Iterable[str], objects: Mapping[str, bytes]
+) -> dict[str, bytes]:
     """The script and what it needs, where the library comes from ``device_kernel.c`` and ``objects``.
 
     Args:
         library: file name of the shared library.
-        flags: the compiler's flags.
+        machine, flags: as for :func:`c_arguments`.
         symbols: names that the library exports.
         objects: object files to link, by name.
     """
-    words = [*flags, "-shared", *AT_ONCE, "-o", library, "device_kernel.c", *objects, f"-Wl,--version-script={EXPORTS}", "-lm"]
+    words = c_arguments(machine, ["device_kernel.c", *objects], flags, library, EXPORTS)
     script = _HEAD.format(library=library) + 'exec "${CC:-cc}" ' + shlex.join(words) + "\n"
     return {"compile.sh": script.encode(), EXPORTS: exports(symbols).encode(), **objects}
 

@@ -1,10 +1,12 @@
 """Constructs whose lowering is particular to a CPU: early exits, views, random numbers, printing, dot products, conditions."""
 
 import struct
+import subprocess
 
 import pytest
 import torch
 
+import tilelang
 import tilelang.language as T
 
 from .support import build, on_both
@@ -217,3 +219,25 @@ def test_pointers_to_elements_of_every_width(target, dtype):
     b = torch.zeros(64, dtype=a.dtype)
     build(main, target)(a.data_ptr(), b)
     assert torch.equal(b.view(torch.uint8), a[1].contiguous().view(torch.uint8))
+
+
+@pytest.mark.parametrize("library", ["file.o", "libfile.a", "libfile.so"])
+@pytest.mark.parametrize("backend", ["tvm_ffi", "ctypes"])
+def test_flags_may_name_libraries_that_define_what_the_kernel_calls(tmp_path, library, backend):
+    made = {"file.o": "true", "libfile.a": "ar cr libfile.a file.o", "libfile.so": "cc -shared -o libfile.so file.o"}
+    (tmp_path / "file.c").write_text("float seven(void) { return 7; }\n")
+    subprocess.run(f"cc -c -fPIC file.c && {made[library]}", shell=True, cwd=tmp_path, check=True)
+    named = [str(tmp_path / library)] if library == "file.o" else [f"-L{tmp_path}", "-lfile", f"-Wl,-rpath,{tmp_path}"]
+
+    @tilelang.jit(out_idx=[-1], target="c", execution_backend=backend, compile_flags=named)
+    def fill():
+        @T.prim_func
+        def main(B: T.Tensor((4,), "float32")):
+            T.import_source("float seven(void);\n")
+            with T.Kernel(1, threads=1):
+                for i in T.serial(4):
+                    B[i] = T.call_extern("float32", "seven")
+
+        return main
+
+    assert fill()().tolist() == [7] * 4
