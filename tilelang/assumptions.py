@@ -22,28 +22,21 @@ class Assumption:
 
     Attributes:
         condition: not 0 where it holds.
-        text: the condition as the user would write it.
-        file, line: where it stands.
+        message: what is wrong with a call that does not meet it.
+        file, line: where the program says it; no file where no line of it does.
         source: the text of that line.
-        said: what is wrong with a call that does not meet it, where the program does not say the condition itself.
     """
 
     condition: Dim
-    text: str
-    file: str
-    line: int
-    source: str
-    said: str = ""
-
-    @property
-    def message(self) -> str:
-        """What is wrong with a call that does not meet it."""
-        return self.said or f"T.assume({self.text}) does not hold"
+    message: str
+    file: str = ""
+    line: int = 0
+    source: str = ""
 
     @property
     def located_message(self) -> str:
-        """The same with its place, for hosts that have no other way to say it."""
-        return self.said or f"{self.file}:{self.line}: {self.message}"
+        """The message with its place, for hosts that have no other way to say it."""
+        return f"{self.file}:{self.line}: {self.message}" if self.file else self.message
 
     def check(self, kernel: str, sizes: Mapping[str, int]) -> None:
         """Refuses a call that does not meet it; does nothing where a size is unknown.
@@ -55,14 +48,11 @@ class Assumption:
         if not all(name in sizes for name in names) or evaluate_dim(self.condition, sizes):
             return
         given = ", ".join(f"{name} is {sizes[name]}" for name in names)
-        found = (
-            not self.said and linecache.getline(self.file, self.line).strip() == self.source
-        )  # files change, and kernels are kept
-        place = "" if found or self.said else f" ({self.file}:{self.line})"
-        raise ArgumentError(
-            f"{kernel}: {self.message}{f': {given}' if given else ''}{place}",
-            Location(self.file, self.line) if found else None,
-        )
+        message = f"{kernel}: {self.message}{f': {given}' if given else ''}"
+        # Files change, and kernels are kept: the line is shown where it still says the same.
+        if self.file and linecache.getline(self.file, self.line).strip() == self.source:
+            raise ArgumentError(message, Location(self.file, self.line))
+        raise ArgumentError(f"{message} ({self.file}:{self.line})" if self.file else message)
 
 
 def recorded(found: tuple[Assumption, ...]) -> dict[str, Any]:

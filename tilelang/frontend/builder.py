@@ -74,6 +74,7 @@ class Builder:
         frames: the open scopes, innermost last.
         kernel: the open kernel, if any.
         launched: the kernel that ``T.launch_thread`` or ``T.env_thread`` has opened, if any.
+        axis: what the last ``T.launch_thread`` or ``T.thread_binding`` returned, which one ``with`` or ``for`` may take.
         attrs: attributes of the finished function.
         outputs: the tensors that the program returns.
         allocated_params: the tensors that a call allocates; they follow the arguments in the parameters.
@@ -99,6 +100,7 @@ class Builder:
         self.frames: list[Frame] = [Frame("function", lambda body: body, always=True)]
         self.kernel: KernelInfo | None = None
         self.launched: Any = None
+        self.axis: Any = None
         self.attrs: dict[str, Any] = {}
         self.outputs: list[Any] = []
         self.allocated_params: list[Any] = []
@@ -308,10 +310,13 @@ class Builder:
         self.emit(ir.Bind(var, value, self.span()))
         return var
 
-    def is_axis(self, value: Any) -> bool:
-        """Whether a variable is the index of a thread or block along an axis of the open kernel."""
-        axes = () if self.kernel is None else (*self.kernel.threads, *self.kernel.blocks)
-        return any(value.same_as(axis) for axis in axes)
+    @contextmanager
+    def axis_scope(self) -> Iterator[Any]:
+        """``with T.launch_thread(...)``, ``for tx in T.thread_binding(...)``: the kernel that it opened ends with the block."""
+        index, self.axis = self.axis, None
+        yield index
+        if self.launched is not None and self.launched.opener is index:
+            self.launched.close()
 
     def finish(self, definition: Location) -> Any:
         """The body of the whole program; an empty one is located at the program's definition."""

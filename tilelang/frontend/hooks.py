@@ -203,13 +203,11 @@ class Hooks:
         Raises:
             CarriedValueError: a run-time loop carries a Python value from one iteration to the next.
         """
-        from tilelang.language.launch import launched_scope
-
         builder = current()
-        if isinstance(iterable, ir.Var) and builder.is_axis(iterable):
+        if iterable is not None and iterable is builder.axis:
             # T.thread_binding: every thread makes one pass.
-            with launched_scope(iterable):
-                yield iterable
+            with builder.axis_scope() as index:
+                yield index
             return
         if not isinstance(iterable, LoopSpec):
             yield from _compile_time_loop(builder, iterable)
@@ -339,10 +337,8 @@ class Hooks:
         """What a ``with`` statement enters."""
         if hasattr(type(value), "__enter__"):
             return value
-        if isinstance(value, ir.Var) and not is_buffer(value):
-            from tilelang.language.launch import launched_scope
-
-            return launched_scope(value)
+        if value is not None and value is current().axis:
+            return current().axis_scope()
         raise CompileError(f"`with` takes a context manager, not {described(value)}")
 
     # Expressions -----------------------------------------------------------------------------------------------------

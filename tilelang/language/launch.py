@@ -7,8 +7,6 @@ that are not launched have one block or thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +30,7 @@ class LaunchedKernel(KernelFrame):
     Attributes:
         extents: of the axes that are launched.
         asked: the axes of ``T.env_thread``, and where it stands.
-        opener: the index with which ``T.launch_thread`` opened the kernel.
+        opener: what the first ``T.launch_thread`` or ``T.thread_binding`` returned; the kernel ends with its ``with`` or ``for``.
     """
 
     def __init__(self, builder: Builder):
@@ -56,8 +54,6 @@ class LaunchedKernel(KernelFrame):
         if not same(as_expr(known), as_expr(extent)):
             raise CompileError(f"T.launch_thread: {tag} has {expr_text(as_expr(known))} values already")
         self._resize([self.extents.get(each, 1) for each in _TAGS])
-        if self.opener is None:
-            self.opener = self.variable(tag)
         return self.variable(tag)
 
     def _resize(self, sizes: list[Any]) -> None:
@@ -117,7 +113,7 @@ def launch_thread(thread: Any, extent: Any) -> Any:
     """
     builder = current("T.launch_thread")
     tag = _tag(thread, "T.launch_thread") if isinstance(thread, str) else _tag_of(builder, thread)
-    return _launched(builder, tag, extent, "T.launch_thread")
+    return _returned(builder, _launched(builder, tag, extent, "T.launch_thread"))
 
 
 def thread_binding(start: Any, stop: Any = None, thread: str = "threadIdx.x", *, annotations: Any = None) -> Any:
@@ -139,7 +135,8 @@ def thread_binding(start: Any, stop: Any = None, thread: str = "threadIdx.x", *,
     if isinstance(stop, str):
         stop, thread = None, stop
     low, high = (0, start) if stop is None else (start, stop)
-    return low + _launched(current("T.thread_binding"), _tag(thread, "T.thread_binding"), high - low, "T.thread_binding")
+    builder, tag = current("T.thread_binding"), _tag(thread, "T.thread_binding")
+    return _returned(builder, low + _launched(builder, tag, high - low, "T.thread_binding"))
 
 
 def _launched(builder: Builder, tag: str, extent: Any, what: str) -> Any:
@@ -163,13 +160,12 @@ def _launched(builder: Builder, tag: str, extent: Any, what: str) -> Any:
     return index
 
 
-@contextmanager
-def launched_scope(index: Any) -> Iterator[Any]:
-    """``with T.launch_thread(...)``, ``for tx in T.thread_binding(...)``: the kernel that it opened ends with the block."""
-    builder = current("T.launch_thread")
-    yield index
-    if builder.launched is not None and index.same_as(builder.launched.opener):
-        builder.launched.close()
+def _returned(builder: Builder, index: Any) -> Any:
+    """An index, noted for the ``with`` or ``for`` that it may be the head of."""
+    builder.axis = index
+    if builder.launched is not None and builder.launched.opener is None:
+        builder.launched.opener = index
+    return index
 
 
 def _tag(tag: str, what: str) -> str:

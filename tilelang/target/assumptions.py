@@ -48,15 +48,14 @@ def _widths(func: Any) -> Iterator[Assumption]:
         name = str(var.name)
         if str(var.ty) == "int32":
             fits = ("min", ("le", 0, name), ("le", name, 2**31 - 1))
-            said = f'{name} does not fit int32, its type: declare T.dynamic("{name}", "int64")'
-            yield Assumption(fits, "", "<program>", 0, "", said)
+            yield Assumption(fits, f'{name} does not fit int32, its type: declare T.dynamic("{name}", "int64")')
 
 
 def _assumption(condition: Any, part: Any, span: Any) -> Assumption:
-    place, text = location_of(span), condition_text(part)
+    place, message = location_of(span), f"T.assume({condition_text(part)}) does not hold"
     if place is None:
-        return Assumption(condition, text, "<program>", 0, "")
-    return Assumption(condition, text, portable(place.file), place.line, linecache.getline(place.file, place.line).strip())
+        return Assumption(condition, message)
+    return Assumption(condition, message, portable(place.file), place.line, linecache.getline(place.file, place.line).strip())
 
 
 def _always(stmt: Any) -> Iterator[Any]:

@@ -55,6 +55,19 @@ def by_loops():
     return main
 
 
+def by_loops_that_start_elsewhere():
+    @T.prim_func
+    def main(A: T.Tensor((96,), "float32"), B: T.Tensor((96,), "float32")):
+        for bx in T.thread_binding(1, 4, "blockIdx.x"):
+            for tx in T.thread_binding(2, 34):
+                B[(bx - 1) * 32 + tx - 2] = A[(bx - 1) * 32 + tx - 2]
+        for bx in T.thread_binding(3, thread="blockIdx.x"):
+            for tx in T.thread_binding(2, 34):
+                B[bx * 32 + tx - 2] += tx - 2
+
+    return main
+
+
 def by_a_run_time_size():
     n = T.dynamic("n")
 
@@ -69,7 +82,7 @@ def by_a_run_time_size():
     return main
 
 
-@pytest.mark.parametrize("program", [by_statements, by_blocks, by_loops, by_a_run_time_size])
+@pytest.mark.parametrize("program", [by_statements, by_blocks, by_loops, by_loops_that_start_elsewhere, by_a_run_time_size])
 def test_launched_kernels(program):
     for run in (simulate, functools.partial(simulate, arch="sm_90a"), interpreter.run):
         a, b = torch.arange(96.0), torch.zeros(96)
@@ -160,6 +173,20 @@ def test_what_cannot_be_launched():
             for x in A:
                 A[0] = x
 
+    @T.macro
+    def index_of_a_block(A):
+        with T.Kernel(4, threads=64) as bx:
+            for _i in bx:
+                A[0] = 0
+
+    @T.macro
+    def scope_of_a_block(A):
+        with T.Kernel(4, threads=64) as bx:
+            with bx:
+                A[0] = 0
+
+    refused(index_of_a_block, "a run-time value cannot be iterated over")
+    refused(scope_of_a_block, "`with` takes a context manager, not a value of type int32")
     refused(unlike, "T.thread_binding: threadIdx.x has 64 values in this kernel")
     refused(no_axis, r"T.get_thread_binding\(3\): the axes are 0, 1, 2")
     refused(no_axis_of_the_grid, r"T.get_block_binding\(1\): the axes are 0")
