@@ -15,8 +15,9 @@ from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.span import location_of
 from tilelang.layout.fragment import REGISTER, FragmentLayout
+from tilelang.target.cuda.analysis.program_order import ProgramOrder
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
-from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Repeat, Sequence, span_of, touched_by, walk
+from tilelang.target.cuda.tile.tree import Operator, Parallel, Sequence, span_of, touched_by, walk
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,21 +99,18 @@ def _check_copies(root: Sequence, layouts: Any) -> None:
 
     They read the copies of the first threads, so only one group that begins with those may store to it alone.
     """
-    places = {node: place for place, node in enumerate(node for node in walk(root) if node in layouts.threads_of)}
-    if len({layouts.threads_of[node] for node in places}) == 1:
+    nodes = [node for node in walk(root) if node in layouts.threads_of]
+    if len({layouts.threads_of[node] for node in nodes}) == 1:
         return
-    loops = [set(walk(node)) for node in places if isinstance(node, (Loop, Repeat))]
-    touches = [(node, access) for node in places for access in touched_by(node)]
+    order = ProgramOrder(nodes)
+    touches = [(node, access) for node in nodes for access in touched_by(node)]
     touches = [(node, access) for node, access in touches if _is_whole(layouts.fragments.get(access.buffer))]
     stores = [(node, access.buffer) for node, access in touches if access.kind != READ]
-
-    def may_follow(node: Any, store: Any) -> bool:
-        return places[store] < places[node] or any(store in loop and node in loop for loop in loops)
 
     for node, access in touches:
         threads = layouts.threads_of[node]
         found = (store for store, buffer in stores if access.kind != WRITE and buffer == access.buffer)
-        groups = {layouts.threads_of[store]: store for store in found if may_follow(node, store)}
+        groups = {layouts.threads_of[store]: store for store in found if order.may_follow(node, store)}
         parts = {group: store for group, store in groups.items() if set(group) < set(threads)}
         if len(parts) == 1 and next(iter(parts)).start == threads.start:
             continue

@@ -20,13 +20,12 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import FRAGMENT, is_fragment, is_memory
 from tilelang.target.cuda.analysis.fragment_homes import homes_of, threads_of
+from tilelang.target.cuda.analysis.program_order import ProgramOrder
 from tilelang.target.cuda.analysis.uniformity import computes_once
 from tilelang.target.cuda.tile.rename import renamed
 from tilelang.target.cuda.tile.tree import (
-    Loop,
     Operator,
     Parallel,
-    Repeat,
     Sequence,
     ThreadGroup,
     TileTree,
@@ -85,8 +84,7 @@ class _Copies:
     def __init__(self, tree: TileTree, block: range):
         self.tree, self.threads = tree, threads_of(tree.root, block)
         self._homes = homes_of(self.threads, tree.root_of)
-        self._places = {node: place for place, node in enumerate(self.threads)}
-        self._loops = [set(walk(node)) for node in self.threads if isinstance(node, (Loop, Repeat))]
+        self._order = ProgramOrder(self.threads)
         self._stores: dict[Any, list[Any]] = {}
         for node, running in self.threads.items():
             for access in touched_by(node) if running != block else ():
@@ -109,12 +107,9 @@ class _Copies:
         stores = self._stores.get(self.tree.root_of(access.buffer), [])
         if is_fragment(access.buffer):
             # What a group has stored is in its copy alone, and the statement of all threads would find it.
-            return access.kind == WRITE or not any(self._may_follow(node, store) for store in stores)
+            return access.kind == WRITE or not any(self._order.may_follow(node, store) for store in stores)
         # One group may change the memory while another has not read it yet.
         return access.kind == READ and is_memory(access.buffer) and not stores
-
-    def _may_follow(self, node: Any, store: Any) -> bool:
-        return self._places[store] < self._places[node] or any(store in loop and node in loop for loop in self._loops)
 
 
 def _with(node: Any, divided: Mapping[Any, list[Any]]) -> Any:
