@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import DtypeError
 from tilelang.provided import provided
 
 _BASES: Mapping[str, tuple[str, int]] = {
@@ -162,7 +162,7 @@ def _parse(dtype: Any) -> DType:
     base = _ALIASES.get(base, base)
     if base not in _BASES:
         near = difflib.get_close_matches(name, [*_BASES, *_ALIASES], n=1)
-        raise CompileError(f"unknown dtype {name!r}", hint=f"did you mean {near[0]!r}?" if near else None)
+        raise DtypeError(f"unknown dtype {name!r}", hint=f"did you mean {near[0]!r}?" if near else None)
     return _make(base if lanes == 1 else f"{base}x{lanes}")
 
 
@@ -194,14 +194,14 @@ def to_torch(dtype: Any) -> Any:
     """The ``torch.dtype`` of a dtype.
 
     Raises:
-        CompileError: torch has no such type (``int4``, vectors …).
+        DtypeError: torch has no such type (``int4``, vectors …).
     """
     import torch
 
     name = canonical(dtype)
     found = getattr(torch, _TORCH_NAMES.get(name, name), None)
     if not isinstance(found, torch.dtype):
-        raise CompileError(f"torch has no dtype {name}")
+        raise DtypeError(f"torch has no dtype {name}")
     return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import UnsupportedError
 
 VENDOR = "it is for devices of another vendor; kernels are compiled for CPUs and CUDA"
 SM_100 = "it is of sm_100 and later, for which nothing is generated yet"
@@ -140,7 +140,7 @@ class Refused:
         self.name, self.reason = name, reason
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise CompileError(f"{self.name} is not available: {self.reason}")
+        raise UnsupportedError(f"{self.name} is not available: {self.reason}")
 
     __call__ = __getitem__ = __enter__ = __iter__ = _refuse
 

@@ -53,10 +53,10 @@ def _add_names(tirx: Any) -> None:
 
 def _not_iterable(value: Any) -> Any:
     """``for x in A``: TVM's values have subscripts without an end, by which Python would go on for ever."""
-    from tilelang.errors import CompileError
+    from tilelang.errors import OperandError
 
     what = f"the tensor {value.name}" if hasattr(value, "shape") else "a run-time value"
-    raise CompileError(f"{what} cannot be iterated over", hint="for i in T.serial(n): ... A[i] ..., or T.Parallel")
+    raise OperandError(f"{what} cannot be iterated over", hint="for i in T.serial(n): ... A[i] ..., or T.Parallel")
 
 
 def _power(base: Any, exponent: Any) -> Any:

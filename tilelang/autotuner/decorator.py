@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, ov
 from tilelang.autotuner.capture import get_autotune_inputs, set_autotune_inputs
 from tilelang.autotuner.configs import Configs, applied, expand
 from tilelang.autotuner.tuner import AutoTuner, AutotuneResult, ProfileArgs
-from tilelang.errors import CompileError, TileLangError, concise
+from tilelang.errors import OptionError, TileLangError, concise
 from tilelang.ignored import ignored
 from tilelang.jit.function import JitFunction
 from tilelang.jit.kernel import JITKernel
@@ -92,10 +92,10 @@ class AutoTunedFunction(Generic[_R]):
         """The same search over the function under other options: ``@tilelang.jit(...)`` above ``@tilelang.autotune``.
 
         Raises:
-            CompileError: it stands above another ``@tilelang.jit``, too.
+            OptionError: it stands above another ``@tilelang.jit``, too.
         """
         if any(value is not None for value in self.jit_function.options.values()):
-            raise CompileError(f"{self.__name__} is decorated with @tilelang.jit twice", hint="leave one of them out")
+            raise OptionError(f"{self.__name__} is decorated with @tilelang.jit twice", hint="leave one of them out")
         function: JitFunction[..., _R] = JitFunction(self.jit_function.function, options, mode)
         return AutoTunedFunction(function, self.configs, self.profile, self.search)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.errors import BufferIndexError, CompileError, IndexRangeError
+from tilelang.errors import BufferIndexError, IndexRangeError, OperandError, RunTimeValueError, ShapeError
 from tilelang.frontend import lanes
 from tilelang.frontend.builder import current
 from tilelang.frontend.conversion import convert
@@ -39,12 +39,12 @@ def index_expr(value: Any) -> Any:
     """``value`` as an integer index expression.
 
     Raises:
-        CompileError: not an integer.
+        OperandError: not an integer.
     """
     expr = as_expr(value)
     kind = str(expr.ty)
     if not kind.startswith(("int", "uint", "bool")):
-        raise CompileError(f"an index must be an integer, got {kind}")
+        raise OperandError(f"an index must be an integer, got {kind}")
     return ir.Cast("int32", expr) if kind == "bool" else expr
 
 
@@ -72,7 +72,7 @@ def _slice_range(view: Slice, axis: int, item: slice) -> tuple[Any, Any, int]:
     size = as_int(view.lengths[axis])
     step = 1 if item.step is None else as_int(as_expr(item.step))
     if not isinstance(step, int) or step < 1:
-        raise CompileError(f"a slice of {view.buffer.name} needs a positive compile-time step, got {item.step}")
+        raise RunTimeValueError(f"a slice of {view.buffer.name} needs a positive compile-time step, got {item.step}")
     low = 0 if item.start is None else _slice_end(view, axis, item.start)
     high = size if item.stop is None else _slice_end(view, axis, item.stop)
     length = as_expr(high) - as_expr(low)
@@ -153,7 +153,7 @@ def _assign_part(target: Slice | StridedSlice, value: Any) -> None:
     """``target[...] = value`` of a slice."""
     if current().parallel and not isinstance(value, ir.PrimExpr):
         name, rank = target.buffer.name, len(target.mins)
-        raise CompileError(
+        raise ShapeError(
             f"{rank - len(target.axes)} of the {rank} axes of {name} are indexed, and T.Parallel assigns single elements",
             hint=f"{name}[{', '.join('ijkl'[:rank])}] = ... with a loop for each axis, or move it out of the loop",
         )
@@ -169,7 +169,7 @@ def _assign_lanes(target: Region, value: Any) -> None:
     """``A[i : i + 4] = vector``."""
     count = lanes.lanes_of(value)
     if target.shape != (count,):
-        raise CompileError(f"a vector of {count} elements does not fit {target.buffer.name}'s region {target.shape}")
+        raise ShapeError(f"a vector of {count} elements does not fit {target.buffer.name}'s region {target.shape}")
     lanes.store(current(), target.buffer, lambda position: list(map(as_expr, target.index([position]))), value)
 
 
@@ -186,7 +186,7 @@ def as_region(value: Any, what: str = "a tile operator") -> Region:
     An element load names the region of that one element; see :func:`anchored_region` where extents are deduced.
 
     Raises:
-        CompileError: the value is none of these.
+        OperandError: the value is none of these.
     """
     if isinstance(value, Region):
         return value
@@ -201,10 +201,10 @@ def as_region(value: Any, what: str = "a tile operator") -> Region:
     if isinstance(value, ir.TensorLoad):
         return Region(value.source, tuple(as_int(i) for i in value.indices), (1,) * len(value.indices))
     if isinstance(value, Computed):
-        raise CompileError(f"{what} takes memory, got arithmetic on slices", hint="assign it to a slice of a tile first")
+        raise OperandError(f"{what} takes memory, got arithmetic on slices", hint="assign it to a slice of a tile first")
     if isinstance(value, StridedSlice):
-        raise CompileError(f"{what} takes no slice with steps", hint="T.copy it to a tile first")
-    raise CompileError(f"{what} takes a buffer, a slice or an element of one, got {type(value).__name__}")
+        raise OperandError(f"{what} takes no slice with steps", hint="T.copy it to a tile first")
+    raise OperandError(f"{what} takes a buffer, a slice or an element of one, got {type(value).__name__}")
 
 
 def is_anchor(value: Any) -> bool:
@@ -221,7 +221,7 @@ def anchored_region(value: Any, extents: tuple[Any, ...], what: str) -> Region:
         what: the operation, for the message of an error.
 
     Raises:
-        CompileError: more extents than the buffer has axes (axes of length one aside).
+        ShapeError: more extents than the buffer has axes (axes of length one aside).
     """
     start = as_region(value, what)
     rank = len(start.mins)
@@ -231,7 +231,7 @@ def anchored_region(value: Any, extents: tuple[Any, ...], what: str) -> Region:
     if len(wanted) > rank:
         wanted = [extent for extent in wanted if extent != 1]
     if len(wanted) > rank:
-        raise CompileError(f"{what}: {start.buffer.name} has {rank} axes, the other side has {len(wanted)}")
+        raise ShapeError(f"{what}: {start.buffer.name} has {rank} axes, the other side has {len(wanted)}")
     return Region(start.buffer, start.mins, (1,) * (rank - len(wanted)) + tuple(wanted))
 
 
@@ -240,7 +240,7 @@ def compile_time_index(value: Any) -> Any:
     if isinstance(value, ExprLike) or isinstance(value, ir.PrimExpr):
         known = as_int(as_expr(value))
         if not isinstance(known, int):
-            raise CompileError(
+            raise RunTimeValueError(
                 "a Python sequence is indexed with a run-time value",
                 hint="loop over the sequence itself (for item in items) to unroll at compile time",
             )

@@ -7,7 +7,7 @@ from typing import Any
 
 import tvm_ffi
 
-from tilelang.errors import CompileError
+from tilelang.errors import MisplacedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import flattened, reads_memory, walk, walk_expr
@@ -20,14 +20,14 @@ def split_at_barriers(body: Any) -> list[tuple[Any, bool]]:
     """The parts of a loop's body between barriers (with False) and the barriers (with True), in order.
 
     Raises:
-        CompileError: a value that an iteration reads from memory before a barrier is used after it, or a barrier is inside of
+        MisplacedError: a value that an iteration reads from memory before a barrier is used after it, or a barrier is inside of
             another statement of the body.
     """
     stmts = flattened(body)
     for inner in (inner for stmt in stmts for inner in walk(stmt) if inner is not stmt):
         name = _barrier_name(inner)
         if name is not None:
-            raise CompileError(
+            raise MisplacedError(
                 f"{INTRINSICS[name].spelling} below another statement of a T.Parallel: an iteration cannot wait for others",
                 location_of(inner.span),
                 hint="put it directly into the T.Parallel, whose iterations it then ends, or outside of it",
@@ -79,7 +79,7 @@ class _Split:
 
     def _refuse(self, var: Any) -> None:
         spelling = INTRINSICS[_barrier_name(self.barrier) or ""].spelling
-        raise CompileError(
+        raise MisplacedError(
             f"{var.name} belongs to the iterations of this T.Parallel before {spelling}, which ends them, and is used after it",
             location_of(self.barrier.span),
             hint="keep it in a fragment, which all iterations see, or compute it again after the barrier",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import OperandError, RunTimeValueError, ShapeError
 from tilelang.frontend import lanes
 from tilelang.frontend.access import assign_subscript, is_buffer
 from tilelang.frontend.builder import Builder
@@ -33,7 +33,7 @@ def bind(builder: Builder, name: str, before: Any, value: Any) -> Any:
         value: the right-hand side.
 
     Raises:
-        CompileError: arithmetic on slices, which needs a destination.
+        OperandError: arithmetic on slices, which needs a destination.
     """
     if isinstance(value, LocalVar):
         if value.fresh:
@@ -43,7 +43,7 @@ def bind(builder: Builder, name: str, before: Any, value: Any) -> Any:
     if isinstance(value, ExprLike):
         return value
     if isinstance(value, Computed):
-        raise CompileError(f"{name} is arithmetic on slices, which has no memory", hint="assign it to a slice of a tile")
+        raise OperandError(f"{name} is arithmetic on slices, which has no memory", hint="assign it to a slice of a tile")
     value = as_operand(value)
     if isinstance(before, VectorVar) and isinstance(value, Region):
         value = lanes.vector_of_region(value)
@@ -58,17 +58,17 @@ def match_targets(names: tuple[str, ...], items: list[Any]) -> list[Any]:
     """The values of several targets: one item for each name, and a list of the remaining items for a starred one.
 
     Raises:
-        CompileError: too few or too many items.
+        ShapeError: too few or too many items.
     """
     star = next((position for position, name in enumerate(names) if name.startswith("*")), None)
     if star is None:
         if len(items) != len(names):
             given = "1 value is" if len(items) == 1 else f"{len(items)} values are"
-            raise CompileError(f"{given} unpacked into {len(names)} names: {', '.join(names)}")
+            raise ShapeError(f"{given} unpacked into {len(names)} names: {', '.join(names)}")
         return items
     after = len(names) - star - 1
     if len(items) < len(names) - 1:
-        raise CompileError(f"{len(items)} values are unpacked into {len(names) - 1} names or more: {', '.join(names)}")
+        raise ShapeError(f"{len(items)} values are unpacked into {len(names) - 1} names or more: {', '.join(names)}")
     end = len(items) - after
     return [*items[:star], items[star:end], *items[end:]]
 
@@ -134,7 +134,7 @@ def _is_address(name: str, expr: Any) -> bool:
         return False
     indices = [index for part in walk_expr(expr) if isinstance(part, ir.TensorLoad) for index in part.indices]
     if any(reads_memory(index) for index in indices):
-        raise CompileError(f"{name} is an address whose index is read from memory", hint="assign the index to a name first")
+        raise RunTimeValueError(f"{name} is an address whose index is read from memory", hint="assign the index to a name first")
     return True
 
 

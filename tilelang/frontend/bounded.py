@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import LayoutError, RunTimeValueError, ShapeError
 from tilelang.frontend.access import is_buffer, subscript
 from tilelang.frontend.builder import Builder, current
 from tilelang.frontend.tiles import Slice
@@ -73,12 +73,12 @@ def _largest_size(what: str, size: Any, builder: Builder) -> int:
     bound = size if isinstance(size, int) else interval_of(size, builder.ranges)[1]
     if bound is None:
         bounds = " and ".join(f"{name} <= 256" for name in sorted({str(var.name) for var in variables(size)}))
-        raise CompileError(
+        raise RunTimeValueError(
             f"{what}: the size {expr_text(size)} has no bound at compile time",
             hint=f"T.assume({bounds}) above it, on a path that every call takes, gives it one" if bounds else None,
         )
     if bound <= 0:
-        raise CompileError(f"{what}: every size must be positive", hint=f"got {size}")
+        raise ShapeError(f"{what}: every size must be positive", hint=f"got {size}")
     return bound
 
 
@@ -102,14 +102,14 @@ def bounded_memory(what: str, src: Any) -> Any:
     """The buffer that a tile of run-time sizes lies in.
 
     Raises:
-        CompileError: its elements do not lie side by side from the beginning of the buffer.
+        LayoutError: its elements do not lie side by side from the beginning of the buffer.
     """
     if not isinstance(src, Slice):
         return src
     inner = zip(src.extents[1:], src.buffer.shape[1:])
     side_by_side = all(isinstance(size, int) and size == as_int(full) for size, full in inner)
     if not side_by_side or any(as_int(low) != 0 for low in src.mins):
-        raise CompileError(f"{what}: this part of {src.buffer.name} is not compact", hint="its other sizes must be known")
+        raise LayoutError(f"{what}: this part of {src.buffer.name} is not compact", hint="its other sizes must be known")
     return src.buffer
 
 
@@ -130,10 +130,10 @@ def bounded_view(what: str, src: Any, shape: Sequence[Any] | None, dtype: Any) -
     lengths = list(src.lengths) if isinstance(src, Slice) else list(memory.shape)
     sizes = [as_int(as_expr(size)) for size in (shape or [*lengths[:-1], as_expr(lengths[-1]) * old // new])]
     if not all(isinstance(size, int) for size in sizes[1:]):
-        raise CompileError(f"{what}: only the first size of a view of shared memory may be a run-time one")
+        raise RunTimeValueError(f"{what}: only the first size of a view of shared memory may be a run-time one")
     # In bits, since elements may be smaller than a byte.
     rest, room = prod(sizes[1:]) * new, prod(map(as_int, memory.shape)) * old
     most = largest_sizes(what, sizes[:1], current())[0]
     if room % rest or most > room // rest:
-        raise CompileError(f"{what}: {memory.name} has room for {room / rest:g} rows of the view, and it may have {most}")
+        raise ShapeError(f"{what}: {memory.name} has room for {room / rest:g} rows of the view, and it may have {most}")
     return sizes, [room // rest, *sizes[1:]]

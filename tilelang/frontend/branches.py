@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import MisplacedError
 from tilelang.frontend.access import is_buffer
 from tilelang.frontend.builder import Builder, Frame, current, sequence
 from tilelang.frontend.values import LocalVar, Unusable
@@ -58,7 +58,7 @@ class DynamicBranch(Branch):
     def close(self) -> None:
         """Ends an arm: its statements are kept for the ``if``."""
         if self.builder.frames[-1] is not self.frame:
-            raise CompileError("scopes are closed in the wrong order", user_location())
+            raise MisplacedError("scopes are closed in the wrong order", user_location())
         frame = self.builder.frames.pop()
         self.arms.append(sequence(frame.stmts))
         for key, before in frame.assigned.items():

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilelang.errors import CompileError, Location
+from tilelang.errors import CompileError, DeclarationError, Location, MisplacedError
 from tilelang.frontend.operands import with_bound_operands
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import span_of, user_location
@@ -140,11 +140,11 @@ class Builder:
         """Appends a tile operator (:class:`~tilelang.tileop.base.TileOp`).
 
         Raises:
-            CompileError: its operands do not fit each other, or it is inside of a ``T.Parallel`` and needs all threads.
+            MisplacedError: its operands do not fit each other, or it is inside of a ``T.Parallel`` and needs all threads.
         """
         if self.parallel and not operator.by_iteration:
             name = operator.op_name.removeprefix("tl.")
-            raise CompileError(
+            raise MisplacedError(
                 f"T.{name} inside T.Parallel: its iterations are shared out among the threads already",
                 hint="use T.serial, or move it out of the loop",
             )
@@ -167,7 +167,7 @@ class Builder:
     def close(self, frame: Frame) -> Any:
         """Closes ``frame``, which must be the innermost, and appends the statement that it makes."""
         if self.frames[-1] is not frame:
-            raise CompileError("scopes are closed in the wrong order", user_location())
+            raise MisplacedError("scopes are closed in the wrong order", user_location())
         self.frames.pop()
         stmt = frame.wrap(sequence(frame.allocations + frame.stmts))
         self.emit(stmt)
@@ -205,12 +205,12 @@ class Builder:
         """Records what the program returns: one tensor or several.
 
         Raises:
-            CompileError: something else.
+            DeclarationError: something else.
         """
         self.outputs = list(value) if isinstance(value, (tuple, list)) else [] if value is None else [value]
         for each in self.outputs:
             if not (isinstance(each, ir.Var) and ir.is_buffer_var(each)):
-                raise CompileError(f"a program returns tensors of T.empty, not {described(each)}")
+                raise DeclarationError(f"a program returns tensors of T.empty, not {described(each)}")
 
     @contextmanager
     def scope(self, kind: str, wrap: Callable[[Any], Any], always: bool = False) -> Iterator[Frame]:
@@ -256,11 +256,11 @@ class Builder:
         """Emits a ``break`` of the innermost run-time loop.
 
         Raises:
-            CompileError: that loop is a ``T.Parallel``.
+            MisplacedError: that loop is a ``T.Parallel``.
         """
         run_time = [loop.kind for loop in self.loops if loop.kind is not None]
         if run_time[-1:] == ["PARALLEL"]:
-            raise CompileError("break in T.Parallel, whose iterations have no order", hint="use T.serial, or a condition")
+            raise MisplacedError("break in T.Parallel, whose iterations have no order", hint="use T.serial, or a condition")
         self.emit(ir.Break(self.span()))
 
     # Names and buffers -----------------------------------------------------------------------------------------------
@@ -297,11 +297,11 @@ class Builder:
         """The program's variable of a dynamic size; a new name is bound to ``var``.
 
         Raises:
-            CompileError: the name was used with another type.
+            DeclarationError: the name was used with another type.
         """
         known = self.dynamic_sizes.setdefault(name, var)
         if str(known.ty) != str(var.ty):
-            raise CompileError(f"the dynamic size {name!r} is {known.ty} in one place and {var.ty} in another")
+            raise DeclarationError(f"the dynamic size {name!r} is {known.ty} in one place and {var.ty} in another")
         return known
 
     def bind(self, name: str, value: Any) -> Any:
@@ -358,12 +358,12 @@ def current(what: str = "this operation") -> Builder:
 def _outside(what: str) -> CompileError:
     """The error of a call outside of programs."""
     hint = "call it from a function decorated with @T.prim_func, @T.macro or @tilelang.jit"
-    return CompileError(f"{what} only works inside a kernel", user_location(), hint)
+    return MisplacedError(f"{what} only works inside a kernel", user_location(), hint)
 
 
 def _outside_of_kernel(what: str) -> CompileError:
     """The error of a call in a program, but outside of a kernel."""
-    return CompileError(f"{what} only works inside `with T.Kernel(...)`", user_location())
+    return MisplacedError(f"{what} only works inside `with T.Kernel(...)`", user_location())
 
 
 def active_builder() -> Builder | None:

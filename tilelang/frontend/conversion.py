@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from tilelang.dtypes import DType, canonical, vector
-from tilelang.errors import CompileError
+from tilelang.errors import DtypeError
 from tilelang.frontend.values import as_expr, as_operand
 
 
@@ -33,7 +33,7 @@ def convert(expr: Any, dtype: Any, lanes: int = 1) -> Any:
         lanes: of the result.
 
     Raises:
-        CompileError: ``expr`` has some other number of lanes.
+        DtypeError: ``expr`` has some other number of lanes.
     """
     from tilelang.ir import nodes as ir
 
@@ -43,7 +43,7 @@ def convert(expr: Any, dtype: Any, lanes: int = 1) -> Any:
     if source.lanes == lanes:
         return expr
     if source.lanes != 1:
-        raise CompileError(f"a value of type {source} does not fit {vector(base, lanes)}")
+        raise DtypeError(f"a value of type {source} does not fit {vector(base, lanes)}")
     return ir.Broadcast(expr, lanes)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilelang.dtypes import DType, canonical
-from tilelang.errors import CompileError
+from tilelang.errors import DeclarationError, MisplacedError
 from tilelang.frontend.builder import Builder, current
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
@@ -33,7 +33,7 @@ class Placeholder:
 def declare_buffer(name: str, spec: TensorSpec) -> Any:
     """A buffer variable for ``spec``; sizes in its shape are int32 unless a dynamic one says otherwise."""
     if spec.dtype.lanes > 1:
-        raise CompileError(
+        raise DeclarationError(
             f"{name} is declared a tensor of {spec.dtype}", hint=f"declare it with {spec.dtype.base}, and T.view it as vectors"
         )
     shape = [_size(size, name) for size in spec.shape]
@@ -52,9 +52,9 @@ def declare_buffer(name: str, spec: TensorSpec) -> Any:
 def _size(size: Any, name: str) -> Any:
     expr = as_expr(size)
     if not str(expr.ty).startswith(("int", "uint")):
-        raise CompileError(f"the shape of {name} has a size of type {expr.ty}", hint="sizes are integers")
+        raise DeclarationError(f"the shape of {name} has a size of type {expr.ty}", hint="sizes are integers")
     if isinstance(expr, ir.IntImm) and int(expr.value) < 0:
-        raise CompileError(f"the shape of {name} has the negative size {expr.value}")
+        raise DeclarationError(f"the shape of {name} has the negative size {expr.value}")
     return expr
 
 
@@ -68,16 +68,16 @@ def declare_argument(builder: Builder, name: str, present: Any, annotation: Any)
         annotation: ``T.Tensor(...)`` and the like, or a type of scalars. With the memory of another tensor it is a view.
 
     Raises:
-        CompileError: a tensor is declared of a name that is no run-time argument.
+        DeclarationError: a tensor is declared of a name that is no run-time argument.
     """
     if present is None and ir.is_buffer_var(annotation):
         return annotation
     state: EagerState | None = builder.eager
     if state is None or not isinstance(present, Placeholder):
         if isinstance(annotation, TensorSpec) and present is None:
-            raise CompileError(f"{name} is declared a tensor, but it is no argument of an eager program")
+            raise DeclarationError(f"{name} is declared a tensor, but it is no argument of an eager program")
         if isinstance(annotation, TensorSpec):
-            raise CompileError(f"{name} is declared a tensor, and the call gives {type(present).__name__} {present!r}"[:160])
+            raise DeclarationError(f"{name} is declared a tensor, and the call gives {type(present).__name__} {present!r}"[:160])
         return present
     return state.declare(name, annotation)
 
@@ -87,7 +87,7 @@ def const_value(name: str, dtype: DType) -> Any:
     builder = current("T.const")
     state: EagerState | None = builder.eager
     if state is None or (state.consts is not None and name not in state.consts):
-        raise CompileError("T.const only works in an eager program", hint="use T.dynamic, or a Python argument")
+        raise MisplacedError("T.const only works in an eager program", hint="use T.dynamic, or a Python argument")
     return state.const(name, dtype)
 
 
@@ -136,7 +136,7 @@ def declared_parameter(name: str, annotation: Any) -> Any:
     """The parameter that an annotation declares: a buffer, a scalar or a pointer variable.
 
     Raises:
-        CompileError: the annotation is none of these.
+        DeclarationError: the annotation is none of these.
     """
     if isinstance(annotation, TensorSpec):
         return declare_buffer(name, annotation)
@@ -149,7 +149,7 @@ def declared_parameter(name: str, annotation: Any) -> Any:
         return ir.Var(name, str(canonical(annotation)))
     if isinstance(annotation, ir.Var):
         return annotation
-    raise CompileError(
+    raise DeclarationError(
         f"parameter {name} has no tensor or scalar annotation",
         hint=f'write {name}: T.Tensor((m, n), "float16"), or {name}: T.int32',
     )

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tilelang.errors import HELD_BY_PYTHON, CarriedValueError, CompileError, StaleValueError
+from tilelang.errors import HELD_BY_PYTHON, CarriedValueError, MisplacedError, OperandError, RunTimeValueError, StaleValueError
 from tilelang.frontend import operators
 from tilelang.frontend.access import assign_subscript, compile_time_index, is_buffer, subscript
 from tilelang.frontend.bindings import bind, match_targets, snapshot, snapshot_items
@@ -274,14 +274,14 @@ class Hooks:
         """
         builder = current()
         if not builder.loops:
-            raise CompileError(f"{word} outside of a loop")
+            raise MisplacedError(f"{word} outside of a loop")
         loop = builder.loops[-1]
         if loop.kind is not None:
             emit(builder)
             return False
         # A scope that was opened since the loop began is a run-time condition, which decides about the jump.
         if len(builder.frames) > loop.depth:
-            raise CompileError(
+            raise RunTimeValueError(
                 f"{word} of a compile-time loop depends on a run-time condition",
                 hint="use a run-time loop (T.serial, range), or make the condition a Python value",
             )
@@ -292,11 +292,11 @@ class Hooks:
         builder = current()
         if builder.macro_depths:
             if len(builder.frames) > builder.macro_depths[-1]:
-                raise CompileError("return inside a run-time loop or condition of a macro", hint="assign to a T.alloc_var")
+                raise MisplacedError("return inside a run-time loop or condition of a macro", hint="assign to a T.alloc_var")
             return True
         if builder.kernel is not None:
             if value is not None:
-                raise CompileError("a kernel cannot return a value from inside `with T.Kernel(...)`")
+                raise MisplacedError("a kernel cannot return a value from inside `with T.Kernel(...)`")
             builder.emit(ir.Evaluate(intrinsic_call("thread_return"), builder.span()))
             return False
         if explicit:
@@ -307,7 +307,7 @@ class Hooks:
         """``assert``: checked now for Python values, by the kernel for run-time ones.
 
         Raises:
-            CompileError: a run-time condition outside of a kernel.
+            MisplacedError: a run-time condition outside of a kernel.
         """
         from tilelang.language.debug import device_assert
 
@@ -316,7 +316,7 @@ class Hooks:
         text = "" if message is None else str(message())
         if is_symbolic(test):
             if current().kernel is None:
-                raise CompileError(
+                raise MisplacedError(
                     "an assert over run-time values is possible inside of a kernel only",
                     hint="T.assume(condition) before the kernel is checked by every call, over sizes and integer arguments",
                 )
@@ -329,9 +329,9 @@ class Hooks:
         if isinstance(value, ir.Call):
             current().evaluate(value)
         elif isinstance(value, LoopSpec):
-            raise CompileError("a loop that no `for` statement goes through", hint="for i in T.serial(n):")
+            raise MisplacedError("a loop that no `for` statement goes through", hint="for i in T.serial(n):")
         elif getattr(value, "opens_kernel", False):
-            raise CompileError("T.Kernel without `with` opens no kernel", hint="with T.Kernel(...) as bx:")
+            raise MisplacedError("T.Kernel without `with` opens no kernel", hint="with T.Kernel(...) as bx:")
 
     def context(self, value: Any) -> Any:
         """What a ``with`` statement enters."""
@@ -339,7 +339,7 @@ class Hooks:
             return value
         if value is not None and value is current().axis:
             return current().axis_scope()
-        raise CompileError(f"`with` takes a context manager, not {described(value)}")
+        raise OperandError(f"`with` takes a context manager, not {described(value)}")
 
     # Expressions -----------------------------------------------------------------------------------------------------
 
@@ -453,4 +453,4 @@ def _compile_time_passes(condition: Any, test: Callable[[], Any]) -> Iterator[No
         yield None
         condition = as_operand(test())
         if is_symbolic(condition):
-            raise CompileError("the condition of a compile-time while loop became a run-time value")
+            raise RunTimeValueError("the condition of a compile-time while loop became a run-time value")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import DtypeError, OperandError, ShapeError, UnsupportedError
 from tilelang.frontend.builder import Builder
 from tilelang.ir import nodes as ir
 from tilelang.ir.interval import interval_of
@@ -28,11 +28,11 @@ def vector_of_region(region: Any) -> Any:
     """The consecutive elements of a region along its last axis as a vector.
 
     Raises:
-        CompileError: the region has extents along other axes, or its length is known at run time only.
+        ShapeError: the region has extents along other axes, or its length is known at run time only.
     """
     *outer, size = region.extents
     if any(extent != 1 for extent in outer) or not isinstance(size, int):
-        raise CompileError(f"a region of {region.buffer.name} with extents {region.extents} is no vector")
+        raise ShapeError(f"a region of {region.buffer.name} with extents {region.extents} is no vector")
     *before, start = map(_expr, region.mins)
     return ir.BufferLoad(region.buffer, [*before, ir.Ramp(start, ir.IntImm("int32", 1), size) if size > 1 else start])
 
@@ -82,7 +82,7 @@ def lane(builder: Builder, expr: Any, position: Any) -> Any:
         position: a number, or the variable of a loop over the lanes.
 
     Raises:
-        CompileError: an operation that has no meaning lane by lane.
+        UnsupportedError: an operation that has no meaning lane by lane.
     """
     if lanes_of(expr) == 1:
         return expr
@@ -92,7 +92,7 @@ def lane(builder: Builder, expr: Any, position: Any) -> Any:
     parts = [lane(builder, part, position) for part in operands(expr)]
     if len(parts) == 2 and hasattr(expr, "b"):
         return type(expr)(*parts)
-    raise CompileError(f"{type(expr).__name__} of vectors ({expr.ty}) is not supported", hint="loop over the elements")
+    raise UnsupportedError(f"{type(expr).__name__} of vectors ({expr.ty}) is not supported", hint="loop over the elements")
 
 
 def element_index(builder: Builder, buffer: Any, axis: int, index: Any, position: Any) -> Any:
@@ -119,7 +119,7 @@ def element_index(builder: Builder, buffer: Any, axis: int, index: Any, position
 
 def _load(builder: Builder, expr: Any, position: Any) -> Any:
     if canonical(str(expr.source.dtype)).lanes > 1:
-        raise CompileError(f"{expr.source.name} has vectors as its elements", hint="declare it with the scalar type")
+        raise DtypeError(f"{expr.source.name} has vectors as its elements", hint="declare it with the scalar type")
     indices = [element_index(builder, expr.source, axis, index, position) for axis, index in enumerate(expr.indices)]
     return ir.BufferLoad(expr.source, indices, expr.span)
 
@@ -141,13 +141,13 @@ def pick(builder: Builder, vectors: Sequence[Any], index: int) -> Any:
         index: from 0 on.
 
     Raises:
-        CompileError: fewer elements than that.
+        ShapeError: fewer elements than that.
     """
     for part in vectors:
         if index < lanes_of(part):
             return lane(builder, part, index)
         index -= lanes_of(part)
-    raise CompileError("an index is beyond the vectors' elements")
+    raise ShapeError("an index is beyond the vectors' elements")
 
 
 def _shuffle(builder: Builder, expr: Any, position: Any) -> Any:
@@ -171,7 +171,7 @@ def _call(builder: Builder, expr: Any, position: Any) -> Any:
     if name.endswith(".reinterpret"):
         return _reinterpreted(builder, expr, position)
     if not name.startswith(("tirx.", "prim.")) and intrinsic_name(expr) is None:
-        raise CompileError(f"{name or expr.op} gives a vector, which has no lanes of its own")
+        raise OperandError(f"{name or expr.op} gives a vector, which has no lanes of its own")
     arguments = [lane(builder, arg, position) for arg in expr.args]
     return ir.Call(expr.op, arguments, attrs=expr.attrs, ret_ty=canonical(str(expr.ty)).base)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import tvm_ffi
 
-from tilelang.errors import CompileError
+from tilelang.errors import DtypeError, MisplacedError, RunTimeValueError
 from tilelang.frontend.barriers import split_at_barriers
 from tilelang.frontend.builder import Builder, sequence
 from tilelang.frontend.values import as_expr
@@ -36,7 +36,7 @@ class LoopSpec:
     many: bool = False
 
     def __iter__(self) -> Any:
-        raise CompileError(
+        raise MisplacedError(
             "a run-time loop in a plain Python function", hint="decorate the function with @T.macro to trace its loops"
         )
 
@@ -137,11 +137,11 @@ def bound(value: Any, what: str = "the bound of a loop") -> Any:
     """The expression of a loop's first index, end or extent, or of another size.
 
     Raises:
-        CompileError: it is no integer.
+        DtypeError: it is no integer.
     """
     expr = as_expr(value)
     if str(expr.ty).startswith(("float", "bfloat", "tfloat")):
-        raise CompileError(
+        raise DtypeError(
             f"{what} must be an integer, got {expr.ty} {value}",
             hint="n / m is a float in Python too: use n // m or T.ceildiv(n, m)",
         )
@@ -157,12 +157,12 @@ def range_bounds(start: Any, stop: Any = None, step: Any = None) -> tuple[Any, A
         step: a compile-time integer; 1 by default.
 
     Raises:
-        CompileError: a step that is zero or unknown at compile time, a bound that is no integer.
+        RunTimeValueError: a step that is zero or unknown at compile time, a bound that is no integer.
     """
     first, end = (0, start) if stop is None else (start, stop)
     stride = as_int(as_expr(1 if step is None else step))
     if not isinstance(stride, int) or stride == 0:
-        raise CompileError("the step of a loop must be a non-zero compile-time integer")
+        raise RunTimeValueError("the step of a loop must be a non-zero compile-time integer")
     distance = bound(end) - bound(first)
     if stride == 1:
         return first, as_int(distance), 1

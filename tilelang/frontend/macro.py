@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, overload
 
-from tilelang.errors import CompileError
+from tilelang.errors import CompileError, OperandError
 from tilelang.frontend.source import remember
 from tilelang.ignored import ignored
 
@@ -85,7 +85,7 @@ def _reference(builder: Any, name: str, value: Any) -> Any:
         return value
     if isinstance(value, ir.TensorLoad):
         return ElementRef(value.source, tuple(snapshot(builder, "index", index) for index in value.indices))
-    raise CompileError(
+    raise OperandError(
         f"parameter {name} is T.Ref: it takes a T.alloc_var, an element or a slice, not {type(value).__name__}",
         hint="a value that the macro only reads needs no annotation",
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import FLOAT_DIVISION, CompileError
+from tilelang.errors import FLOAT_DIVISION, DtypeError, MisplacedError
 from tilelang.frontend.access import is_buffer
 from tilelang.frontend.builder import current
 from tilelang.frontend.conversion import convert
@@ -52,7 +52,7 @@ def divide(left: Any, right: Any) -> Any:
     if is_symbolic(left) or is_symbolic(right):
         kinds = [str(value.ty) if hasattr(value, "ty") else type(value).__name__ for value in (left, right)]
         if all(kind.startswith(("int", "uint")) for kind in kinds):
-            raise CompileError("/ between two run-time integers", hint="use //, or cast one side: T.float32(x) / y")
+            raise DtypeError("/ between two run-time integers", hint="use //, or cast one side: T.float32(x) / y")
     return constant(left) / constant(right)
 
 
@@ -79,7 +79,7 @@ def power(left: Any, right: Any) -> Any:
 def _division(left: Any, right: Any) -> tuple[Any, Any]:
     """The operands of ``//`` and ``%``; a run-time float is refused."""
     if any(is_symbolic(value) and "float" in str(value.ty) for value in (left, right)):
-        raise CompileError("// and % of floating-point values", hint=FLOAT_DIVISION)
+        raise DtypeError("// and % of floating-point values", hint=FLOAT_DIVISION)
     return left, right
 
 
@@ -278,7 +278,7 @@ def _without_effects(part: Term) -> Any:
     """The value of an operand that Python might skip.
 
     Raises:
-        CompileError: the operand calls something that changes memory, which the kernel would do in any case.
+        MisplacedError: the operand calls something that changes memory, which the kernel would do in any case.
     """
     # The statements that computing the operand appends show whether it does more than compute.
     stmts = current().frames[-1].stmts
@@ -287,5 +287,5 @@ def _without_effects(part: Term) -> Any:
     for stmt in stmts[count:]:
         called = intrinsic_name(stmt.value) if isinstance(stmt, (ir.Bind, ir.Evaluate)) else None
         if not isinstance(stmt, ir.Bind) or (called is not None and not INTRINSICS[called].pure):
-            raise CompileError("a call with side effects in a conditional expression", hint="use an if statement")
+            raise MisplacedError("a call with side effects in a conditional expression", hint="use an if statement")
     return value

@@ -11,7 +11,7 @@ from typing import Any, overload
 
 from tilelang.artifact import dim_names
 from tilelang.dtypes import DType, all_names, canonical
-from tilelang.errors import CompileError, Location, TileLangError, TraceError, concise
+from tilelang.errors import CompileError, DeclarationError, Location, TileLangError, TraceError, concise
 from tilelang.frontend import truth  # noqa: F401  (comparisons in user code)
 from tilelang.frontend.builder import Builder, activate
 from tilelang.frontend.declare import EagerState, Placeholder, ProbeDone, declared_parameter
@@ -64,7 +64,7 @@ def _finish(function: Callable[..., Any], params: list[Any], builder: Builder) -
         attrs["tl.out_idx"] = sorted(positions.values())
         attrs["tl.returned"] = [_returned(everything, value) for value in builder.outputs]
     elif builder.outputs:
-        raise CompileError(
+        raise DeclarationError(
             "the program returns a tensor that is not from T.empty", _definition_location(function),
             hint="a call returns what it allocates: B = T.empty(shape, dtype), or name the parameter in out_idx",
         )  # fmt: skip
@@ -83,7 +83,7 @@ def _returned(positions: Mapping[Any, int], value: Any) -> int:
     for buffer, index in positions.items():
         if value is buffer or (isinstance(value, ir.Var) and value.same_as(buffer)):
             return index
-    raise CompileError("the program returns something that is not a tensor", hint="return what T.empty gave")
+    raise DeclarationError("the program returns something that is not a tensor", hint="return what T.empty gave")
 
 
 def _annotations(function: Callable[..., Any], names: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _evaluated(name: str, annotation: str, scope: Mapping[str, Any]) -> Any:
     except NameError as error:
         if annotation in all_names:
             return canonical(annotation)
-        raise CompileError(f"annotation of {name}: {error}") from None
+        raise DeclarationError(f"annotation of {name}: {error}") from None
 
 
 def _enclosing_names(function: Callable[..., Any], depth: int) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def _traced(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
             values[name] = Placeholder(name)
             continue
         if name not in annotations:
-            raise CompileError(
+            raise DeclarationError(
                 f"parameter {name} of {function.__name__} has no annotation",
                 _definition_location(function),
                 hint=f'write {name}: T.Tensor((m, n), "float16"), or {name}: T.int32',
@@ -254,7 +254,7 @@ def _check_consts(function: Callable[..., Any], params: tuple[SignatureParam, ..
     sizes = set(dim_names(dim for param in params for dim in (*param.shape, *(param.strides or ()))))
     for name in consts:
         if name not in sizes:
-            raise CompileError(
+            raise DeclarationError(
                 f"T.const({name!r}) is not in the shape of any tensor argument", _definition_location(function),
                 hint=f"use {name} as a size in a declaration, or make it an argument of the function",
             )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 import weakref
 from typing import Any, NoReturn
 
-from tilelang.errors import CompileError
+from tilelang.errors import MisplacedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.pickling import Row, node_of, rows_of
 from tilelang.ir.span import user_location
@@ -33,7 +33,7 @@ def factory_of(program: Any) -> str:
 
 def _refuse_call(program: Any, *_: Any, **__: Any) -> NoReturn:
     name = program.attrs["global_symbol"] if program.attrs and "global_symbol" in program.attrs else "this"
-    raise CompileError(
+    raise MisplacedError(
         f"{name} is a program, which is compiled before it is called", user_location(),
         hint=f"tilelang.compile({name})(...); a helper that kernels call is a @T.macro",
     )  # fmt: skip

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError, IndexRangeError
+from tilelang.errors import IndexRangeError, OperandError, ShapeError
 from tilelang.frontend.access import index_expr
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.values import as_expr, is_symbolic
@@ -60,7 +60,7 @@ class _Rows:
     def __getitem__(self, key: Any) -> Any:
         items = key if isinstance(key, tuple) else (key,)
         if len(items) > len(self.shape) or any(isinstance(item, slice) or item is ... for item in items):
-            raise CompileError("a constant table takes one index an axis")
+            raise ShapeError("a constant table takes one index an axis")
         place = self.start
         for axis, item in enumerate(items):
             place = place + _row_index(item, self.shape[axis], axis) * prod(self.shape[axis + 1 :])
@@ -128,7 +128,7 @@ def _shape(table: Any) -> tuple[int, ...]:
         return ()
     rows = {_shape(row) for row in table}
     if len(rows) != 1:
-        raise CompileError("a constant table whose rows differ in length" if rows else "a constant table without entries")
+        raise ShapeError("a constant table whose rows differ in length" if rows else "a constant table without entries")
     return (len(table), *rows.pop())
 
 
@@ -139,7 +139,7 @@ def _entries(table: Any) -> list[Any]:
         return [entry for row in table for entry in _entries(row)]
     value = getattr(table, "value", table)
     if is_symbolic(table) or not isinstance(value, (bool, int, float)):
-        raise CompileError(
+        raise OperandError(
             "a Python sequence is indexed with a run-time value, and its items are no numbers",
             hint="loop over the sequence itself (for item in items) to unroll at compile time",
         )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import MisplacedError, OperandError, ShapeError
 from tilelang.frontend.builder import Builder, current
 from tilelang.frontend.conversion import convert
 from tilelang.frontend.loops import each_element
@@ -144,10 +144,10 @@ def assign(target: Part, value: Any) -> None:
     """
     builder = current()
     if builder.parallel:
-        raise CompileError("a slice is assigned inside T.Parallel", hint="assign its elements, or move it out of the loop")
+        raise MisplacedError("a slice is assigned inside T.Parallel", hint="assign its elements, or move it out of the loop")
     value = as_tile(value) or _scalar(as_operand(value))
     if not _fits(value.lengths, target.lengths):
-        raise CompileError(f"a value of shape {shape_text(value.lengths)} is assigned to a slice of {shape_text(target.lengths)}")
+        raise ShapeError(f"a value of shape {shape_text(value.lengths)} is assigned to a slice of {shape_text(target.lengths)}")
     _check_overlap(builder, target, value)
     with each_element(builder, target.lengths) as index:
         store = convert(as_expr(_element(value, index)), str(target.buffer.dtype))
@@ -163,7 +163,7 @@ def _check_overlap(builder: Builder, target: Part, value: Tile) -> None:
     root = builder.root_of(target.buffer)
     for part in value.reads:
         if builder.root_of(part.buffer).same_as(root) and not part.is_same_place(target):
-            raise CompileError(
+            raise OperandError(
                 f"the assignment reads {part.buffer.name} elsewhere than it writes it, and its elements have no order",
                 hint="compute into another tile first",
             )
@@ -197,7 +197,7 @@ def _broadcast(shapes: list[tuple[Any, ...]]) -> tuple[Any, ...]:
             if isinstance(result[axis], int) and result[axis] == 1:
                 result[axis] = size
             elif not same(result[axis], size):
-                raise CompileError(f"slices of shapes {' and '.join(map(shape_text, shapes))} do not broadcast")
+                raise ShapeError(f"slices of shapes {' and '.join(map(shape_text, shapes))} do not broadcast")
     return tuple(result)
 
 

@@ -13,7 +13,7 @@ import sysconfig
 from collections.abc import Callable
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import RunTimeValueError
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import frame_location, is_user_frame
 
@@ -28,7 +28,7 @@ def _guarded(identity: Callable[[Any], bool]) -> Callable[[Any], bool]:
         known = self.asobject()
         if isinstance(known, ir.IntImm):
             return bool(known.value)
-        raise CompileError(
+        raise RunTimeValueError(
             "a run-time comparison is used where Python needs True or False",
             frame_location(frame),
             hint="decorate the helper with @T.macro, or use T.if_then_else",

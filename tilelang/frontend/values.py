@@ -235,16 +235,16 @@ def as_expr(value: Any, dtype: str | None = None) -> Any:
     A negative number that the signed type of the same size holds wraps around in an unsigned one: -1 has all bits set.
 
     Raises:
-        CompileError: the value is no scalar.
+        OperandError: the value is no scalar.
     """
-    from tilelang.errors import CompileError
+    from tilelang.errors import OperandError
     from tilelang.ir import nodes as ir
     from tilelang.ir.expr import constant, float_constant
 
     value = as_operand(value)
     if isinstance(value, ir.PrimExpr):
         if ir.is_buffer_var(value):
-            raise CompileError(f"buffer {value.name} is used as a scalar", hint=f"index it, for example {value.name}[0]")
+            raise OperandError(f"buffer {value.name} is used as a scalar", hint=f"index it, for example {value.name}[0]")
         return value
     if isinstance(value, bool):
         return ir.IntImm("bool", int(value))
@@ -259,7 +259,7 @@ def as_expr(value: Any, dtype: str | None = None) -> Any:
     if isinstance(value, float):
         kind = canonical(dtype) if dtype else None
         return float_constant(value, str(kind) if kind and kind.is_float else "float32")
-    raise CompileError(f"expected a scalar, got {type(value).__name__} {value!r}"[:200])
+    raise OperandError(f"expected a scalar, got {type(value).__name__} {value!r}"[:200])
 
 
 def is_symbolic(value: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.errors import CompileError
+from tilelang.errors import OptionError
 from tilelang.interpreter.access import both, load, locate, mark_written, store
 from tilelang.interpreter.barriers import chosen, place_of
 from tilelang.interpreter.boxes import Box, positions, write
@@ -335,11 +335,11 @@ def _descriptor(c: Compiler, call: Any) -> Evaluate:
     kind, rank = as_int(call.args[0]), as_int(call.args[1])
     rest = list(call.args[3:])
     if len(rest) != 4 * rank + 4:
-        raise CompileError("T.create_tma_descriptor: numbers that do not fit together")
+        raise OptionError("T.create_tma_descriptor: numbers that do not fit together")
     slot, numbers = c.view(call.args[2].source), [compiled(c, value) for value in rest]
     bits = element(str(call.args[2].source.dtype)).bits
     if kind not in DATA_TYPES.values():
-        raise CompileError(f"T.create_tma_descriptor: no type {kind}")
+        raise OptionError(f"T.create_tma_descriptor: no type {kind}")
 
     def evaluate(x: Lanes) -> Descriptor:
         values = [int(number(x)) for number in numbers]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import CompileError, UnsupportedError
 from tilelang.interpreter.numbers import element
 from tilelang.interpreter.survey import differing, element_stores, may_differ, may_leave, thread_names, touched
 from tilelang.ir import nodes as ir
@@ -166,13 +166,13 @@ class Compiler:
         """The compiled statement.
 
         Raises:
-            CompileError: something that the interpreter does not know, at its line.
+            UnsupportedError: something that the interpreter does not know, at its line.
         """
         make = STATEMENTS.get(type(stmt))
         outer, self.span = self.span, getattr(stmt, "span", None) or self.span
         try:
             if make is None:
-                raise CompileError(f"the interpreter does not know the statement {type(stmt).__name__}")
+                raise UnsupportedError(f"the interpreter does not know the statement {type(stmt).__name__}")
             return make(self, stmt)
         except CompileError as error:
             error.at(location_of(self.span))

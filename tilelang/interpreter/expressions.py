@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import UnsupportedError
 from tilelang.interpreter import numbers
 from tilelang.interpreter.access import both, load, some
 from tilelang.interpreter.arithmetic import BINARY, CALLED
@@ -47,14 +47,14 @@ def compiled(c: Any, expr: Any) -> Evaluate:
     """The function that evaluates an expression.
 
     Raises:
-        CompileError: something that the language does not have.
+        UnsupportedError: something that the language does not have.
     """
     if isinstance(expr, (bool, int, float)):
         value = np.bool_(expr) if isinstance(expr, bool) else np.float32(expr) if isinstance(expr, float) else np.int32(expr)
         return lambda x: value
     make = _binary if type(expr) in BINARY else _RULES.get(type(expr))
     if make is None:
-        raise CompileError(f"the interpreter does not know {type(expr).__name__}: {expr_text(expr)}")
+        raise UnsupportedError(f"the interpreter does not know {type(expr).__name__}: {expr_text(expr)}")
     return make(c, expr)
 
 
@@ -171,7 +171,7 @@ def _let(c: Any, expr: Any) -> Evaluate:
 
 def _shuffle(c: Any, expr: Any) -> Evaluate:
     if len(expr.indices) != 1 or any(canonical(str(part.ty)).lanes > 1 for part in expr.vectors):
-        raise CompileError(f"the interpreter computes with scalars, not with {expr.ty}")
+        raise UnsupportedError(f"the interpreter computes with scalars, not with {expr.ty}")
     return compiled(c, expr.vectors[int(expr.indices[0].value)])
 
 
@@ -179,7 +179,7 @@ def _call(c: Any, expr: Any) -> Evaluate:
     name = intrinsic_name(expr)
     if name is not None:
         if name not in INTRINSICS:
-            raise CompileError(f"the interpreter does not know the intrinsic {name}")
+            raise UnsupportedError(f"the interpreter does not know the intrinsic {name}")
         return INTRINSICS[name](c, expr)
     operator = str(getattr(expr.op, "name", "")).rpartition(".")[2]
     if operator in _CALLS:
@@ -190,7 +190,7 @@ def _call(c: Any, expr: Any) -> Evaluate:
         return lambda x: compute(kind, a(x), b(x))
     if operator in FUNCTIONS:
         return _function(c, expr, FUNCTIONS[operator])
-    raise CompileError(f"the interpreter does not know the function {operator}")
+    raise UnsupportedError(f"the interpreter does not know the function {operator}")
 
 
 def _function(c: Any, expr: Any, compute: Callable[..., Any]) -> Evaluate:
@@ -213,7 +213,7 @@ def _reinterpret(c: Any, expr: Any) -> Evaluate:
 
 def _foreign(c: Any, expr: Any) -> Evaluate:
     name = getattr(expr.args[0], "value", "?") if expr.args else "?"
-    raise CompileError(
+    raise UnsupportedError(
         f"T.call_extern({name!r}): the interpreter cannot run foreign code",
         hint="compile for a target, or write the function with the language's own operators",
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.errors import CompileError
+from tilelang.errors import OptionError
 from tilelang.interpreter.access import check_arrived, check_written, locate, mark_written
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.expressions import Evaluate, compiled_element, intrinsic
@@ -139,7 +139,7 @@ def _mma(c: Compiler, call: Any) -> Evaluate:
     shape, a_type, *_ = (str(arg.value) for arg in call.args[:4])
     found = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", shape)
     if found is None or found[2] != "8":
-        raise CompileError(f"T.ptx_mma: no shape {shape}", hint="for example m16n8k16")
+        raise OptionError(f"T.ptx_mma: no shape {shape}", hint="for example m16n8k16")
     m, _, k = map(int, found.groups())
     neighbours = max(1, 32 // element(a_type).bits)
     places = [compiled_element(c, arg) for arg in call.args[4:7]]

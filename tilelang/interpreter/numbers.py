@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import UnsupportedError
 
 _SMALL_FLOATS = {
     # name -> mantissa bits, exponent bias, code of the largest number, code of an overflow, code of NaN (None: as an overflow)
@@ -70,11 +70,11 @@ def element(dtype: str) -> Element:
     """The element type of a dtype name.
 
     Raises:
-        CompileError: a vector type.
+        UnsupportedError: a vector type.
     """
     kind = canonical(dtype)
     if kind.lanes > 1:
-        raise CompileError(f"the interpreter computes with scalars, not with {kind}")
+        raise UnsupportedError(f"the interpreter computes with scalars, not with {kind}")
     if kind.kind == "handle":
         return Element(str(kind), "handle", 64, np.dtype(object), np.dtype("int64"))
     if kind.kind == "bool":

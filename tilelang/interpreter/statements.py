@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.errors import CompileError
+from tilelang.errors import UnsupportedError
 from tilelang.interpreter import reducers
 from tilelang.interpreter.access import store
 from tilelang.interpreter.compiler import Compiler, Step, source_of, statement
@@ -162,4 +162,4 @@ def _evaluate(c: Compiler, stmt: Any) -> Step:
 
 @statement(ir.AssertStmt)
 def _assert(c: Compiler, stmt: Any) -> Step:
-    raise CompileError("an assertion of TVM's has no meaning in a tile program", hint="use T.device_assert")
+    raise UnsupportedError("an assertion of TVM's has no meaning in a tile program", hint="use T.device_assert")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilelang.artifact import Dim
-from tilelang.errors import CompileError
+from tilelang.errors import OperandError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import simplify
 from tilelang.ir.text import expr_text
@@ -30,7 +30,7 @@ def to_dim(expr: Any) -> Dim:
     """The plain form of an integer expression over dynamic sizes. These are not negative, so divisions of C and of Python agree.
 
     Raises:
-        CompileError: the expression uses anything but integer arithmetic.
+        OperandError: the expression uses anything but integer arithmetic.
     """
     if isinstance(expr, int):
         return expr
@@ -43,7 +43,7 @@ def to_dim(expr: Any) -> Dim:
         return to_dim(expr.value)
     name = _OPERATORS.get(type(expr))
     if name is None:
-        raise CompileError(f"{expr_text(expr)} is not a size")
+        raise OperandError(f"{expr_text(expr)} is not a size")
     return (name, to_dim(expr.a), to_dim(expr.b))
 
 

@@ -21,7 +21,7 @@ from tvm.ir import Expr
 from tvm.ir.prim import _ffi_api
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import OperandError
 
 _ARITHMETIC = ("_OpAdd", "_OpSub", "_OpMul")
 _DIVISIONS = ("_OpFloorDiv", "_OpFloorMod", "_OpTruncDiv", "_OpTruncMod")
@@ -157,7 +157,7 @@ def _division(operation: Operation) -> Operation:
         divisor = _plain(b)
         value = divisor.value if isinstance(divisor, tirx.IntImm) else divisor
         if isinstance(value, int) and value == 0:
-            raise CompileError("division by zero", hint="the divisor is the constant 0 here")
+            raise OperandError("division by zero", hint="the divisor is the constant 0 here")
         return attempt(a, divisor, span)
 
     return apply

@@ -14,7 +14,7 @@ from tilelang.artifact import KernelArtifact
 from tilelang.cache.kernel_cache import KernelCache, default_cache
 from tilelang.cache.keys.key import KernelKey
 from tilelang.cache.keys.source_key import SourceKey
-from tilelang.errors import CompileError, TileLangError, concise
+from tilelang.errors import DeclarationError, OperandError, OptionError, TileLangError, concise
 from tilelang.frontend.program_object import factory_of, is_program
 from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
@@ -245,7 +245,7 @@ def _with_outputs(func: Any, options: CompileOptions) -> Any:
     # The program returns what T.empty made, in its own order: out_idx may say the same, and nothing else.
     if _positions(func, "tl.returned"):
         if tuple(sorted(i % len(func.params) for i in options.out_idx)) != own:
-            raise CompileError("out_idx is given, but the program allocates its outputs by T.empty")
+            raise OptionError("out_idx is given, but the program allocates its outputs by T.empty")
         return func
     outputs = output_positions(options, len(func.params) - len(own))
     # Ascending, and no workspace after them: `request_of` finds them by the options alone.
@@ -275,7 +275,7 @@ def _check_computes(func: Any, outputs: Sequence[int]) -> None:
     name = func.attrs["global_symbol"]
     for param in (func.params[index] for index in outputs):
         if 0 not in map(to_dim, param.shape):
-            raise CompileError(
+            raise DeclarationError(
                 f"{name} computes nothing: its call would return {param.name} as it was allocated",
                 location_of(func.body.span),
                 hint="compute in a kernel: with T.Kernel(blocks) as block:",
@@ -346,7 +346,7 @@ def _named(func: Any) -> SourceKey:
 def _program(func: Any) -> Any:
     if is_program(func):
         return func
-    raise CompileError(
+    raise OperandError(
         f"expected a program traced by @T.prim_func, got {type(func).__name__}",
         hint="call the factory first: tilelang.compile(factory(1024)); or decorate the function with @tilelang.jit",
     )

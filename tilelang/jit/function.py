@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from tilelang.cache.keys.source_key import FunctionTracker
-from tilelang.errors import CompileError, TileLangError, concise
+from tilelang.errors import DeclarationError, RunTimeValueError, TileLangError, concise
 from tilelang.ignored import ignored
 from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel
@@ -151,7 +151,7 @@ class JitFunction(Generic[_P, _R]):
         """The traced program for these arguments.
 
         Raises:
-            CompileError: the function does not return a traced program.
+            DeclarationError: the function does not return a traced program.
         """
         if self._eager is not None:
             return self._eager.program(args, kwargs)
@@ -159,7 +159,7 @@ class JitFunction(Generic[_P, _R]):
         from tilelang.frontend.program_object import is_program
 
         if not is_program(program):
-            raise CompileError(
+            raise DeclarationError(
                 f"{self.function.__name__}() returned {type(program).__name__}, not a program",
                 hint="return the function that @T.prim_func decorates, or write an eager function (T.const, T.empty, return)",
             )
@@ -177,7 +177,7 @@ class JitFunction(Generic[_P, _R]):
                 _locate(error)
                 raise
             name = self.function.__name__
-            raise CompileError(
+            raise RunTimeValueError(
                 f"{name} makes kernels from compile-time values, and the call gives it a tensor ({_first_line(error)})",
                 hint=f"kernel = {name}(sizes, ...); kernel(tensors, ...)",
             ) from None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tilelang import env
-from tilelang.errors import CompileError
+from tilelang.errors import OptionError
 from tilelang.execution import resolve
 from tilelang.ignored import ignored
 from tilelang.jit.tools import Tools, tools_of
@@ -144,7 +144,7 @@ def resolve_options(
 def _positions(out_idx: int | Sequence[int]) -> tuple[int, ...]:
     given: tuple[Any, ...] = tuple(out_idx) if isinstance(out_idx, Sequence) else (out_idx,)
     if not all(isinstance(index, int) and not isinstance(index, bool) for index in given):
-        raise CompileError(
+        raise OptionError(
             f"out_idx takes positions of parameters, got {out_idx!r}",
             hint="0 is the first parameter, -1 the last; several as a list",
         )
@@ -161,7 +161,7 @@ def _config_names(configs: Mapping[Any, Any]) -> dict[str, Any]:
         import difflib
 
         near = difflib.get_close_matches(unknown[0], list(known_names()), n=1)
-        raise CompileError(f"unknown pass configuration {unknown[0]!r}", hint=f"did you mean {near[0]!r}?" if near else None)
+        raise OptionError(f"unknown pass configuration {unknown[0]!r}", hint=f"did you mean {near[0]!r}?" if near else None)
     return named
 
 
@@ -189,13 +189,13 @@ def output_positions(options: CompileOptions, parameters: int) -> tuple[int, ...
         parameters: how many parameters the program declares.
 
     Raises:
-        CompileError: out of range, or given twice.
+        OptionError: out of range, or given twice.
     """
     positions: list[int] = []
     for index in options.out_idx or ():
         if not -parameters <= index < parameters:
-            raise CompileError(f"out_idx={index!r} is out of range for {parameters} parameters")
+            raise OptionError(f"out_idx={index!r} is out of range for {parameters} parameters")
         positions.append(index % parameters)
     if len(set(positions)) != len(positions):
-        raise CompileError(f"out_idx={list(options.out_idx or ())} names a parameter twice")
+        raise OptionError(f"out_idx={list(options.out_idx or ())} names a parameter twice")
     return tuple(positions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import DtypeError, OperandError, OptionError
 from tilelang.frontend.access import anchored_region, as_region, is_anchor
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.conversion import convert, dtype_of
@@ -31,7 +31,7 @@ def _order(what: str, order: str | None, allowed: tuple[str, ...]) -> str:
     if order == "consume" and "acquire" in allowed:
         order = "acquire"  # which is what every compiler makes of it
     if order not in allowed:
-        raise CompileError(f"{what}: memory_order={order!r} is none of {', '.join(allowed)}")
+        raise OptionError(f"{what}: memory_order={order!r} is none of {', '.join(allowed)}")
     return order
 
 
@@ -40,7 +40,7 @@ def _check_type(what: str, buffer: Any, updates: bool = True) -> None:
     dtype = canonical(str(buffer.dtype)).base
     kind = canonical(dtype)
     if kind.bits < 8 or updates and kind.is_float and kind.bits < 16:
-        raise CompileError(f"{what} cannot access elements of {dtype}, as {buffer.name} has", hint="use a wider type")
+        raise DtypeError(f"{what} cannot access elements of {dtype}, as {buffer.name} has", hint="use a wider type")
 
 
 def _converted(load: Any, value: Any) -> Any:
@@ -70,7 +70,7 @@ def _update(op: str, dst: Any, value: Any, memory_order: str | None, return_prev
     order = _order(what, memory_order, _UPDATE_ORDERS)
     if calls.is_tile(value):
         if return_prev:
-            raise CompileError(f"{what}: return_prev=True needs a single element, not a tile")
+            raise OperandError(f"{what}: return_prev=True needs a single element, not a tile")
         return _tile(op, dst, value, order, use_tma)
     if not return_prev and calls.is_tile(dst) and any(extent != 1 for extent in as_region(dst, what).extents):
         return _everywhere(op, as_region(dst, what), value, order)
@@ -155,11 +155,11 @@ def atomic_or(dst: Any, value: Any, memory_order: str | None = None, return_prev
         The element's value before the update with ``return_prev``, else None.
 
     Raises:
-        CompileError: an element of a floating-point type, or an unknown memory order.
+        DtypeError: an element of a floating-point type, or an unknown memory order.
     """
     load = calls.element(dst, "T.atomic_or")
     if str(load.source.dtype).startswith(("float", "bfloat")):
-        raise CompileError(f"T.atomic_or takes integers, {load.source.name} is {load.source.dtype}")
+        raise DtypeError(f"T.atomic_or takes integers, {load.source.name} is {load.source.dtype}")
     return _update("or", load, as_expr(value), memory_order, return_prev)
 
 
@@ -168,7 +168,7 @@ def _consecutive(lanes: int, dst: Any, value: Any, return_prev: bool) -> Any:
     target, source = (calls.address(_first(each, lanes), f"T.{name}") for each in (dst, value))
     _check_type(f"T.{name}", target.source)
     if str(target.source.dtype) != str(source.source.dtype):
-        raise CompileError(
+        raise DtypeError(
             f"T.{name}: the destination is {target.source.dtype}, the value is {source.source.dtype}",
             hint="copy the value to a buffer of the destination's type first",
         )
@@ -255,10 +255,10 @@ def atomic_store(dst: Any, src: Any, memory_order: str = "seq_cst") -> None:
         memory_order: ``"relaxed"``, ``"release"`` or ``"seq_cst"``.
 
     Raises:
-        CompileError: ``src`` is a tile, or an unknown memory order.
+        OperandError: ``src`` is a tile, or an unknown memory order.
     """
     if isinstance(src, ir.TensorRegion) or calls.is_tile(src):
-        raise CompileError("T.atomic_store takes one value, not a tile")
+        raise OperandError("T.atomic_store takes one value, not a tile")
     load = calls.element(dst, "T.atomic_store")
     _check_type("T.atomic_store", load.source, updates=False)
     attrs = {"memory_order": _order("T.atomic_store", memory_order, _STORE_ORDERS)}

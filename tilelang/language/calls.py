@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import OperandError
 from tilelang.frontend.access import as_region, is_buffer
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.values import BufferLike
@@ -56,13 +56,13 @@ def element(target: Any, what: str) -> Any:
         target: an element, a region of one, a buffer of one element, or a ``T.alloc_var``.
 
     Raises:
-        CompileError: ``target`` has several elements, or is no buffer.
+        OperandError: ``target`` has several elements, or is no buffer.
     """
     if isinstance(target, ir.TensorLoad):
         return target
     region = as_region(target, what)
     if any(extent != 1 for extent in region.extents):
-        raise CompileError(f"{what} acts on one element, {region.buffer.name} has several", hint="index the element")
+        raise OperandError(f"{what} acts on one element, {region.buffer.name} has several", hint="index the element")
     return first(region)
 
 
@@ -87,11 +87,11 @@ def pointed(pointer: Any, what: str) -> Any:
     """The buffer whose ``.data`` is ``pointer``.
 
     Raises:
-        CompileError: it is something else.
+        OperandError: it is something else.
     """
     if isinstance(pointer, ir.Call) and pointer.op.name == "tirx.buffer_data":
         return pointer.args[0]
-    raise CompileError(f"{what} takes the .data of a buffer")
+    raise OperandError(f"{what} takes the .data of a buffer")
 
 
 def is_tile(target: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.dtypes import DType, canonical, is_dtype
-from tilelang.errors import CompileError
+from tilelang.errors import DtypeError, OperandError, UnsupportedError
 from tilelang.frontend.conversion import convert, dtype_of, wrapped
 from tilelang.frontend.values import Tile, as_expr, is_symbolic
 
@@ -23,11 +23,11 @@ def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any =
         An expression of ``dtype``.
 
     Raises:
-        CompileError: unknown dtype, ``value`` is no scalar, or another way to round or to leave the range.
+        OperandError: unknown dtype, ``value`` is no scalar, or another way to round or to leave the range.
     """
     _check_rounding(round, sat, rbits)
     if is_symbolic(dtype):
-        raise CompileError("T.cast takes the value first, then its new dtype", hint="T.Cast takes them in the other order")
+        raise OperandError("T.cast takes the value first, then its new dtype", hint="T.Cast takes them in the other order")
     if isinstance(value, Tile):
         from tilelang.frontend.tiles import elementwise
 
@@ -40,11 +40,13 @@ def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any =
 
 def _check_rounding(round: str, sat: bool, rbits: Any) -> None:
     if round == "rs" or rbits is not None:
-        raise CompileError("T.cast(round='rs', rbits=...): stochastic rounding is of sm_100, for which nothing is generated yet")
+        raise UnsupportedError("T.cast(round='rs', rbits=...): stochastic rounding needs sm_100, which is no target")
     if round not in ("", "rn"):
-        raise CompileError(f"T.cast(round={round!r}): conversions round to nearest even")
+        raise UnsupportedError(f"T.cast(round={round!r}): conversions round to nearest even")
     if sat is not True:
-        raise CompileError(f"T.cast(sat={sat!r}): narrow floats keep to their range", hint="test for the range before the cast")
+        raise UnsupportedError(
+            f"T.cast(sat={sat!r}): narrow floats keep to their range", hint="test for the range before the cast"
+        )
 
 
 def Cast(dtype: Any, value: Any) -> Any:
@@ -56,13 +58,13 @@ def call_dtype(dtype: DType, *value: Any) -> Any:
     """``dtype(value)``: a conversion; of one value a lane, a vector; without a value, a new immutable variable.
 
     Raises:
-        CompileError: another number of values.
+        OperandError: another number of values.
     """
     if len(value) <= 1:
         return cast(value[0], dtype) if value else variable(dtype)
     if len(value) != dtype.lanes:
         lanes = f", or one for each of its {dtype.lanes} lanes" if dtype.lanes > 1 else ""
-        raise CompileError(f"T.{dtype} takes one value{lanes}, got {len(value)}")
+        raise OperandError(f"T.{dtype} takes one value{lanes}, got {len(value)}")
     from tilelang.language.vectors import Shuffle
 
     return Shuffle([cast(each, dtype.base) for each in value], range(dtype.lanes))
@@ -81,7 +83,7 @@ def reinterpret(value: Any, dtype: Any) -> Any:
     """The bits of ``value`` read as ``dtype``; both must have the same size in all. The order of the two does not matter.
 
     Raises:
-        CompileError: the sizes differ.
+        DtypeError: the sizes differ.
     """
     from tilelang.ir import nodes as ir
 
@@ -91,7 +93,7 @@ def reinterpret(value: Any, dtype: Any) -> Any:
     expr = as_expr(value)
     source = dtype_of(expr)
     if source.bits * source.lanes != target.bits * target.lanes:
-        raise CompileError(
+        raise DtypeError(
             f"T.reinterpret: {source} has {source.bits * source.lanes} bits, {target} has {target.bits * target.lanes}"
         )
     if isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name.endswith(".reinterpret"):

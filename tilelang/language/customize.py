@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import DtypeError, LayoutError, MisplacedError, OperandError, OptionError, ShapeError
 from tilelang.frontend.access import as_region, is_buffer
 from tilelang.frontend.bounded import bounded_memory, bounded_view, is_bounded, leading_part
 from tilelang.frontend.builder import current, require_kernel
@@ -91,10 +91,10 @@ def make_tensor_from_addr(
         A buffer over that memory.
 
     Raises:
-        CompileError: another ``storage_scope``.
+        OptionError: another ``storage_scope``.
     """
     if storage_scope != "global":
-        raise CompileError(f"T.make_tensor_from_addr: an address is one of global memory, not of {storage_scope!r}")
+        raise OptionError(f"T.make_tensor_from_addr: an address is one of global memory, not of {storage_scope!r}")
     return make_tensor(addr, shape, dtype, strides)
 
 
@@ -105,16 +105,16 @@ def _view(what: str, src: Any, shape: Any, dtype: Any, strides: Any) -> Any:
     array = src
     src = src.buffer if isinstance(src, VectorArray) else src
     if not is_buffer(src):
-        raise CompileError(f"{what} takes a buffer, got {type(src).__name__}")
+        raise OperandError(f"{what} takes a buffer, got {type(src).__name__}")
     if src.strides and strides is None:
-        raise CompileError(f"{what}: {src.name} is not compact", hint="give the strides of the view")
+        raise LayoutError(f"{what}: {src.name} is not compact", hint="give the strides of the view")
     kind = canonical(str(array.dtype) if dtype is None else dtype)
     shown = _view_shape(array, shape, kind)
     sizes = declared_sizes(shown, kind)
     if strides is not None and kind.bits < 8:
         strides = strided(tuple(sizes), canonical(kind.base), as_shape(strides), "").strides
     if strides is None and not same_product([kind.bits, *sizes], [canonical(str(src.dtype)).bits, *src.shape]):
-        raise CompileError(
+        raise ShapeError(
             f"{what}: {src.name} is {shape_text(array.shape)} of {array.dtype}, which does not fill "
             f"{shape_text(shown)} of {kind}",
             hint="source and view must have the same size in bytes",
@@ -140,7 +140,7 @@ def _check_rows(what: str, src: Any, kind: Any, shape: Sequence[Any]) -> None:
         return
     for of, sizes in seen:
         if of.bits == 4 and isinstance(sizes[-1], int) and sizes[-1] % 2 and any(size != 1 for size in sizes[:-1]):
-            raise CompileError(
+            raise ShapeError(
                 f"{what} of {src.name}: rows of {sizes[-1]} elements of {of} end with half a byte, which other rows do not",
                 hint="give the rows an even length",
             )
@@ -162,12 +162,12 @@ def dp4a(A: Any, B: Any, C: Any) -> None:
         C: an int32 element.
 
     Raises:
-        CompileError: other element types.
+        DtypeError: other element types.
     """
     loads = [calls.address(value, "T.dp4a") for value in (A, B, C)]
     types = [str(load.source.dtype) for load in loads]
     if types != ["int8", "int8", "int32"]:
-        raise CompileError(f"T.dp4a takes int8, int8 and int32, got {', '.join(types)}")
+        raise DtypeError(f"T.dp4a takes int8, int8 and int32, got {', '.join(types)}")
     calls.effect("dp4a", *loads)
 
 
@@ -175,7 +175,7 @@ def loop_break() -> None:
     """Leaves the innermost run-time loop, like ``break``."""
     builder = require_kernel("T.loop_break")
     if not any(frame.kind == "loop" for frame in builder.frames):
-        raise CompileError("T.loop_break outside of a run-time loop")
+        raise MisplacedError("T.loop_break outside of a run-time loop")
     builder.leave_loop()
 
 
@@ -183,7 +183,7 @@ def _quantified(what: str, buffer: Any, start: bool) -> Any:
     """A loop over the elements that combines them in a mutable scalar."""
     region = as_region(buffer, what)
     if is_fragment(region):
-        raise CompileError(f"{what}: {region.buffer.name} is spread over the threads", hint="use T.reduce_max or T.reduce_min")
+        raise OperandError(f"{what}: {region.buffer.name} is spread over the threads", hint="use T.reduce_max or T.reduce_min")
     builder = require_kernel(what)
     builder.pending_name = None
     result = alloc_var("bool", init=start)
@@ -212,10 +212,10 @@ def linear_index(*args: Any) -> Any:
         args: the index along each axis, then the size of each axis but the first.
 
     Raises:
-        CompileError: an even number of arguments.
+        ShapeError: an even number of arguments.
     """
     if len(args) % 2 == 0:
-        raise CompileError(f"T.linear_index takes n indices and n - 1 sizes, got {len(args)} arguments")
+        raise ShapeError(f"T.linear_index takes n indices and n - 1 sizes, got {len(args)} arguments")
     count = len(args) // 2 + 1
     position = args[0]
     for index, size in zip(args[1:count], args[count:]):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import CompileError, OperandError
 from tilelang.frontend.access import as_region
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.values import Text, as_expr, is_symbolic
@@ -70,11 +70,11 @@ def device_assert(test: Any, msg: str = "") -> None:
         msg: what to say; the condition's place in the source by default.
 
     Raises:
-        CompileError: the condition is a text, or known to be false.
+        OperandError: the condition is a text, or known to be false.
     """
     builder = require_kernel("T.device_assert")
     if isinstance(test, str):
-        raise CompileError("T.device_assert: the condition comes before the message", hint="T.device_assert(condition, text)")
+        raise OperandError("T.device_assert: the condition comes before the message", hint="T.device_assert(condition, text)")
     if not is_symbolic(test) and not isinstance(test, bool):
         test = bool(getattr(test, "value", test))
     if test is False:

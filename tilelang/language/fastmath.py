@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import DtypeError, OptionError
 from tilelang.frontend.conversion import dtype_of, operands
 from tilelang.frontend.values import as_expr
 from tilelang.language.casts import cast
@@ -24,9 +24,7 @@ def _floats(name: str, args: tuple[Any, ...]) -> list[Any]:
     exprs = operands(*args)
     kind = dtype_of(exprs[0])
     if not kind.is_float or kind.bits < 16:
-        raise CompileError(
-            f"T.{name} takes floating-point values of 16 bits or more, got {kind}", hint="cast the arguments first"
-        )
+        raise DtypeError(f"T.{name} takes floating-point values of 16 bits or more, got {kind}", hint="cast the arguments first")
     return exprs
 
 
@@ -83,7 +81,7 @@ def _ieee(name: str, intrinsic: str, names: str, meaning: str) -> Callable[..., 
     def function(*operands_and_mode: Any) -> Any:
         *args, rounding_mode = operands_and_mode
         if rounding_mode not in modes:
-            raise CompileError(f"T.{name}: rounding_mode={rounding_mode!r} is none of {', '.join(modes)}")
+            raise OptionError(f"T.{name}: rounding_mode={rounding_mode!r} is none of {', '.join(modes)}")
         exprs = _floats(name, tuple(args))
         if dtype_of(exprs[0]).bits < 32:
             return _ieee_of_halves(name, intrinsic, exprs, rounding_mode)
@@ -95,7 +93,7 @@ def _ieee(name: str, intrinsic: str, names: str, meaning: str) -> Callable[..., 
 def _ieee_of_halves(name: str, intrinsic: str, exprs: list[Any], rounding_mode: str) -> Any:
     """A 16-bit operation: float32 has more than twice their digits, so that rounding its result once more changes nothing."""
     if rounding_mode != "rn":
-        raise CompileError(f"T.{name} of {dtype_of(exprs[0])} rounds to nearest only, not rounding_mode={rounding_mode!r}")
+        raise OptionError(f"T.{name} of {dtype_of(exprs[0])} rounds to nearest only, not rounding_mode={rounding_mode!r}")
     if intrinsic == "ieee_fma":
         return intrinsic_call("fma", *exprs)
     wide = intrinsic_call(intrinsic, *(cast(expr, "float32") for expr in exprs), attrs={"rounding": "rn"})
@@ -148,7 +146,7 @@ def _packed(name: str, names: str, compute: Callable[..., Any], meaning: str) ->
         exprs = [as_expr(arg) for arg in args]
         kinds = {str(dtype_of(expr)) for expr in exprs}
         if len(kinds) != 1 or dtype_of(exprs[0]).lanes != 2:
-            raise CompileError(f"T.{name} takes vectors of two elements of one type, got {', '.join(sorted(kinds))}")
+            raise DtypeError(f"T.{name} takes vectors of two elements of one type, got {', '.join(sorted(kinds))}")
         return compute(*exprs)
 
     return function

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import OptionError
 from tilelang.frontend.builder import current
 from tilelang.ir import nodes as ir
 from tilelang.language import calls
@@ -31,14 +31,14 @@ def CUDASourceCodeKernel(
         prelude: CUDA source before that of the kernel.
 
     Raises:
-        CompileError: no such entry, or the file cannot be read.
+        OptionError: no such entry, or the file cannot be read.
     """
     source = "\n".join(filter(None, (prelude, _text(source_code_or_path))))
     entries = list(dict.fromkeys(_ENTRY.findall(source)))
     name = entry_name or (entries[0] if len(entries) == 1 else None)
     if name not in entries:
         known = f"Available entries: {', '.join(entries) or 'none'}"
-        raise CompileError(f"T.CUDASourceCodeKernel: {'no' if name else 'give'} entry_name {name or ''}".rstrip(), hint=known)
+        raise OptionError(f"T.CUDASourceCodeKernel: {'no' if name else 'give'} entry_name {name or ''}".rstrip(), hint=known)
     builder = current("T.CUDASourceCodeKernel")
     import_source(source if source.endswith("\n") else source + "\n")
     with Kernel(*blocks, threads=threads, cluster_dims=cluster_dims):
@@ -53,4 +53,4 @@ def _text(source_code_or_path: str | os.PathLike[str]) -> str:
     try:
         return Path(source_code_or_path).read_text(encoding="utf-8")
     except OSError as error:
-        raise CompileError(f"T.CUDASourceCodeKernel: cannot read {source_code_or_path}: {error.strerror}") from None
+        raise OptionError(f"T.CUDASourceCodeKernel: cannot read {source_code_or_path}: {error.strerror}") from None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import LayoutError, OperandError, OptionError
 from tilelang.frontend.access import as_region, is_buffer
 from tilelang.frontend.bounded import note_bounds
 from tilelang.frontend.builder import current, require_kernel
@@ -36,12 +36,12 @@ def use_swizzle(panel_size: int = 10, order: str = "row", enable: bool = True) -
         enable: False makes this a no-op.
 
     Raises:
-        CompileError: another ``order``, or a ``panel_size`` that is not positive.
+        OptionError: another ``order``, or a ``panel_size`` that is not positive.
     """
     if order not in ("row", "column"):
-        raise CompileError(f"T.use_swizzle: order={order!r} is neither 'row' nor 'column'")
+        raise OptionError(f"T.use_swizzle: order={order!r} is neither 'row' nor 'column'")
     if int(panel_size) < 1:
-        raise CompileError(f"T.use_swizzle: panel_size={panel_size} is not positive")
+        raise OptionError(f"T.use_swizzle: panel_size={panel_size} is not positive")
     if enable:
         require_kernel("T.use_swizzle").perform(UseSwizzle(int(panel_size), order))
 
@@ -59,16 +59,16 @@ def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
     """
     for buffer, layout in layout_map.items():
         if not is_buffer(buffer):
-            raise CompileError(f"T.annotate_layout: {type(buffer).__name__} is not a buffer")
+            raise OperandError(f"T.annotate_layout: {type(buffer).__name__} is not a buffer")
         if not hasattr(layout, "to_text") and not callable(layout):
-            raise CompileError(f"T.annotate_layout: {type(layout).__name__} is no layout", hint="give a T.Layout or a T.Fragment")
+            raise OperandError(f"T.annotate_layout: {type(layout).__name__} is no layout", hint="give a T.Layout or a T.Fragment")
         if not is_global(buffer):
             layout = layout if hasattr(layout, "to_text") else _layout_of(buffer, layout)
             shape = [int(size) for size in buffer.shape]
             if list(layout.shape) != shape:
-                raise CompileError(f"T.annotate_layout: a layout of {list(layout.shape)} for {buffer.name} of {shape}")
+                raise LayoutError(f"T.annotate_layout: a layout of {list(layout.shape)} for {buffer.name} of {shape}")
             if not getattr(layout, "injective", True):
-                raise CompileError(f"T.annotate_layout: two elements of {buffer.name} share a place")
+                raise LayoutError(f"T.annotate_layout: two elements of {buffer.name} share a place")
             _check_threads(buffer, getattr(layout, "threads", 1))
             require_kernel("T.annotate_layout").perform(AnnotateLayout(as_region(buffer), layout.to_text()))
 
@@ -77,7 +77,7 @@ def _check_threads(buffer: Any, needed: int) -> None:
     """Whether the block has the threads that a fragment's layout names."""
     threads = math.prod(int(extent) for extent in get_thread_extents())
     if needed > threads:
-        raise CompileError(f"T.annotate_layout: the layout of {buffer.name} has {needed} threads, the block has {threads}")
+        raise LayoutError(f"T.annotate_layout: the layout of {buffer.name} has {needed} threads, the block has {threads}")
 
 
 def _layout_of(buffer: Any, function: Any) -> Any:
@@ -101,9 +101,9 @@ def annotate_l2_hit_ratio(l2_hit_ratio_map: Mapping[Any, float]) -> None:
     for buffer, ratio in l2_hit_ratio_map.items():
         region = as_region(buffer, "T.annotate_l2_hit_ratio")
         if not is_global(region):
-            raise CompileError(f"T.annotate_l2_hit_ratio: {region.buffer.name} is in {region.scope}, not in global memory")
+            raise OperandError(f"T.annotate_l2_hit_ratio: {region.buffer.name} is in {region.scope}, not in global memory")
         if not 0 <= float(ratio) <= 1:
-            raise CompileError(f"T.annotate_l2_hit_ratio: {ratio} is not between 0 and 1")
+            raise OptionError(f"T.annotate_l2_hit_ratio: {ratio} is not between 0 and 1")
         require_kernel("T.annotate_l2_hit_ratio").perform(L2HitRatio(region, float(ratio)))
 
 
@@ -112,7 +112,7 @@ def annotate_restrict_buffers(*buffers: Any) -> None:
     names = []
     for buffer in buffers:
         if not is_buffer(buffer):
-            raise CompileError(f"T.annotate_restrict_buffers: {type(buffer).__name__} is not a buffer")
+            raise OperandError(f"T.annotate_restrict_buffers: {type(buffer).__name__} is not a buffer")
         names.append(buffer.name)
     require_kernel("T.annotate_restrict_buffers").perform(RestrictBuffers(tuple(names)))
 
@@ -120,7 +120,7 @@ def annotate_restrict_buffers(*buffers: Any) -> None:
 def annotate_min_blocks_per_sm(n: int) -> None:
     """Asks the compiler to use so few registers that ``n`` blocks fit on a multiprocessor."""
     if int(n) < 1:
-        raise CompileError(f"T.annotate_min_blocks_per_sm: {n} is not positive")
+        raise OptionError(f"T.annotate_min_blocks_per_sm: {n} is not positive")
     require_kernel("T.annotate_min_blocks_per_sm").perform(MinBlocksPerSM(int(n)))
 
 
@@ -139,7 +139,7 @@ def assume(cond: Any) -> None:
 
 def _registers(what: str, count: int, change: str) -> None:
     if not 24 <= int(count) <= 256 or int(count) % 8:
-        raise CompileError(f"{what}: {count} registers; expected a multiple of 8 from 24 to 256")
+        raise OptionError(f"{what}: {count} registers; expected a multiple of 8 from 24 to 256")
     require_kernel(what).perform(MaxRegisters(int(count), change))
 
 

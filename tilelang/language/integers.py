@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import DtypeError
 from tilelang.frontend.conversion import dtype_of
 from tilelang.frontend.values import as_expr
 from tilelang.language.casts import cast
@@ -40,7 +40,7 @@ def _integer(name: str, names: str, python: Callable[..., int], build: Callable[
         exprs = [arg if isinstance(arg, int) else as_expr(arg) for arg in args]
         kinds = ["int" if isinstance(expr, int) else dtype_of(expr) for expr in exprs]
         if any("float" in kind for kind in kinds):
-            raise CompileError(f"T.{name} takes integers, got {', '.join(kinds)}")
+            raise DtypeError(f"T.{name} takes integers, got {', '.join(kinds)}")
         return build(*exprs)
 
     return function

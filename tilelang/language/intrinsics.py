@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import OperandError, OptionError, RunTimeValueError, ShapeError, UnsupportedError
 from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import as_expr, is_symbolic
 from tilelang.language import calls
@@ -34,13 +34,13 @@ def _barrier(value: Any, name: str) -> Any:
     load = calls.element(value, f"T.{name}")
     scope = load.source.scope()
     if not scope.endswith("barrier"):
-        raise CompileError(f"T.{name} takes a barrier of T.alloc_barrier, {load.source.name} is in {scope or 'global memory'}")
+        raise OperandError(f"T.{name} takes a barrier of T.alloc_barrier, {load.source.name} is in {scope or 'global memory'}")
     return load
 
 
 def _constant(value: Any, name: str) -> Any:
     if is_symbolic(value):
-        raise CompileError(f"T.{name} needs an argument that is known at compile time")
+        raise RunTimeValueError(f"T.{name} needs an argument that is known at compile time")
     return as_expr(int(value))
 
 
@@ -291,7 +291,7 @@ def tvm_storage_sync(storage_scope: str) -> None:
     """Waits for the threads that share memory of a scope: ``"shared"`` the block, ``"warp"`` the warp, ``"global"`` the grid."""
     barriers = {"shared": "sync_threads", "shared.dyn": "sync_threads", "warp": "sync_warp", "global": "sync_grid"}
     if storage_scope not in barriers:
-        raise CompileError(f"T.tvm_storage_sync({storage_scope!r}): expected one of {', '.join(barriers)}")
+        raise OptionError(f"T.tvm_storage_sync({storage_scope!r}): expected one of {', '.join(barriers)}")
     calls.effect(barriers[storage_scope])
 
 
@@ -325,12 +325,12 @@ def ptx_cp_async(dst_access_ptr: Any, src_access_ptr: Any, num_elems: Any, predi
         predicate: a condition of the thread; None always copies.
 
     Raises:
-        CompileError: another size.
+        OptionError: another size.
     """
     target, source = (calls.address(each, "T.ptx_cp_async") for each in (dst_access_ptr, src_access_ptr))
     count, kind = int(_constant(num_elems, "ptx_cp_async").value), canonical(str(target.source.dtype))
     if count * kind.bits not in (32, 64, 128):
-        raise CompileError(
+        raise OptionError(
             f"T.ptx_cp_async copies 4, 8 or 16 bytes; {count} elements of {kind} are {count * kind.bits / 8:g}",
             hint="the third argument counts elements",
         )
@@ -361,10 +361,10 @@ def ptx_mma(
         operator: None, as only products of bits have one.
 
     Raises:
-        CompileError: another layout, saturation, an operator, or registers of several axes.
+        UnsupportedError: another layout, saturation, an operator, or registers of several axes.
     """
     if (A_layout, B_layout) != ("row", "col") or not (saturate is False or str(saturate) in ("0", "T.bool(False)")) or operator:
-        raise CompileError('T.ptx_mma multiplies "row" by "col", does not saturate and has no operator')
+        raise UnsupportedError('T.ptx_mma multiplies "row" by "col", does not saturate and has no operator')
     types = (TYPES_OF_PTX.get(str(each)) or str(canonical(each)) for each in (A_dtype, B_dtype, C_dtype))
     places = ((multiplicand_a, a_index), (multiplicand_b, b_index), (accumulator, c_index))
     calls.effect("ptx_mma", shape, *types, *(_register(*place) for place in places))
@@ -382,7 +382,7 @@ def _register(pointer: Any, offset: Any) -> Any:
     """The element ``offset`` of the array whose ``.data`` is ``pointer``."""
     array = calls.pointed(pointer, "T.ptx_mma")
     if len(array.shape) != 1:
-        raise CompileError(f"T.ptx_mma: {array.name} has {len(array.shape)} axes", hint="registers are T.alloc_local((n,), ...)")
+        raise ShapeError(f"T.ptx_mma: {array.name} has {len(array.shape)} axes", hint="registers are T.alloc_local((n,), ...)")
     return array[offset]
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import MisplacedError, OptionError
 from tilelang.frontend.builder import Builder, Frame, KernelInfo, current, kernel_info
 from tilelang.frontend.declare import ProbeDone
 from tilelang.frontend.loops import bound
@@ -36,7 +36,7 @@ class KernelFrame:
             # The probe of an eager program asks for its signature, and declarations stand above the kernel.
             raise ProbeDone
         if builder.kernel is not None:
-            raise CompileError("a kernel cannot be opened inside a kernel")
+            raise MisplacedError("a kernel cannot be opened inside a kernel")
         span = builder.span()
         blocks = self._bind(builder, "b", "blockIdx", self.blocks)
         cluster_blocks = [] if self.cluster is None else self._bind(builder, "cta", "clusterCtaIdx", self.cluster)
@@ -91,12 +91,12 @@ def block_counts(blocks: Sequence[Any]) -> tuple[Any, ...]:
     """The sizes of a grid.
 
     Raises:
-        CompileError: one that is no integer, or negative.
+        OptionError: one that is no integer, or negative.
     """
     sizes = tuple(as_int(bound(size, "T.Kernel: a grid size")) for size in blocks)
     for size in sizes:
         if isinstance(size, int) and size < 0:
-            raise CompileError(f"T.Kernel: the grid size {size} is negative")
+            raise OptionError(f"T.Kernel: the grid size {size} is negative")
     return sizes
 
 
@@ -104,17 +104,17 @@ def thread_counts(threads: Any) -> tuple[int, ...]:
     """Threads a block along x, y and z.
 
     Raises:
-        CompileError: a number that is unknown at compile time or not positive, or more than 1024 in all.
+        OptionError: a number that is unknown at compile time or not positive, or more than 1024 in all.
     """
     given = threads if isinstance(threads, (tuple, list)) else (128 if threads is None else threads,)
     sizes = tuple(as_int(as_expr(size)) for size in given)
     if not 1 <= len(sizes) <= 3 or not all(isinstance(size, int) and size > 0 for size in sizes):
-        raise CompileError(f"threads={threads!r}: expected one to three positive compile-time integers")
+        raise OptionError(f"threads={threads!r}: expected one to three positive compile-time integers")
     total = 1
     for size in sizes:
         total *= size
     if total > 1024:
-        raise CompileError(f"threads={threads!r} is {total} threads a block; the limit is 1024")
+        raise OptionError(f"threads={threads!r} is {total} threads a block; the limit is 1024")
     return sizes + (1,) * (3 - len(sizes))
 
 
@@ -123,7 +123,7 @@ def _cluster(dims: Any) -> tuple[int, int, int] | None:
         return None
     given = tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
     if not 1 <= len(given) <= 3:
-        raise CompileError(f"cluster_dims={dims!r}: expected one to three positive compile-time integers")
+        raise OptionError(f"cluster_dims={dims!r}: expected one to three positive compile-time integers")
     x, y, z = (*map(int, given), 1, 1)[:3]
     return None if (x, y, z) == (1, 1, 1) else (x, y, z)
 
@@ -144,10 +144,10 @@ def Kernel(
         A context manager; ``with T.Kernel(gx, gy, threads=128) as (bx, by)`` binds the block indices.
 
     Raises:
-        CompileError: more than three sizes, one that is no integer, a block too large, or a kernel inside a kernel.
+        OptionError: more than three sizes, one that is no integer, a block too large, or a kernel inside a kernel.
     """
     if len(blocks) > 3:
-        raise CompileError(f"T.Kernel takes up to three grid sizes, got {len(blocks)}")
+        raise OptionError(f"T.Kernel takes up to three grid sizes, got {len(blocks)}")
     if prelude:
         import_source(prelude)
     return KernelFrame(block_counts(blocks) or (1,), thread_counts(threads), _cluster(cluster_dims))
@@ -208,10 +208,10 @@ def _along(what: str, dim: int, values: Sequence[Any]) -> Any:
         values: one an axis.
 
     Raises:
-        CompileError: there is no such axis.
+        OptionError: there is no such axis.
     """
     if not isinstance(dim, int) or not 0 <= dim < len(values):
-        raise CompileError(f"{what}({dim!r}): the axes are " + ", ".join(map(str, range(len(values)))))
+        raise OptionError(f"{what}({dim!r}): the axes are " + ", ".join(map(str, range(len(values)))))
     return values[dim]
 
 

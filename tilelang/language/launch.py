@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tilelang.errors import CompileError, Location
+from tilelang.errors import DtypeError, Location, MisplacedError, OperandError, OptionError
 from tilelang.frontend.builder import Builder, current, kernel_info
 from tilelang.frontend.values import as_expr
 from tilelang.ignored import ignored
@@ -35,7 +35,7 @@ class LaunchedKernel(KernelFrame):
 
     def __init__(self, builder: Builder):
         if builder.frames[-1].kind != "function":
-            raise CompileError("a thread's axis opens a kernel inside of another statement", hint="with T.Kernel(...) as bx:")
+            raise MisplacedError("a thread's axis opens a kernel inside of another statement", hint="with T.Kernel(...) as bx:")
         super().__init__((1, 1, 1), (1, 1, 1), None)
         self.of = builder
         self.extents: dict[str, Any] = {}
@@ -52,7 +52,7 @@ class LaunchedKernel(KernelFrame):
         """Gives an axis its extent, and the index along it."""
         known = self.extents.setdefault(tag, extent)
         if not same(as_expr(known), as_expr(extent)):
-            raise CompileError(f"T.launch_thread: {tag} has {expr_text(as_expr(known))} values already")
+            raise OptionError(f"T.launch_thread: {tag} has {expr_text(as_expr(known))} values already")
         self._resize([self.extents.get(each, 1) for each in _TAGS])
         return self.variable(tag)
 
@@ -68,11 +68,11 @@ class LaunchedKernel(KernelFrame):
         """Ends the kernel.
 
         Raises:
-            CompileError: an axis of ``T.env_thread`` was not launched.
+            MisplacedError: an axis of ``T.env_thread`` was not launched.
         """
         for tag, location in self.asked.items():
             if tag not in self.extents:
-                raise CompileError(f'T.env_thread("{tag}") is not launched', location, f'T.launch_thread("{tag}", extent)')
+                raise MisplacedError(f'T.env_thread("{tag}") is not launched', location, f'T.launch_thread("{tag}", extent)')
         self.__exit__(None, None, None)
         self.of.launched = None
 
@@ -85,12 +85,12 @@ def env_thread(thread_tag: str, dtype: str = "int32") -> Any:
         dtype: accepted for compatibility; indices are int32.
 
     Raises:
-        CompileError: another tag.
+        DtypeError: another tag.
     """
     builder = current("T.env_thread")
     tag = _tag(thread_tag, "T.env_thread")
     if str(dtype) != "int32":
-        raise CompileError(f"T.env_thread({tag!r}, {dtype!r}): indices of threads are int32")
+        raise DtypeError(f"T.env_thread({tag!r}, {dtype!r}): indices of threads are int32")
     if builder.kernel is not None and builder.launched is None:
         return _index(tag)
     launched = builder.launched or LaunchedKernel(builder)
@@ -149,14 +149,14 @@ def _launched(builder: Builder, tag: str, extent: Any, what: str) -> Any:
         what: the function that was called, for messages.
 
     Raises:
-        CompileError: the kernel has another extent along that axis.
+        OptionError: the kernel has another extent along that axis.
     """
     if builder.kernel is None or builder.launched is not None:
         return (builder.launched or LaunchedKernel(builder)).launch(tag, extent)
     extents = {**dict(zip(_TAGS[3:], builder.kernel.thread_extents)), **dict(zip(_TAGS, builder.kernel.block_extents))}
     index = _index(tag)
     if not same(as_expr(extent), as_expr(extents[tag])):
-        raise CompileError(f"{what}: {tag} has {expr_text(as_expr(extents[tag]))} values in this kernel")
+        raise OptionError(f"{what}: {tag} has {expr_text(as_expr(extents[tag]))} values in this kernel")
     return index
 
 
@@ -170,7 +170,7 @@ def _returned(builder: Builder, index: Any) -> Any:
 
 def _tag(tag: str, what: str) -> str:
     if tag not in _TAGS:
-        raise CompileError(f"{what}({tag!r}): expected one of {', '.join(_TAGS)}")
+        raise OptionError(f"{what}({tag!r}): expected one of {', '.join(_TAGS)}")
     return tag
 
 
@@ -180,7 +180,7 @@ def _index(tag: str) -> Any:
     info = kernel_info("T.env_thread")
     indices = info.threads if kind == "threadIdx" else info.blocks
     if "xyz".index(axis) >= len(indices):
-        raise CompileError(f"T.env_thread: the kernel has no {tag!r}")
+        raise OptionError(f"T.env_thread: the kernel has no {tag!r}")
     return indices["xyz".index(axis)]
 
 
@@ -192,4 +192,4 @@ def _tag_of(builder: Builder, index: Any) -> str:
         if isinstance(index, ir.Var) and index.same_as(variable):
             return tag
     hint = 'tx = T.env_thread("threadIdx.x")'
-    raise CompileError("T.launch_thread takes a tag, or what T.env_thread gave in this kernel", hint=hint)
+    raise OperandError("T.launch_thread takes a tag, or what T.env_thread gave in this kernel", hint=hint)

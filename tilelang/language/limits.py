@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from tilelang.dtypes import DType, canonical
-from tilelang.errors import CompileError
+from tilelang.errors import DtypeError
 from tilelang.frontend.values import as_expr
 
 
@@ -41,11 +41,11 @@ def infinity(dtype: Any) -> Any:
     """Positive infinity of a floating-point type.
 
     Raises:
-        CompileError: the type has none.
+        DtypeError: the type has none.
     """
     kind = canonical(dtype)
     if not kind.is_float or kind in _NO_INFINITY:
-        raise CompileError(f"{kind} has no infinity", hint=f"T.max_value({str(kind)!r}) is its largest value")
+        raise DtypeError(f"{kind} has no infinity", hint=f"T.max_value({str(kind)!r}) is its largest value")
     return _typed(math.inf, kind)
 
 

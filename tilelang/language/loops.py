@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import OptionError, RunTimeValueError
 from tilelang.frontend.builder import Builder, current, sequence
 from tilelang.frontend.loops import LoopSpec, bound, range_bounds
 from tilelang.frontend.values import as_expr
@@ -70,11 +70,11 @@ def vectorized(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] |
         What a ``for`` statement of a kernel iterates over.
 
     Raises:
-        CompileError: the length is not known at compile time.
+        RunTimeValueError: the length is not known at compile time.
     """
     bounds = range_bounds(start, stop)
     if not isinstance(bounds[1], int):
-        raise CompileError("the length of T.vectorized must be known at compile time")
+        raise RunTimeValueError("the length of T.vectorized must be known at compile time")
     return LoopSpec("VECTORIZED", (bounds,), _notes(annotations))
 
 
@@ -100,10 +100,10 @@ def Parallel(
         What a ``for`` statement of a kernel iterates over; one int32 index an extent.
 
     Raises:
-        CompileError: no extent.
+        OptionError: no extent.
     """
     if not extents:
-        raise CompileError("T.Parallel needs at least one extent")
+        raise OptionError("T.Parallel needs at least one extent")
     ignored("T.Parallel", prefer_async=prefer_async)
     layout = None if loop_layout is None else loop_layout.to_text()
     notes = _notes(annotations, tl__parallel=len(extents), tl__coalesced_width=coalesced_width, tl__loop_layout=layout)
@@ -136,13 +136,13 @@ def Pipelined(
         What a ``for`` statement of a kernel iterates over; its variable is an int32 expression.
 
     Raises:
-        CompileError: ``num_stages`` is no compile-time integer from 0 on.
+        OptionError: ``num_stages`` is no compile-time integer from 0 on.
     """
     ignored("T.Pipelined", sync=sync or None)
     first, extent, _ = range_bounds(start, stop)
     stages = as_int(as_expr(num_stages))
     if not isinstance(stages, int) or stages < 0:
-        raise CompileError(f"T.Pipelined: num_stages must be a compile-time integer from 0 on, got {num_stages}")
+        raise OptionError(f"T.Pipelined: num_stages must be a compile-time integer from 0 on, got {num_stages}")
     notes = _notes(
         annotations,
         num_stages=stages,

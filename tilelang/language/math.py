@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import OptionError
 from tilelang.frontend.conversion import convert, dtype_of, is_number, operands
 from tilelang.frontend.values import Tile, as_expr, as_operand
 from tilelang.language.signatures import parameters, taking
@@ -184,7 +184,7 @@ def round(x: Any, rounding_mode: str = "ties-to-even") -> Any:
         rounding_mode: where halves go, ``"ties-to-even"`` or ``"ties-away-from-zero"``.
     """
     if rounding_mode not in _ROUNDED:
-        raise CompileError(f"T.round: rounding_mode={rounding_mode!r} is none of {', '.join(map(repr, _ROUNDED))}")
+        raise OptionError(f"T.round: rounding_mode={rounding_mode!r} is none of {', '.join(map(repr, _ROUNDED))}")
     return _ROUNDED[rounding_mode](x)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilelang.dtypes import canonical, is_dtype
-from tilelang.errors import CompileError
+from tilelang.errors import DtypeError, OperandError, OptionError, ShapeError
 from tilelang.frontend.access import assign_subscript
 from tilelang.frontend.bounded import largest_sizes, leading_part
 from tilelang.frontend.builder import Builder, require_kernel
@@ -22,14 +22,14 @@ def _buffer(
     builder: Builder, what: str, shape: Any, dtype: Any, scope: str, default: str, notes: Mapping[str, Any] | None = None
 ) -> Any:
     if is_dtype(shape):
-        raise CompileError(
+        raise OperandError(
             f"{what}: the shape comes before the dtype", hint=f"write {what}({_spelled(dtype)}, {_spelled(shape)})"
         )
     kind = canonical(dtype)
     sizes = [as_int(as_expr(size)) for size in as_shape(shape)]
     for size in sizes:
         if not isinstance(size, int) or size <= 0:
-            raise CompileError(f"{what}: every size must be a positive compile-time integer", hint=f"got shape {shape!s}")
+            raise ShapeError(f"{what}: every size must be a positive compile-time integer", hint=f"got shape {shape!s}")
     buffer = ir.decl_buffer(
         declared_sizes(sizes, kind), kind.base, builder.take_name(default), scope=scope, data_alignment=kind.bytes, layout=None
     )
@@ -146,7 +146,7 @@ def _barriers(builder: Builder, what: str, arrive_count: int | list[int], scope:
     for count in counts:
         # An mbarrier counts arrivals in 20 bits (PTX ISA, "Valid range for the mbarrier count").
         if count is None or not 0 < count < 1 << 20:
-            raise CompileError(f"{what}: a phase takes between 1 and {(1 << 20) - 1} arrivals, got {arrive_count!r}")
+            raise OptionError(f"{what}: a phase takes between 1 and {(1 << 20) - 1} arrivals, got {arrive_count!r}")
     return _buffer(builder, what, (len(counts),), "uint64", scope, "barrier", {"tl.arrive_counts": counts})
 
 
@@ -175,11 +175,11 @@ def alloc_reducer(shape: Any, dtype: Any, op: str = "sum", replication: str | No
             compile-time integer.
     """
     if op not in _REDUCER_OPS:
-        raise CompileError(f"T.alloc_reducer: op={op!r} is none of {', '.join(_REDUCER_OPS)}")
+        raise OptionError(f"T.alloc_reducer: op={op!r} is none of {', '.join(_REDUCER_OPS)}")
     if replication not in (None, "all", "none"):
-        raise CompileError(f"T.alloc_reducer: replication={replication!r} is neither 'all' nor 'none'")
+        raise OptionError(f"T.alloc_reducer: replication={replication!r} is neither 'all' nor 'none'")
     if op.startswith("bit") and not canonical(dtype).is_integer:
-        raise CompileError(f"T.alloc_reducer: op={op!r} needs an integer dtype, not {canonical(dtype)}")
+        raise DtypeError(f"T.alloc_reducer: op={op!r} needs an integer dtype, not {canonical(dtype)}")
     notes = {"tl.reducer_op": op, "tl.reducer_replication": replication or "none"}
     buffer = _buffer(require_kernel("T.alloc_reducer"), "T.alloc_reducer", shape, dtype, "local.fragment", "reducer", notes)
     require_kernel("T.alloc_reducer").reducers[buffer] = op

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import OptionError
 from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import as_expr
 from tilelang.language import calls
@@ -23,10 +23,10 @@ def rng_init(seed: Any, seq: Any = None, off: Any = 0, generator: str = _GENERAT
         generator: accepted by name; every one gives Philox4x32-10 numbers.
 
     Raises:
-        CompileError: unknown generator.
+        OptionError: unknown generator.
     """
     if generator not in _GENERATORS:
-        raise CompileError(f"T.rng_init: generator={generator!r} is none of {', '.join(_GENERATORS)}")
+        raise OptionError(f"T.rng_init: generator={generator!r} is none of {', '.join(_GENERATORS)}")
     numbers = [convert(as_expr(value), "uint64") for value in (seed, -1 if seq is None else seq, off)]
     calls.effect("rng_init", *numbers, attrs={"own_sequence": seq is None})
 
@@ -44,10 +44,10 @@ def rng_rand_float(bit: int = 32, dist: str = "uniform") -> Any:
         dist: ``"uniform"`` in (0, 1], or ``"normal"`` (mean 0, variance 1).
 
     Raises:
-        CompileError: another size or distribution.
+        OptionError: another size or distribution.
     """
     if bit not in (32, 64):
-        raise CompileError(f"T.rng_rand_float: bit={bit} is neither 32 nor 64")
+        raise OptionError(f"T.rng_rand_float: bit={bit} is neither 32 nor 64")
     if dist not in _DISTRIBUTIONS:
-        raise CompileError(f"T.rng_rand_float: dist={dist!r} is neither 'uniform' nor 'normal'")
+        raise OptionError(f"T.rng_rand_float: dist={dist!r} is neither 'uniform' nor 'normal'")
     return calls.value("rng_rand_float", attrs={"dist": dist}, dtype=f"float{bit}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import OptionError
 from tilelang.frontend.access import assign_subscript
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.values import LocalVar, as_expr
@@ -55,7 +55,7 @@ class PersistentTileScheduler:
         for given in (num_m_tiles, num_n_tiles, 1 if num_workers is None else num_workers, swizzle_size, cluster_size):
             known = as_int(as_expr(given))
             if isinstance(known, int) and known < 1:
-                raise CompileError(f"T.PersistentTileScheduler: {known} is not positive")
+                raise OptionError(f"T.PersistentTileScheduler: {known} is not positive")
         rows = ceildiv(num_m_tiles, cluster_size)
         self.num_workers = get_block_extent(0) // cluster_size if num_workers is None else num_workers
         self.swizzle_size, self.column_major = swizzle_size, column_major
@@ -99,7 +99,7 @@ class PersistentTileScheduler:
     def _variable(self, name: str) -> LocalVar:
         if not self._state:
             hint = "leave stateful=False out, or decode tiles by coord(tile_id)"
-            raise CompileError(f"a T.PersistentTileScheduler with stateful=False has no {name}", hint=hint)
+            raise OptionError(f"a T.PersistentTileScheduler with stateful=False has no {name}", hint=hint)
         return self._state[name]
 
     def _store(self, name: str, value: Any) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import OperandError, OptionError, RunTimeValueError
 from tilelang.frontend.builder import current, kernel_info, require_kernel
 from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import as_expr, is_symbolic
@@ -35,9 +35,9 @@ def WarpSpecialize(*warp_group_idx: int) -> Iterator[None]:
         if is_symbolic(index):
             numbers = [*range(groups)]
             hint = f"`for group in {numbers}:`, over a list, is unrolled; `if` takes any condition on the thread's number"
-            raise CompileError(f"T.ws: a warp group is a compile-time number, not {index}", hint=hint)
+            raise RunTimeValueError(f"T.ws: a warp group is a compile-time number, not {index}", hint=hint)
         if not 0 <= int(index) < groups:
-            raise CompileError(f"T.ws({index}): the block has {threads} threads, {groups} warp group(s)")
+            raise OptionError(f"T.ws({index}): the block has {threads} threads, {groups} warp group(s)")
         mask |= 1 << int(index)
     span = builder.span()
     value = ir.IntImm("int32", mask)
@@ -84,10 +84,10 @@ def let(v: Any, value: Any, body: Any = None) -> Any:
         ``body`` with the value, or None.
 
     Raises:
-        CompileError: ``v`` is no such variable, but the declaration of a pointer, say.
+        OperandError: ``v`` is no such variable, but the declaration of a pointer, say.
     """
     if not isinstance(v, ir.Var):
-        raise CompileError(
+        raise OperandError(
             f"T.let and T.bind give a value to variables of T.int32() and its like, not to {type(v).__name__}",
             hint="a tensor at an address is T.make_tensor(address, shape, dtype)",
         )

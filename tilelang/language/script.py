@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import DeclarationError, MisplacedError, OperandError
 from tilelang.frontend.access import assign_subscript, is_buffer
 from tilelang.frontend.branches import DynamicBranch
 from tilelang.frontend.builder import current
@@ -43,7 +43,7 @@ class _If:
             return
         current("T.If").branches.pop()
         if not self.branch.arms:
-            raise CompileError("T.If without T.Then", hint="with T.If(c):\n    with T.Then(): ...")
+            raise MisplacedError("T.If without T.Then", hint="with T.If(c):\n    with T.Then(): ...")
         self.branch.finish()
 
 
@@ -54,7 +54,7 @@ If = _If
 def _arm(what: str, position: int) -> Iterator[None]:
     branches = current(what).branches
     if not branches or len(branches[-1].arms) != position:
-        raise CompileError(f"{what} does not follow {'T.If' if position == 0 else 'T.Then'}")
+        raise MisplacedError(f"{what} does not follow {'T.If' if position == 0 else 'T.Then'}")
     branch = branches[-1]
     branch.enter_then()
     yield
@@ -116,14 +116,14 @@ def match_buffer(
         A buffer over the memory at ``param``.
 
     Raises:
-        CompileError: no shape of a parameter, or an ``elem_offset``.
+        DeclarationError: no shape of a parameter, or an ``elem_offset``.
     """
     without_effect("match_buffer", elem_offset, align, offset_factor, buffer_type, axis_separators)
     ignored("T.match_buffer", data=data)
     if is_buffer(param):
         return make_tensor(ir.buffer_data(param), param.shape if shape is None else shape, dtype, strides or None)
     if shape is None:
-        raise CompileError("T.match_buffer: the shape of a parameter is missing", hint="T.match_buffer(a, (n,), dtype)")
+        raise DeclarationError("T.match_buffer: the shape of a parameter is missing", hint="T.match_buffer(a, (n,), dtype)")
     return make_tensor(param, shape, dtype, strides or None)
 
 
@@ -209,11 +209,11 @@ def tvm_access_ptr(ptype: Any, data: Any, offset: Any, extent: Any, rw_mask: int
         An expression of pointer type.
 
     Raises:
-        CompileError: ``data`` is neither a buffer nor a buffer's ``data``.
+        OperandError: ``data`` is neither a buffer nor a buffer's ``data``.
     """
     buffer = data.args[0] if isinstance(data, ir.Call) and data.op.name == "tirx.buffer_data" else data
     if not is_buffer(buffer):
-        raise CompileError(f"T.tvm_access_ptr takes a buffer or its data, got {type(data).__name__}")
+        raise OperandError(f"T.tvm_access_ptr takes a buffer or its data, got {type(data).__name__}")
     # The flat offset as indices, the innermost axis first; the outermost takes what is left, so that an offset past the end stays
     # one.
     rest, indices = as_expr(offset), []
@@ -255,12 +255,12 @@ def ret(val: Any = None) -> None:
     """``return`` of a thread.
 
     Raises:
-        CompileError: with a value.
+        MisplacedError: with a value.
     """
     from tilelang.language.intrinsics import thread_return
 
     if val is not None:
-        raise CompileError("T.ret with a value: a kernel returns nothing", hint="return what T.empty gave, outside of T.Kernel")
+        raise MisplacedError("T.ret with a value: a kernel returns nothing", hint="return what T.empty gave, outside of T.Kernel")
     thread_return()
 
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import OperandError
 
 
 def parameters(names: str, **defaults: Any) -> inspect.Signature:
@@ -47,6 +47,6 @@ def _bound(signature: inspect.Signature, name: str, args: tuple[Any, ...], kwarg
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise CompileError(f"T.{name}{signature}: {error}") from None
+        raise OperandError(f"T.{name}{signature}: {error}") from None
     bound.apply_defaults()
     return bound.args

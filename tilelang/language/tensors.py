@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import DType, canonical, is_dtype
-from tilelang.errors import CompileError
+from tilelang.errors import DeclarationError, UnsupportedError
 from tilelang.ignored import ignored, unless
 
 
@@ -57,10 +57,10 @@ def strided(shape: tuple[Any, ...], dtype: DType, strides: tuple[Any, ...] | Non
         What a parameter of a program is annotated with.
 
     Raises:
-        CompileError: more or fewer strides than axes, or strides under which rows of 4-bit elements begin within a byte.
+        DeclarationError: more or fewer strides than axes, or strides under which rows of 4-bit elements begin within a byte.
     """
     if strides is not None and len(strides) != len(shape):
-        raise CompileError(f"a tensor of {len(shape)} axes has {len(strides)} strides", hint="give one stride an axis")
+        raise DeclarationError(f"a tensor of {len(shape)} axes has {len(strides)} strides", hint="give one stride an axis")
     if dtype.bits == 4 and strides is not None:
         strides = None if _is_compact(shape, strides) else _whole_bytes(strides, str(dtype))
     return TensorSpec(shape, dtype, strides, scope)
@@ -72,7 +72,7 @@ def _whole_bytes(strides: tuple[Any, ...], dtype: str) -> tuple[Any, ...]:
 
     if (type(strides[-1]) is int and strides[-1] == 1) and not any(type(each) is int and each % 2 for each in strides[:-1]):
         return strides
-    raise CompileError(
+    raise DeclarationError(
         f"a tensor of {dtype}, of which two elements share a byte, with the strides {strides}",
         user_location(),
         "the last stride must be 1 and the others even; they count elements, twice what the torch tensor of bytes has",
@@ -96,10 +96,10 @@ def without_effect(name: str, elem_offset: Any, align: int, offset_factor: int, 
         align, offset_factor, buffer_type, axis_separators: what has no effect.
 
     Raises:
-        CompileError: an ``elem_offset`` but 0.
+        UnsupportedError: an ``elem_offset`` but 0.
     """
     if elem_offset is not None and not (isinstance(elem_offset, int) and elem_offset == 0):
-        raise CompileError(f"T.{name}: elem_offset={elem_offset} is not supported", hint="index the buffer from there on")
+        raise UnsupportedError(f"T.{name}: elem_offset={elem_offset} is not supported", hint="index the buffer from there on")
     ignored(
         f"T.{name}", align=None if align == -1 else unless(0, align), offset_factor=unless(0, offset_factor),
         buffer_type=None if buffer_type == "default" else buffer_type, axis_separators=axis_separators,
@@ -209,12 +209,12 @@ def size_names(text: str) -> list[str]:
     """The names in ``"m"`` or ``"m, n"``.
 
     Raises:
-        CompileError: something else.
+        DeclarationError: something else.
     """
     names = text.replace(",", " ").split()
     bad = [name for name in names if not name.isidentifier()]
     if bad or not names:
-        raise CompileError(f"{text!r} does not name sizes", hint='write T.dynamic("m") or T.dynamic("m, n")')
+        raise DeclarationError(f"{text!r} does not name sizes", hint='write T.dynamic("m") or T.dynamic("m, n")')
     return names
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import MisplacedError, OperandError
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.macro import macro
 from tilelang.frontend.values import as_expr
@@ -32,7 +32,7 @@ class CommReducer:
 def comm_reducer(combiner: Callable[[Any, Any], Any], identity: Sequence[Any]) -> CommReducer:
     """A commutative combination of values with its identity, ``[T.float32(0)]`` for a sum."""
     if len(identity) != 1:
-        raise CompileError(f"T.comm_reducer combines one value with another, not {len(identity)} at once")
+        raise OperandError(f"T.comm_reducer combines one value with another, not {len(identity)} at once")
     return CommReducer(combiner, identity[0])
 
 
@@ -64,13 +64,13 @@ def tvm_thread_allreduce(size: Any, value: Any, condition: Any, result: Any, *ax
     """
     reducers = require_kernel("T.tvm_thread_allreduce").thread_reducers
     if not reducers:
-        raise CompileError('T.tvm_thread_allreduce stands inside of T.attr(T.comm_reducer(...), "reduce_scope", ...)')
+        raise MisplacedError('T.tvm_thread_allreduce stands inside of T.attr(T.comm_reducer(...), "reduce_scope", ...)')
     line, lines = 0, 1
     member, group = 0, 1
     bindings = kernel.get_thread_bindings()
     for axis in axes:
         if not any(axis is var or as_expr(axis).same_as(var) for var in bindings):
-            raise CompileError(f"T.tvm_thread_allreduce combines over thread indices; {expr_text(as_expr(axis))} is none")
+            raise OperandError(f"T.tvm_thread_allreduce combines over thread indices; {expr_text(as_expr(axis))} is none")
     for var, extent in zip(bindings, kernel.get_thread_extents()):
         if any(as_expr(axis).same_as(var) for axis in axes):
             member, group = member + var * group, group * extent

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilelang.dtypes import canonical, vector
-from tilelang.errors import CompileError
+from tilelang.errors import OperandError, OptionError, RunTimeValueError, ShapeError
 from tilelang.frontend.access import assign_subscript, index_expr
 from tilelang.frontend.builder import current, require_kernel
 from tilelang.frontend.lanes import lanes_of, pick
@@ -44,12 +44,12 @@ def Shuffle(vectors: Sequence[Any], indices: Sequence[int]) -> Any:
     """The elements at ``indices`` of vectors (or scalars) put one after the other; a scalar where one is asked for.
 
     Raises:
-        CompileError: an index beyond the elements.
+        OptionError: an index beyond the elements.
     """
     parts = [as_expr(part) for part in vectors]
     places = [int(getattr(index, "value", index)) for index in indices]
     if not all(0 <= place < sum(map(lanes_of, parts)) for place in places):
-        raise CompileError(f"T.Shuffle: {places} are not all indices of {sum(map(lanes_of, parts))} elements")
+        raise OptionError(f"T.Shuffle: {places} are not all indices of {sum(map(lanes_of, parts))} elements")
     if len(places) == 1:
         return pick(current("T.Shuffle"), parts, places[0])
     return ir.Shuffle(parts, [ir.IntImm("int32", place) for place in places])
@@ -62,9 +62,9 @@ def extract_lane(vector: Any, lane: Any) -> Any:
         CompileError: ``vector`` is a scalar, or ``lane`` is no compile-time index of it.
     """
     if is_symbolic(lane):
-        raise CompileError("T.extract_lane needs a lane that is known at compile time")
+        raise RunTimeValueError("T.extract_lane needs a lane that is known at compile time")
     if lanes_of(as_expr(vector)) == 1:
-        raise CompileError(f"T.extract_lane takes a vector, got {as_expr(vector).ty}")
+        raise OperandError(f"T.extract_lane takes a vector, got {as_expr(vector).ty}")
     return Shuffle([vector], [lane])
 
 
@@ -74,7 +74,7 @@ def _place(target: Any, bits: int, what: str) -> tuple[Any, tuple[Any, ...], int
     buffer = first.source
     count, rest = divmod(bits, canonical(str(buffer.dtype)).bits)
     if count == 0 or rest:
-        raise CompileError(f"{what}: {bits} bits are not a whole number of {buffer.dtype} elements")
+        raise ShapeError(f"{what}: {bits} bits are not a whole number of {buffer.dtype} elements")
     *outer, last = first.indices
     return buffer, (*outer, last if count == 1 else ir.Ramp(last, ir.IntImm("int32", 1), count)), count
 

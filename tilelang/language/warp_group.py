@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import DtypeError, OperandError, OptionError, RunTimeValueError, UnsupportedError
 from tilelang.frontend.access import as_region, assign_subscript
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.conversion import convert
@@ -31,9 +31,9 @@ def alloc_descriptor(kind: str = "wgmma", dtype: Any = "uint64") -> Any:
         CompileError: a ``kind`` of other architectures, or another ``dtype``.
     """
     if kind not in _KINDS:
-        raise CompileError(f"T.alloc_descriptor: no {kind!r} descriptors, only {', '.join(_KINDS)} (sm_90a)")
+        raise UnsupportedError(f"T.alloc_descriptor: no {kind!r} descriptors, only {', '.join(_KINDS)} (sm_90a)")
     if str(canonical(dtype)) != "uint64":
-        raise CompileError(f"T.alloc_descriptor: a descriptor is a uint64, not {canonical(dtype)}")
+        raise DtypeError(f"T.alloc_descriptor: a descriptor is a uint64, not {canonical(dtype)}")
     return alloc_local((1,), "uint64")
 
 
@@ -60,16 +60,16 @@ def initialize_wgmma_descriptor(
     builder, what = require_kernel("T.initialize_wgmma_descriptor"), "T.initialize_wgmma_descriptor"
     start, place = calls.address(start_address, what), _descriptor(descriptor, what)
     if not lies_in_shared(start.source):
-        raise CompileError(f"{what}: {start.source.name} is not in shared memory")
+        raise OperandError(f"{what}: {start.source.name} is not in shared memory")
     # The compiler must know which tile an instruction reads, to order it after what writes that tile; the descriptor's number
     # does not tell.
     known = builder.described.setdefault(place, start.source)
     if known != start.source:
         hint = f"T.alloc_wgmma_desc() makes another for {start.source.name}"
-        raise CompileError(f"{what}: the descriptor is of {known.name} already", hint=hint)
+        raise OperandError(f"{what}: the descriptor is of {known.name} already", hint=hint)
     numbers = [_number(each, what) for each in (layout_type_, leading_byte_offset, stride_byte_offset)]
     if numbers[0] not in range(4):
-        raise CompileError(f"{what}: layout_type_ is 0, 1, 2 or 3, got {numbers[0]}")
+        raise OptionError(f"{what}: layout_type_ is 0, 1, 2 or 3, got {numbers[0]}")
     assign_subscript(place, 0, calls.value("wgmma_descriptor", start, *numbers))
 
 
@@ -156,14 +156,14 @@ def _perform(
 ) -> None:  # fmt: skip
     match = _SHAPE.fullmatch(str(shape))
     if match is None or int(match[1]) != M:
-        raise CompileError(f"{what}: no shape {shape}", hint="for example m64n128k16")
+        raise OptionError(f"{what}: no shape {shape}", hint="for example m64n128k16")
     if any(_number(each, what) != 1 for each in negation):
-        raise CompileError(f"{what}: scale_in_a and scale_in_b are 1; products are not negated")
+        raise UnsupportedError(f"{what}: scale_in_a and scale_in_b are 1; products are not negated")
     data, register = accumulators
     c = _whole(data, what)
     for name, spelled, region in zip("ABC", types, (left[0], right[0], c)):
         if str(canonical(TYPES_OF_PTX.get(str(spelled), spelled))) != str(canonical(region.dtype)):
-            raise CompileError(f"{what}: {name} is {spelled}, {region.buffer.name} holds {region.dtype}")
+            raise DtypeError(f"{what}: {name} is {spelled}, {region.buffer.name} holds {region.dtype}")
     a_transposed, b_transposed = (not _number(each, what) for each in along_k)
     a_place, c_place = (convert(as_expr(each), "int32") for each in (a_register, register))
     scale = convert(condition(scale) if is_symbolic(scale) else as_expr(bool(scale)), "int32")
@@ -178,7 +178,7 @@ def _descriptor(value: Any, what: str) -> Any:
     """The buffer of a descriptor, from itself, its element, its slice or its ``.data``."""
     buffer = calls.pointed(value, what) if isinstance(value, ir.Call) else as_region(value, what).buffer
     if str(buffer.dtype) != "uint64" or len(buffer.shape) != 1:
-        raise CompileError(f"{what}: {buffer.name} is no descriptor of T.alloc_wgmma_desc()")
+        raise OperandError(f"{what}: {buffer.name} is no descriptor of T.alloc_wgmma_desc()")
     return buffer
 
 
@@ -187,7 +187,7 @@ def _described(value: Any, offset: Any, what: str) -> tuple[Region, Any]:
     buffer = _descriptor(value, what)
     tile = require_kernel(what).described.get(buffer)
     if tile is None:
-        raise CompileError(f"{what}: the descriptor {buffer.name} is of no tile", hint="T.initialize_wgmma_descriptor(...)")
+        raise OperandError(f"{what}: the descriptor {buffer.name} is of no tile", hint="T.initialize_wgmma_descriptor(...)")
     return Region.whole(tile), buffer[0] + _units(offset)
 
 
@@ -205,5 +205,5 @@ def _whole(value: Any, what: str) -> Region:
 def _number(value: Any, what: str) -> int:
     value = as_operand(value)
     if is_symbolic(value) and not isinstance(value, ir.IntImm):
-        raise CompileError(f"{what} needs an argument that is known at compile time")
+        raise RunTimeValueError(f"{what} needs an argument that is known at compile time")
     return int(value)

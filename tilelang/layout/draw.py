@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import LayoutError
 from tilelang.layout.fragment import FragmentLayout
 
 
@@ -12,10 +12,10 @@ def draw(layout: Any) -> str:
     """A table of a two-dimensional layout: ``T3:1`` is thread 3, register 1; a number is an offset in memory.
 
     Raises:
-        CompileError: the layout is not two-dimensional.
+        LayoutError: the layout is not two-dimensional.
     """
     if len(layout.shape) != 2:
-        raise CompileError(f"only two-dimensional layouts can be drawn, this one has {len(layout.shape)} axes")
+        raise LayoutError(f"only two-dimensional layouts can be drawn, this one has {len(layout.shape)} axes")
     rows, columns = layout.shape
     cells = [[_cell(layout, row, column) for column in range(columns)] for row in range(rows)]
     width = max(len(cell) for row in cells for cell in row)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import LayoutError
 from tilelang.layout.recover import recover_modes
 from tilelang.provided import provided
 
@@ -187,10 +187,10 @@ class FragmentLayout:
             A layout of ``repeats`` times the extents.
 
         Raises:
-            CompileError: another number of axes, or a tile with padding inside.
+            LayoutError: another number of axes, or a tile with padding inside.
         """
         if len(repeats) != len(self.shape) or any(self.padded(axis) != extent for axis, extent in enumerate(self.shape)):
-            raise CompileError(f"Fragment.repeat: {list(repeats)} does not fit a tile of {list(self.shape)} without padding")
+            raise LayoutError(f"Fragment.repeat: {list(repeats)} does not fit a tile of {list(self.shape)} without padding")
         coord, stride = (THREAD, self.threads) if repeat_on_thread else (REGISTER, self.registers)
         modes = list(self.modes)
         axes = range(len(self.shape))
@@ -371,7 +371,7 @@ def Fragment(
         The layout, for ``T.annotate_layout`` or a ``loop_layout``.
 
     Raises:
-        CompileError: the functions are no mixed-radix map (every part of an index must go to one place by a stride), threads are
+        LayoutError: the functions are no mixed-radix map (every part of an index must go to one place by a stride), threads are
             not numbered from 0 without gaps, or elements share a register.
     """
     shape = tuple(map(int, shape))  # a buffer's shape has expressions
@@ -379,7 +379,7 @@ def Fragment(
     thread_fn = forward_thread_fn
     if thread_fn is None:
         if forward_fn is None:
-            raise CompileError("T.Fragment needs forward_fn or forward_thread_fn")
+            raise LayoutError("T.Fragment needs forward_fn or forward_thread_fn")
         thread_fn = _first_of(forward_fn)
 
     def thread_of(*index: int) -> int:

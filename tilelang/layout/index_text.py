@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import LayoutError
 
 _NODES = (
     ast.Expression, ast.BinOp, ast.UnaryOp, ast.USub, ast.Name, ast.Load, ast.Constant, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv,
@@ -53,7 +53,7 @@ def text_of(value: Any) -> str:
 def _compiled(text: str, rank: int) -> Callable[..., Any]:
     tree = ast.parse(text, mode="eval")
     if not all(isinstance(node, _NODES) for node in ast.walk(tree)):
-        raise CompileError("a layout's text holds something else than integer arithmetic")
+        raise LayoutError("a layout's text holds something else than integer arithmetic")
     names = ", ".join(f"i{axis}" for axis in range(rank))
     return eval(f"lambda {names}: {ast.unparse(tree)}", {"__builtins__": {}})  # noqa: S307 - checked just now
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import CompileError, LayoutError
 from tilelang.layout.index_text import Symbol, evaluate, text_of
 from tilelang.layout.recover import recover_modes
 from tilelang.provided import provided
@@ -120,7 +120,7 @@ class MemoryLayout:
             ValueError: no such axis, or the factor is not positive.
         """
         if not -len(self.shape) <= dim < len(self.shape):
-            raise CompileError(f"Layout.repeat: dim={dim} is out of range for {len(self.shape)} axes")
+            raise LayoutError(f"Layout.repeat: dim={dim} is out of range for {len(self.shape)} axes")
         _positive("repeat", factor)
         axis, extent = dim % len(self.shape), self.shape[dim]
         shape = (*self.shape[:axis], extent * factor, *self.shape[axis + 1 :])
@@ -135,7 +135,7 @@ class MemoryLayout:
         """The layout of the same elements, counted in row-major order, as a tile of another shape."""
         shape = tuple(shape)
         if math.prod(shape) != math.prod(self.shape):
-            raise CompileError(f"Layout.reshape: {list(self.shape)} and {list(shape)} have different numbers of elements")
+            raise LayoutError(f"Layout.reshape: {list(self.shape)} and {list(shape)} have different numbers of elements")
 
         def place(*index: Any) -> list[Any]:
             return self.places(_unravelled(_ravelled(index, shape), self.shape))
@@ -146,16 +146,16 @@ class MemoryLayout:
         """The layout from places to elements.
 
         Raises:
-            CompileError: the places are no sums over digits of the axes, or not all of them are taken.
+            LayoutError: the places are no sums over digits of the axes, or not all of them are taken.
         """
         if math.prod(self.extents) != math.prod(self.shape):
-            raise CompileError("Layout.inverse: not every place holds an element, so that there is no inverse")
+            raise LayoutError("Layout.inverse: not every place holds an element, so that there is no inverse")
         # A table of all places: the tile is small, and any index function can be inverted by it.
         found = {tuple(self.places(index)): _ravelled(index, self.shape) for index in _indices(self.shape)}
         try:
             axes = recover_modes(self.extents, lambda *place: found[place], lambda *place: None)
         except (CompileError, KeyError):
-            raise CompileError("Layout.inverse: a non-round-tripping inverse; places must be sums over digits") from None
+            raise LayoutError("Layout.inverse: a non-round-tripping inverse; places must be sums over digits") from None
 
         def element(*place: Any) -> list[Any]:
             linear: Any = 0
@@ -170,7 +170,7 @@ class MemoryLayout:
 def _positive(what: str, *numbers: int) -> None:
     for number in numbers:
         if number <= 0:
-            raise CompileError(f"Layout.{what}: {number} is not positive")
+            raise LayoutError(f"Layout.{what}: {number} is not positive")
 
 
 def _ravelled(index: Sequence[Any], shape: Sequence[int]) -> Any:
@@ -338,7 +338,7 @@ def Layout(shape: Sequence[int], forward_fn: Callable[..., Any]) -> IndexLayout:
     ``T.annotate_layout`` for a tensor; it is not looked into.
 
     Raises:
-        CompileError: an index is negative.
+        LayoutError: an index is negative.
     """
     sizes: tuple[Any, ...] = tuple(getattr(extent, "value", extent) for extent in shape)
     found: Any = forward_fn(*(Symbol(f"i{axis}") for axis in range(len(sizes))))
@@ -349,7 +349,7 @@ def Layout(shape: Sequence[int], forward_fn: Callable[..., Any]) -> IndexLayout:
     # succeed. The limit on the tile's size (above) bounds the time.
     points = [tuple(evaluate(text, index) for text in outputs) for index in _indices(sizes)]
     if any(part < 0 for point in points for part in point):
-        raise CompileError("T.Layout: an index is negative")
+        raise LayoutError("T.Layout: an index is negative")
     extents = tuple(1 + max(point[axis] for point in points) for axis in range(len(outputs)))
     return IndexLayout(sizes, outputs, extents, len(set(points)) == len(points))
 

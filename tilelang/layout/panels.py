@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import LayoutError
 from tilelang.layout.memory import Swizzle, TileLayout
 
 _CHUNK_BYTES = 16
@@ -128,7 +128,7 @@ def _bank_swizzled(name: str, panel_bytes: int, what: tuple[Any, ...]) -> TileLa
     try:
         return panel_layout(shape, bits, panel_bytes)
     except ValueError as error:
-        raise CompileError(f"{name}: {error}") from None
+        raise LayoutError(f"{name}: {error}") from None
 
 
 def make_full_bank_swizzled_layout(*what: Any) -> TileLayout:

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import LayoutError
 from tilelang.layout.digits import largest_divisor
 
 _SAMPLES = 256
@@ -52,7 +52,7 @@ def _check_threads(modes: Sequence[tuple[int, int]]) -> None:
     for stride, extent in modes:
         if stride != threads:
             fault = "leave numbers out" if stride > threads else "repeat numbers"
-            raise CompileError(f"the threads of the fragment {fault}: a stride of {stride} follows {threads} threads")
+            raise LayoutError(f"the threads of the fragment {fault}: a stride of {stride} follows {threads} threads")
         threads *= extent
 
 
@@ -61,7 +61,7 @@ def _check_registers(modes: Sequence[tuple[int, int]]) -> None:
     reach = 1
     for stride, extent in modes:
         if stride < reach:
-            raise CompileError("the fragment maps several elements to one register")
+            raise LayoutError("the fragment maps several elements to one register")
         reach += stride * (extent - 1)
 
 
@@ -77,7 +77,7 @@ def _axis_modes(
 
     values = [at(value) for value in range(extent)]
     if values[0] != (0, 0):
-        raise CompileError("a fragment's first element must be in thread 0, register 0")
+        raise LayoutError("a fragment's first element must be in thread 0, register 0")
     modes: list[_Mode] = []
     step = 1
     while step < extent:
@@ -91,9 +91,9 @@ def _axis_modes(
         count = largest_divisor(extent // step, count)
         # One mode moves either the thread or the register; a step that moves both has no modes.
         if count == 1 or (stride[0] and stride[1]):
-            raise CompileError(f"axis {axis} of the fragment does not decompose into strides")
+            raise LayoutError(f"axis {axis} of the fragment does not decompose into strides")
         if stride == (0, 0) and numbered:
-            raise CompileError(f"axis {axis} of the fragment maps several elements to one register")
+            raise LayoutError(f"axis {axis} of the fragment maps several elements to one register")
         modes.append((count, stride[0] or stride[1] or 1, "t" if stride[0] else "r"))
         step *= count
     return modes
@@ -126,4 +126,4 @@ def _verify(
                 thread += digit * stride * (kind == "t")
                 register += digit * stride * (kind == "r")
         if thread_of(*index) != thread or (numbered and register_of(*index) != register):
-            raise CompileError("the axes of the fragment do not add up: thread and register must be sums over the axes")
+            raise LayoutError("the axes of the fragment do not add up: thread and register must be sums over the axes")

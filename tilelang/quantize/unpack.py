@@ -11,7 +11,7 @@ from typing import Any
 
 import tilelang.language as T
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import OptionError
 
 
 def _field(val: Any, pos: Any, nbit: int) -> Any:
@@ -21,7 +21,7 @@ def _field(val: Any, pos: Any, nbit: int) -> Any:
 
 def _expect(what: str, value: Any, expected: Any) -> None:
     if value != expected:
-        raise CompileError(f"{what} is {value}, and {expected} is needed")
+        raise OptionError(f"{what} is {value}, and {expected} is needed")
 
 
 def _checked(storage_type: str, storage_nbit: int, convert: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tilelang.artifact import KernelParam, dim_names
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import DeclarationError
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 from tilelang.sizes import bindings
@@ -16,13 +16,13 @@ def kernel_params(func: Any) -> tuple[KernelParam, ...]:
     """One record a parameter of a ``PrimFunc``, in order.
 
     Raises:
-        CompileError: a dynamic size that no call could give, as no sum or product in a shape has it.
+        DeclarationError: a dynamic size that no call could give, as no sum or product in a shape has it.
     """
     params = tuple(_param(param) for param in func.params)
     given = {binding.name for binding in bindings(params, scalar_names(params))}
     for name in dynamic_names(params):
         if name not in given:
-            raise CompileError(
+            raise DeclarationError(
                 f"no argument gives the size {name}: it cannot be computed from the sizes that have it",
                 hint=f"make it an argument ({name}: T.int32), or declare the whole size by T.dynamic",
             )

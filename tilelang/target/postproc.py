@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import OperandError, OptionError
 
 Rewrite = Callable[[str, Any], str]
 
@@ -28,11 +28,11 @@ def register(kind: str, function: Rewrite | None, override: bool = True) -> None
         override: whether it may replace another one.
 
     Raises:
-        CompileError: there is another one that it may not replace.
+        OptionError: there is another one that it may not replace.
     """
     global _rewrites, tokens
     if kind in _rewrites and function is not None and not override:
-        raise CompileError(f"there is a function over generated {kind} code already", hint="override=True replaces it")
+        raise OptionError(f"there is a function over generated {kind} code already", hint="override=True replaces it")
     kept = {name: entry for name, entry in _rewrites.items() if name != kind}
     _rewrites = kept if function is None else {**kept, kind: (uuid.uuid4().hex, function)}
     tokens = tuple(token for token, _ in _rewrites.values())
@@ -62,11 +62,11 @@ def rewritten(kind: str, code: str, target: Any) -> str:
         target: handed to the function.
 
     Raises:
-        CompileError: it gives something else than text.
+        OperandError: it gives something else than text.
     """
     if kind not in _rewrites:
         return code
     found = function(kind)(code, target)
     if not isinstance(found, str):
-        raise CompileError(f"the function over generated {kind} code returned {type(found).__name__}, not text")
+        raise OperandError(f"the function over generated {kind} code returned {type(found).__name__}, not text")
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError, GemmDtypeError, GemmShapeError
+from tilelang.errors import GemmDtypeError, GemmShapeError, OperandError
 from tilelang.ir.expr import same
 from tilelang.ir.region import Region
 from tilelang.ir.text import shape_text
@@ -96,7 +96,7 @@ class Gemm(_MatrixProduct):
         check_gemm_dtypes(self.a.dtype, self.b.dtype, self.c.dtype)
         for name, region in (("A", self.a), ("B", self.b)):
             if region.buffer == self.c.buffer and all(map(same, region.mins, self.c.mins)):
-                raise CompileError(f"T.gemm: C is {name} itself, which is read until the last element of C is known")
+                raise OperandError(f"T.gemm: C is {name} itself, which is read until the last element of C is known")
 
 
 @tile_operator("tl.gemm_sp")

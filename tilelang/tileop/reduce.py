@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError, ReduceShapeError
+from tilelang.errors import DtypeError, ReduceShapeError
 from tilelang.ir.expr import same
 from tilelang.ir.region import Region
 from tilelang.ir.text import shape_text
@@ -45,7 +45,7 @@ class Reduce(TileOp):
         """The extents of ``dst`` must be those of ``src`` less the reduced axis; bits are those of integers."""
         for region in (self.src, self.dst):
             if self.kind.startswith("bit") and canonical(region.dtype).is_float:
-                raise CompileError(f"T.reduce_{self.kind} takes integers, {region.buffer.name} is {region.dtype}")
+                raise DtypeError(f"T.reduce_{self.kind} takes integers, {region.buffer.name} is {region.dtype}")
         if not fits(tuple(self.src.extents[axis] for axis in self.kept), self.dst.shape):
             raise ReduceShapeError(self.kind, self.dim, shape_text(self.src.extents), shape_text(self.dst.extents))
 

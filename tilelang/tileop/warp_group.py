@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import OperandError, OptionError
 from tilelang.ir.memory import lies_in_registers
 from tilelang.ir.region import Region
 from tilelang.tileop.base import TileOp, operand, reads, tile_operator, updates
@@ -66,11 +66,11 @@ class WarpGroupInstruction(TileOp):
         """K is 32 bytes, descriptors are of shared tiles, and everything else is in registers."""
         bits = canonical(self.a.dtype).bits
         if self.k * bits != 256:
-            raise CompileError(f"{self.spelling}: k is {256 // bits} for {self.a.dtype}, got {self.k}")
+            raise OptionError(f"{self.spelling}: k is {256 // bits} for {self.a.dtype}, got {self.k}")
         held = [("C", self.c)] if self.left is not None else [("A", self.a), ("C", self.c)]
         for name, region in held:
             if not lies_in_registers(region):
-                raise CompileError(f"{self.spelling}: {name} is in registers, {region.buffer.name} is in {region.scope}")
+                raise OperandError(f"{self.spelling}: {name} is in registers, {region.buffer.name} is in {region.scope}")
 
     def register_numbers(self) -> tuple[Any, ...]:
         return (self.a_register, self.c_register)

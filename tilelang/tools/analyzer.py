@@ -8,7 +8,7 @@ from typing import Any
 
 from tilelang.carver.arch.cuda import peak_tflops
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import CompileError, RunTimeValueError
 from tilelang.ir.memory import is_global
 
 
@@ -137,4 +137,4 @@ class _Count:
 
 
 def _unknown(what: str) -> CompileError:
-    return CompileError(f"{what} is known at run time only", hint="analyze the program of fixed sizes")
+    return RunTimeValueError(f"{what} is known at run time only", hint="analyze the program of fixed sizes")

@@ -28,7 +28,7 @@ from typing import Any
 
 import tvm_ffi
 
-from tilelang.errors import CompileError
+from tilelang.errors import CompileError, UnsupportedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, index_variables, same, simplify
 from tilelang.ir.memory import is_array, is_local
@@ -366,7 +366,7 @@ def _each(memory: Memory, which: Iterable[Element], statement: Callable[[list[An
 
 
 def _of_view(stmt: Any, memory: Memory) -> CompileError:
-    return CompileError(
+    return UnsupportedError(
         f"iterations of a T.Parallel store to {stmt.buffer.name!r}, a view of {memory.root.name!r}, which is read after the loop",
         location_of(stmt.span),
         f"store to {memory.root.name!r} itself, or to a fragment",

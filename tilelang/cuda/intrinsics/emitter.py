@@ -14,7 +14,7 @@ from typing import Any
 import tilelang.language as T
 from tilelang.cuda.intrinsics.maps import get_ldmatrix_offset, mma_store_index_map, operand_element
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import ShapeError, UnsupportedError
 
 _WARP = 32
 
@@ -187,7 +187,7 @@ class TensorCoreIntrinEmitter:
         )
         for name, size, unit in sizes:
             if size % unit or not size:
-                raise CompileError(f"TensorCoreIntrinEmitter: {name}={size} is no multiple of {unit}")
+                raise ShapeError(f"TensorCoreIntrinEmitter: {name}={size} is no multiple of {unit}")
 
     mma_num_inst_m = property(lambda self: self.warp_rows)
     mma_num_inst_n = property(lambda self: self.warp_cols)
@@ -324,7 +324,7 @@ class TensorCoreIntrinEmitterWithLadderTransform(TensorCoreIntrinEmitter):
         self.transform_kind_a, self.transform_kind_b = TransformKind(transform_kind_a), TransformKind(transform_kind_b)
         for kind in (self.transform_kind_a, self.transform_kind_b):
             if kind not in (TransformKind.NonTransform, TransformKind.LDMatrixTransform):
-                raise CompileError(f"TensorCoreIntrinEmitterWithLadderTransform: no {kind.name} operands")
+                raise UnsupportedError(f"TensorCoreIntrinEmitterWithLadderTransform: no {kind.name} operands")
 
     def ldmatrix_a(self, A_local_buf: Any, A_shared_buf: Any, ki: Any, rk: Any = 0) -> None:
         """Loads the warp's rows of A at one k step, from a tile of ``transform_kind_a``.

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import ShapeError, UnsupportedError
 from tilelang.ignored import ignored
 from tilelang.layout import TileLayout, make_swizzled_layout
 
@@ -47,13 +47,13 @@ def get_swizzle_layout(
         Three indices, of the types of the given ones.
 
     Raises:
-        CompileError: a row that no panel divides.
+        ShapeError: a row that no panel divides.
     """
     bits = canonical(dtype).bits
     row_bytes = row_size * bits // 8
     width = swizzle_bytes or next((width for width in _PANELS if row_bytes % width == 0), 0)
     if width not in _PANELS or row_bytes % 32:
-        raise CompileError(f"get_swizzle_layout: a row of {row_bytes} bytes is no multiple of 32")
+        raise ShapeError(f"get_swizzle_layout: a row of {row_bytes} bytes is no multiple of 32")
     chunk, chunks = 128 // bits, width // 16
     inside = col_idx % (chunk * chunks)
     moved = (inside // chunk ^ row_idx % 8 // (8 // chunks)) * chunk + inside % chunk
@@ -77,11 +77,11 @@ def get_ldmatrix_offset(
         Row and column, of the types of the given indices.
 
     Raises:
-        CompileError: 8 or 32 bits and an operand whose k axis is not the contiguous one.
+        UnsupportedError: 8 or 32 bits and an operand whose k axis is not the contiguous one.
     """
     bits = canonical(dtype).bits
     if bits != 16 and transposed != (matrix == "B"):
-        raise CompileError(f"get_ldmatrix_offset: ldmatrix reads {canonical(dtype)} along k only (A plain, B transposed)")
+        raise UnsupportedError(f"get_ldmatrix_offset: ldmatrix reads {canonical(dtype)} along k only (A plain, B transposed)")
     return _addressed(128 // bits, transposed, row_idx, col_idx)
 
 

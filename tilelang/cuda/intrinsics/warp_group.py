@@ -13,7 +13,7 @@ from typing import Any
 import tilelang.language as T
 from tilelang.cuda.intrinsics.emitter import TensorCoreIntrinEmitter
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import LayoutError, OperandError, OptionError
 from tilelang.frontend.access import as_region
 from tilelang.ir.memory import lies_in_registers
 from tilelang.layout.memory import TileLayout
@@ -66,13 +66,13 @@ def compute_gmma_descriptor(
         The fields of its descriptors, and where its rows and columns lie.
 
     Raises:
-        CompileError: the layout is not in panels.
+        LayoutError: the layout is not in panels.
     """
     operand = as_region(buffer, "compute_gmma_descriptor")
     bits = canonical(operand.dtype).bits
     width = panel_bytes_of(tl_layout, bits)
     if width is None:
-        raise CompileError(
+        raise LayoutError(
             f"compute_gmma_descriptor: {operand.buffer.name} is not in panels, which descriptors are of",
             hint="annotate tilelang.layout.make_full_bank_swizzled_layout, make_half_... or make_quarter_...",
         )
@@ -106,7 +106,7 @@ class WGMMATensorCoreIntrinEmitter(TensorCoreIntrinEmitter):
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         if self.block_row_warps % _GROUP or (self.is_m_first and self.block_col_warps > 1):
-            raise CompileError("WGMMATensorCoreIntrinEmitter: warp groups are four warps along m: block_row_warps=4, 8, ...")
+            raise OptionError("WGMMATensorCoreIntrinEmitter: warp groups are four warps along m: block_row_warps=4, 8, ...")
         self.wgmma_inst_m, self.wgmma_inst_n = _ROWS, select_wgmma_inst_n(self.warp_col_tiles)
         self.wgmma_prefix = f"m{_ROWS}n{self.wgmma_inst_n}k{self.micro_size_k}"
         self.a_shared_layout: Any = None
@@ -292,10 +292,10 @@ class WGMMATensorCoreIntrinEmitter(TensorCoreIntrinEmitter):
             matrix: ``"A"``; B is in shared memory.
 
         Raises:
-            CompileError: B, or A with M innermost.
+            OperandError: B, or A with M innermost.
         """
         if matrix != "A" or self.a_transposed:
-            raise CompileError("WGMMATensorCoreIntrinEmitter: registers hold A with K innermost")
+            raise OperandError("WGMMATensorCoreIntrinEmitter: registers hold A with K innermost")
         operand = self._operand("A")
         places = {operand.element(lane, at): (lane, at) for lane in range(_LANES) for at in range(operand.size)}
 

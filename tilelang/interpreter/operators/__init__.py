@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import UnsupportedError
 from tilelang.interpreter.compiler import Compiler, Step
 from tilelang.interpreter.operators import atomic, copy, debug, gemm, hint, reduce, warp_group  # noqa: F401  (each registers its rules)
 from tilelang.interpreter.operators.table import RULES
@@ -21,11 +21,11 @@ def step(c: Compiler, call: Any, span: Any) -> Step:
         span: of the statement.
 
     Raises:
-        CompileError: no rule knows it.
+        UnsupportedError: no rule knows it.
     """
     record = decode(call)
     if type(record) not in RULES:
-        raise CompileError(f"the interpreter does not know the tile operator {record.op_name}")
+        raise UnsupportedError(f"the interpreter does not know the tile operator {record.op_name}")
     effect = RULES[type(record)](c, record)
 
     def run(x: Lanes) -> bool:

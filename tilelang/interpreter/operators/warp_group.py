@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import CompileError, UnsupportedError
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.expressions import intrinsic
 from tilelang.interpreter.operators.table import rule
@@ -12,7 +12,7 @@ from tilelang.tileop.warp_group import FenceOperand, WarpGroupInstruction
 
 
 def _refusal(what: str) -> CompileError:
-    return CompileError(f"{what} works on addresses, which the interpreter does not have", hint="T.wgmma_gemm works on tiles")
+    return UnsupportedError(f"{what} works on addresses, which the interpreter does not have", hint="T.wgmma_gemm works on tiles")
 
 
 @intrinsic("wgmma_descriptor")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import OperandError, OptionError, UnsupportedError
 from tilelang.frontend.access import as_region
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.conversion import convert
@@ -48,7 +48,7 @@ def copy_cluster(
         eviction_policy, coalesced_width, annotations, loop_layout: have no effect; a value warns.
 
     Raises:
-        CompileError: operands in other memories, or both ways to name the receivers.
+        OptionError: operands in other memories, or both ways to name the receivers.
         CopyShapeError: the extents differ.
     """
     ignored(
@@ -57,7 +57,7 @@ def copy_cluster(
     )  # fmt: skip
     if dst_block is not None:
         if cluster_mask:
-            raise CompileError("T.copy_cluster takes dst_block or cluster_mask, not both")
+            raise OptionError("T.copy_cluster takes dst_block or cluster_mask, not both")
         _push(as_region(src, "T.copy_cluster"), as_region(dst, "T.copy_cluster"), dst_block)
         if remote_barrier is not None:
             _announce(remote_barrier, dst_block)
@@ -71,7 +71,7 @@ def _push(source: Region, target: Region, rank: Any) -> None:
     """Stores each element of a shared tile to the same place of another block."""
     for region in (source, target):
         if not lies_in_shared(region):
-            raise CompileError(f"T.copy_cluster: {region.buffer.name} is not in shared memory")
+            raise OperandError(f"T.copy_cluster: {region.buffer.name} is not in shared memory")
     Copy(source, target).check()
     builder = require_kernel("T.copy_cluster")
     extents = list(source.shape) or [1]
@@ -93,7 +93,7 @@ def _multicast(src: Any, dst: Any, mask: int) -> None:
     """The lowest block of the set loads its tile and stores it to the others; blocks outside of the set load theirs."""
     mask, blocks = as_int(as_expr(mask)), get_cluster_size()
     if not isinstance(mask, int) or not 0 < mask < 1 << blocks:
-        raise CompileError(f"T.copy_cluster: cluster_mask={mask!r} names no blocks of a cluster of {blocks}")
+        raise OptionError(f"T.copy_cluster: cluster_mask={mask!r} names no blocks of a cluster of {blocks}")
     leader, *others = [rank for rank in range(blocks) if mask >> rank & 1]
     rank = block_rank_in_cluster()
     with _only_where(reduce(ir.And, [ir.NE(rank, as_expr(other)) for other in others], ir.IntImm("bool", 1))):
@@ -115,7 +115,7 @@ def _only_where(condition: Any) -> Iterator[None]:
 
 def _blackwell(name: str) -> Any:
     def refuse(*_: Any, **__: Any) -> None:
-        raise CompileError(
+        raise UnsupportedError(
             f"T.{name} is an instruction of sm_100, for which there is no target",
             hint="copy the rows one by one: for i in T.serial(4): T.copy(A[rows[i], :], tile[i, :])",
         )

@@ -8,7 +8,7 @@ from functools import reduce
 from itertools import dropwhile
 from typing import Any
 
-from tilelang.errors import CompileError, CopyShapeError
+from tilelang.errors import CopyShapeError, OperandError, ShapeError
 from tilelang.frontend.access import anchored_region, as_region, assign_subscript, is_anchor
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.conversion import convert
@@ -96,7 +96,7 @@ def _copy_elements(src: Any, dst: Any) -> None:
     """The copy between slices of which one has steps."""
     target = as_tile(dst)
     if not isinstance(target, Part) or as_tile(src) is None:
-        raise CompileError("T.copy: beside a slice with steps the other side is a buffer or a slice", hint="write both ranges")
+        raise OperandError("T.copy: beside a slice with steps the other side is a buffer or a slice", hint="write both ranges")
     assign(target, src)
 
 
@@ -262,10 +262,10 @@ def c2d_im2col(
     ignored("T.c2d_im2col", eviction_policy=eviction_policy, annotations=annotations)
     image, tile = as_region(img, "T.c2d_im2col"), as_region(col, "T.c2d_im2col")
     if len(image.extents) != 4 or len(tile.extents) < 2 or any(extent != 1 for extent in tile.extents[:-2]):
-        raise CompileError("T.c2d_im2col takes a 4-D image (N, H, W, C) and a 2-D tile")
+        raise ShapeError("T.c2d_im2col takes a 4-D image (N, H, W, C) and a 2-D tile")
     if not is_global(image) or not image.is_whole:
         given = f"part of {image.buffer.name}" if is_global(image) else f"the tile {image.buffer.name}"
-        raise CompileError(f"T.c2d_im2col reads a whole tensor, got {given}", hint="nhw_step counts over its images")
+        raise OperandError(f"T.c2d_im2col reads a whole tensor, got {given}", hint="nhw_step counts over its images")
     require_kernel("T.c2d_im2col").perform(
         Im2Col(image, tile, as_expr(nhw_step), as_expr(c_step), kernel=int(kernel), stride=int(stride),
                dilation=int(dilation), pad=int(pad))

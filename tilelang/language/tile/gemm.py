@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import OptionError
 from tilelang.frontend.access import as_region
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.values import as_expr, is_symbolic
@@ -28,7 +28,7 @@ def _number(policy: Any) -> int:
         return int(GemmWarpPolicy(int(policy)))
     except (TypeError, ValueError):
         names = ", ".join(f"T.GemmWarpPolicy.{each.name}" for each in GemmWarpPolicy)
-        raise CompileError(f"policy={policy!r} is none of {names}") from None
+        raise OptionError(f"policy={policy!r} is none of {names}") from None
 
 
 def _emit_product(
@@ -71,11 +71,11 @@ def gemm(
 
     Raises:
         GemmShapeError, GemmDtypeError: the operands do not fit.
-        CompileError: another ``k_pack``.
+        OptionError: another ``k_pack``.
     """
     ignored("T.gemm", annotations=annotations)
     if type(k_pack) is not int or k_pack not in (1, 2):
-        raise CompileError(f"T.gemm k_pack must be an int equal to 1 or 2, got {k_pack!r}")
+        raise OptionError(f"T.gemm k_pack must be an int equal to 1 or 2, got {k_pack!r}")
     _emit_product(A, B, C, transpose_A, transpose_B, policy, clear_accum, "gemm", wg_wait, mbar, k_pack)
 
 

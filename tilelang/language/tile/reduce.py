@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import OptionError
 from tilelang.frontend.access import as_region
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.tiles import own_axes
@@ -24,7 +24,7 @@ def _readings(what: str, dim: int, region: Region) -> list[tuple[int, tuple[int,
     rank = len(region.extents)
     axes = [each for each in (tuple(range(rank)), own_axes(region)) if -len(each) <= dim < len(each)]
     if not axes:
-        raise CompileError(f"{what}: dim={dim} is out of range for {rank} axes")
+        raise OptionError(f"{what}: dim={dim} is out of range for {rank} axes")
     return [(each[dim], each) for each in axes]
 
 
@@ -38,7 +38,7 @@ def _reduced_axis(what: str, dim: int, source: Region, target: Region) -> int:
     """The axis that ``dim`` means: the reading that fits the destination's axes, else the axis of the slice as a value.
 
     Raises:
-        CompileError: it would be another axis if two sizes were equal.
+        OptionError: it would be another axis if two sizes were equal.
     """
     found = _readings(what, dim, source)
     shapes = (target.extents, tuple(target.extents[axis] for axis in own_axes(target)))
@@ -48,7 +48,7 @@ def _reduced_axis(what: str, dim: int, source: Region, target: Region) -> int:
         if any(fits(want, shape) for want in (kept or [1], with_one) for shape in shapes):
             if axis != found[0][0] and len(shapes[1]) < len(target.extents) and _is_rest(target, source, found[0][0]):
                 both = f"{source.buffer.name}, as {target.buffer.name} has the axis that an index names"
-                raise CompileError(f"{what}: dim={dim} counts all axes of {both}", hint=f"write dim={axis}")
+                raise OptionError(f"{what}: dim={dim} counts all axes of {both}", hint=f"write dim={axis}")
             return axis
     return found[-1][0]
 
@@ -83,11 +83,11 @@ def reduce(
 
     Raises:
         ReduceShapeError: the shapes do not fit.
-        CompileError: another ``reduce_type``.
+        OptionError: another ``reduce_type``.
     """
     ignored("T.reduce", batch=unless(1, batch), annotations=annotations)
     if reduce_type not in REDUCE_KINDS:
-        raise CompileError(f"T.reduce: {reduce_type!r} is none of {', '.join(REDUCE_KINDS)}")
+        raise OptionError(f"T.reduce: {reduce_type!r} is none of {', '.join(REDUCE_KINDS)}")
     what = f"T.reduce_{reduce_type}"
     source, target = as_region(buffer, what), as_region(out, what)
     axis = _reduced_axis(what, int(dim), source, target)

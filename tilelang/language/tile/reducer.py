@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilelang.dtypes import DType, canonical
-from tilelang.errors import CompileError
+from tilelang.errors import OperandError
 from tilelang.frontend.access import as_region, assign_subscript
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.conversion import convert
@@ -48,7 +48,7 @@ OPERATIONS: Mapping[str, tuple[Callable[[Any, Any], Any], Callable[[DType], Any]
 def _operation(what: str, buffer: Any) -> str:
     operation = require_kernel(what).reducers.get(buffer)
     if operation is None:
-        raise CompileError(f"{what} takes a reducer of T.alloc_reducer")
+        raise OperandError(f"{what} takes a reducer of T.alloc_reducer")
     return operation
 
 
@@ -85,7 +85,7 @@ def finalize_reducer(reducer: Any, dst: Any = None, batch: int = 1, annotations:
         batch, annotations: have no effect; a value warns.
 
     Raises:
-        CompileError: no reducer; or one with a value of its own (``T.reducer_init``), and no ``dst``.
+        OperandError: no reducer; or one with a value of its own (``T.reducer_init``), and no ``dst``.
     """
     ignored("T.finalize_reducer", batch=unless(1, batch), annotations=annotations)
     operation = _operation("T.finalize_reducer", reducer)
@@ -94,7 +94,7 @@ def finalize_reducer(reducer: Any, dst: Any = None, batch: int = 1, annotations:
     builder.perform(FinalizeReducer(region, operation))
     if dst is None:
         if seed is not None:
-            raise CompileError("T.finalize_reducer of a reducer that T.reducer_init gave a value needs a destination")
+            raise OperandError("T.finalize_reducer of a reducer that T.reducer_init gave a value needs a destination")
         return
     target = as_region(dst)
     builder.perform(Copy(region, target))

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from tilelang.errors import CompileError, TileLangError
+from tilelang.errors import TileLangError, UnsupportedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.facts import Facts
@@ -225,7 +225,7 @@ class TileLowering(StmtRewriter):
         found = RULES.get(type(record))
         location = location_of(node.span)
         if found is None:
-            raise CompileError(f"T.{record.op_name[3:]} has no meaning on the CPU target").at(location)
+            raise UnsupportedError(f"T.{record.op_name[3:]} has no meaning on the CPU target").at(location)
         try:
             return found(record, self.scope)
         except TileLangError as error:

@@ -15,7 +15,7 @@ from typing import Any
 import tvm_ffi
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import UnsupportedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.target.cpu.emit import REGISTER_LANES, extern_call, seq
@@ -60,7 +60,7 @@ def _levels(program: CpuProgram) -> dict[str, int]:
                 # used.
                 levels[name] = max(levels[name], levels[_name(part)] + 1)
     if max(levels.values(), default=0) >= WORKSPACES:
-        raise CompileError(f"long statements are nested deeper than {WORKSPACES - 1} levels")
+        raise UnsupportedError(f"long statements are nested deeper than {WORKSPACES - 1} levels")
     return levels
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import MisplacedError, UnsupportedError
 
 _RULES: dict[type, OperatorRule] = {}
 
@@ -196,17 +196,17 @@ class OperatorRule:
         """The device code of the operator, from its node and the layouts that inference chose.
 
         Raises:
-            CompileError: the architecture cannot do it.
+            UnsupportedError: the architecture cannot do it.
         """
-        raise CompileError(f"{type(node.op).__name__} is not supported on CUDA")
+        raise UnsupportedError(f"{type(node.op).__name__} is not supported on CUDA")
 
     def lower_scalar(self, op: Any, emitter: Any) -> list[Any]:
         """The instructions of an operator in the body of a nest: those of one iteration.
 
         Raises:
-            CompileError: its work would have to be shared out among the threads.
+            MisplacedError: its work would have to be shared out among the threads.
         """
-        raise CompileError(
+        raise MisplacedError(
             f"T.{op.op_name.removeprefix('tl.')} inside T.Parallel: its iterations are shared out among the threads already",
             hint="use T.serial, or move it out of the loop",
         )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import DtypeError
 from tilelang.target.hosts.c import c_source
 from tilelang.target.hosts.python import python_source
 from tilelang.target.hosts.text import HostProgram
@@ -26,11 +26,11 @@ def host_files(program: HostProgram, backend: str) -> Mapping[str, bytes]:
 
     Raises:
         ToolchainError: the system's C compiler is missing or fails.
-        CompileError: a scalar argument has a type that no launch passes.
+        DtypeError: a scalar argument has a type that no launch passes.
     """
     for param in program.params:
         if param.kind == "scalar" and canonical(param.dtype).is_float and canonical(param.dtype).bits < 16:
-            raise CompileError(
+            raise DtypeError(
                 f"{program.name}: a launch cannot pass argument {param.name}, a scalar of {param.dtype}",
                 hint="declare it float32 and convert it in the kernel",
             )

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import MisplacedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import UPDATE
 from tilelang.ir.facts import Facts
@@ -255,7 +255,7 @@ class Emitter:
         try:
             name = self.names.arrays[buffer]
         except KeyError:
-            raise CompileError(f"{buffer.name} is not defined in this kernel") from None
+            raise MisplacedError(f"{buffer.name} is not defined in this kernel") from None
         return Array(name, str(buffer.dtype), self.storage(buffer))
 
     def scratch(self, count: int, dtype: str, name: str) -> Array:

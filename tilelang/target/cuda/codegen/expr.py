@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import MisplacedError, UnsupportedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import reads_memory, variables, walk_expr
@@ -65,7 +65,7 @@ def lower_expr(e: Emitter, expr: Any) -> Value:
         return rule(e, expr)
     symbol = _INFIX.get(type(expr))
     if symbol is None:
-        raise CompileError(f"{type(expr).__name__} expressions are not supported on CUDA")
+        raise UnsupportedError(f"{type(expr).__name__} expressions are not supported on CUDA")
     return _infix(e, expr, symbol)
 
 
@@ -131,7 +131,7 @@ def _var(e: Emitter, expr: Any) -> Value:
     try:
         return e.names.values[expr]
     except KeyError:
-        raise CompileError(f"{expr.name} is not defined in this kernel") from None
+        raise MisplacedError(f"{expr.name} is not defined in this kernel") from None
 
 
 def _int(e: Emitter, expr: Any) -> Value:
@@ -249,7 +249,7 @@ def _call(e: Emitter, expr: Any) -> Value:
         return _math(e, function, expr)
     found = lower_intrinsic(e, expr)
     if found is None:
-        raise CompileError(f"{name} is not supported on CUDA")
+        raise UnsupportedError(f"{name} is not supported on CUDA")
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import CompileError, DivergenceError
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, UPDATE, WRITE
 from tilelang.ir.memory import is_memory, lies_in_registers
@@ -211,7 +211,7 @@ class Generator:
 
     def _refuse_divergence(self) -> None:
         if self.divergent:
-            raise CompileError(
+            raise DivergenceError(
                 "a tile operator below a condition that only some threads meet",
                 hint="let the condition depend on the thread's number alone, so that its threads can share the work",
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import MisplacedError
 from tilelang.ir.access import ADDRESS
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_global, is_variable, lies_in_shared
@@ -130,7 +130,7 @@ class Places:
     def _register_offset(self, buffer: Any, indices: list[Any], layout: Any) -> Value:
         """A fragment's element where every thread holds the whole tile."""
         if any(mode.coord == THREAD for modes in layout.modes for mode in modes):
-            raise CompileError(
+            raise MisplacedError(
                 f"{buffer.name} is spread over the threads; one element of it can only be read inside T.Parallel",
                 hint="copy it to shared memory, or index it in a T.Parallel loop",
             )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import UnsupportedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ
 from tilelang.ir.expr import as_int
@@ -261,7 +261,7 @@ class NamedBarriers:
             # Number 0 is that of __syncthreads(). Others are taken from above, since programs take theirs from below.
             free = set(range(1, HARDWARE_BARRIERS)) - self._of_program - set(self.numbers.values())
             if not free:
-                raise CompileError(f"more than {HARDWARE_BARRIERS} groups of threads of this block have barriers of their own")
+                raise UnsupportedError(f"more than {HARDWARE_BARRIERS} groups of threads of a block have barriers of their own")
             self.numbers[threads] = max(free)
         return NamedBarrier(self.numbers[threads], len(threads))
 

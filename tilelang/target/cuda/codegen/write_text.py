@@ -11,7 +11,7 @@ from typing import Any
 
 from tilelang.artifact import KernelLaunch
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import UnsupportedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 from tilelang.ir.expr import as_int
@@ -180,7 +180,7 @@ class _Writer:
                 zero = is_packed(dtype) or is_padded or buffer in zeroed
                 yield DeclareArray(self._array(buffer), byte_count(count, dtype) if is_packed(dtype) else count, 16, zero)
             elif not lies_in_shared(buffer):
-                raise CompileError(f"{buffer.name} has scope {buffer.scope()}, which CUDA kernels do not have")
+                raise UnsupportedError(f"{buffer.name} has scope {buffer.scope()}, which CUDA kernels do not have")
 
     def _views(self) -> Iterator[DefinePointer]:
         """Other names of registers and tensors."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import UnsupportedError
 from tilelang.ir.access import ADDRESS, UPDATE
 from tilelang.ir.expr import as_int
 from tilelang.target.cuda.arch import WARP, WARP_GROUP, Feature, arch_of, architectures_with
@@ -104,10 +104,10 @@ def require(target: Any, feature: Feature, spelling: str) -> None:
         spelling: of the function, for the message.
 
     Raises:
-        CompileError: the target does not have it.
+        UnsupportedError: the target does not have it.
     """
     if not arch_of(target).has(feature):
-        raise CompileError(f"{spelling} needs {architectures_with(feature)}, the target is {target.arch}")
+        raise UnsupportedError(f"{spelling} needs {architectures_with(feature)}, the target is {target.arch}")
 
 
 _FAST = ("exp", "exp10", "log", "log2", "log10", "sin", "cos", "tan", "pow")

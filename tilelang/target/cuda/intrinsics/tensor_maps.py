@@ -17,7 +17,7 @@ from typing import Any
 
 from tilelang.artifact import TensorMapSpec
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import OperandError, OptionError, RunTimeValueError, ShapeError, UnsupportedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ
 from tilelang.ir.dim import to_dim
@@ -54,7 +54,7 @@ class TensorMaps:
 def descriptor(call: Any, emitter: Any) -> Value:
     """The kernel's parameter that holds the descriptor."""
     if emitter.output.tensor_maps is None:
-        raise CompileError(f"T.create_tma_descriptor needs sm_90a, the target is {emitter.target.arch}")
+        raise UnsupportedError(f"T.create_tma_descriptor needs sm_90a, the target is {emitter.target.arch}")
     return Name(emitter.output.tensor_maps.take(_spec(list(call.args), emitter)).name)
 
 
@@ -76,7 +76,7 @@ def _spec(arguments: list[Any], emitter: Any) -> TensorMapSpec:
     kind, rank, place, *rest = arguments
     kind, rank = _known(kind, "type"), _known(rank, "rank")
     if not 1 <= rank <= MAX_RANK or len(rest) != 4 * rank + 4:
-        raise CompileError(
+        raise OptionError(
             "T.create_tma_descriptor: numbers that do not fit together",
             hint="type, rank, tensor; of each axis size, byte stride, box, step; interleave, swizzle, promotion, fill",
         )
@@ -118,7 +118,7 @@ def _check(element: int, strides: list[Any], box: list[int], swizzle: int, emitt
         limit = f" and at most {swizzle}" if swizzle else ""
         problem = f"rows of the box are {row} bytes; they must be multiples of {ALIGNMENT}{limit}"
     if problem is not None:
-        raise CompileError(f"T.create_tma_descriptor: {problem}")
+        raise OptionError(f"T.create_tma_descriptor: {problem}")
 
 
 def _tensor(place: Any, emitter: Any) -> str:
@@ -126,7 +126,7 @@ def _tensor(place: Any, emitter: Any) -> str:
         root = emitter.root(place.source)
         if root in emitter.kernel.func.params:
             return str(root.name)
-    raise CompileError(
+    raise OperandError(
         "T.create_tma_descriptor describes a whole tensor that is a parameter",
         hint="give the tensor itself; coordinates of T.tma_load choose the place in it",
     )
@@ -134,14 +134,14 @@ def _tensor(place: Any, emitter: Any) -> str:
 
 def _rank(coordinates: Sequence[Any]) -> int:
     if not 1 <= len(coordinates) <= MAX_RANK:
-        raise CompileError(f"a TMA copy has 1 to {MAX_RANK} coordinates, not {len(coordinates)}")
+        raise ShapeError(f"a TMA copy has 1 to {MAX_RANK} coordinates, not {len(coordinates)}")
     return len(coordinates)
 
 
 def _known(value: Any, what: str) -> int:
     number = as_int(value)
     if not isinstance(number, int):
-        raise CompileError(f"T.create_tma_descriptor: the {what} must be known at compile time")
+        raise RunTimeValueError(f"T.create_tma_descriptor: the {what} must be known at compile time")
     return number
 
 
@@ -150,5 +150,5 @@ def _named(numbers: Mapping[Any, int], number: int, what: str) -> Any:
     names = {known: name for name, known in numbers.items()}
     if number not in names:
         known = ", ".join(f"{number} ({name})" for number, name in sorted(names.items()))
-        raise CompileError(f"T.create_tma_descriptor: no {what} {number}", hint=f"there are {known}")
+        raise OptionError(f"T.create_tma_descriptor: no {what} {number}", hint=f"there are {known}")
     return names[number]

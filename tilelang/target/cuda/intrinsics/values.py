@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import RunTimeValueError
 from tilelang.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.target.cuda.ir.conversions import converted
@@ -60,13 +60,13 @@ def constant_argument(call: Any, at: int) -> int:
     """An argument of an intrinsic that must be known at compile time.
 
     Raises:
-        CompileError: it is not.
+        RunTimeValueError: it is not.
     """
     value = as_int(call.args[at])
     if not isinstance(value, int):
         name = intrinsic_name(call)
         assert name is not None
-        raise CompileError(f"{INTRINSICS[name].spelling} needs an argument that is known at compile time")
+        raise RunTimeValueError(f"{INTRINSICS[name].spelling} needs an argument that is known at compile time")
     return value
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import DivergenceError
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, UPDATE
 from tilelang.ir.memory import SHARED, is_fragment
@@ -54,7 +54,7 @@ def _check_groups(tree: TileTree, roots: set[Any], count: int) -> None:
                 text = (
                     f"single threads store to fragment {access.buffer.name}, of which several groups of threads have a copy each"
                 )
-                error = CompileError(text, hint="allocate a fragment for each group")
+                error = DivergenceError(text, hint="allocate a fragment for each group")
                 raise error.at(location_of(span_of(node)))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import DivergenceError
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of
 from tilelang.target.cuda.analysis.thread_conditions import ThreadConditions
@@ -115,11 +115,11 @@ def _check(node: Branch, body: Sequence, chosen: list[int]) -> None:
     if not shared:
         return
     if last - first + 1 != len(chosen):
-        raise CompileError("a tile operator below a condition that only some threads between others meet").at(
+        raise DivergenceError("a tile operator below a condition that only some threads between others meet").at(
             location_of(node.stmt.span)
         )
     whole = first % WARP == 0 and len(chosen) % WARP == 0
     if not whole and (first // WARP != last // WARP or any(isinstance(n, Operator) and rule_of(n.op).in_warps for n in shared)):
-        raise CompileError(
+        raise DivergenceError(
             f"a tile operator below a condition that threads {first} to {last} meet", hint="give it whole warps of 32 threads"
         ).at(location_of(node.stmt.span))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import UnsupportedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_global, lies_in_shared
@@ -55,7 +55,7 @@ class CopyRule(OperatorRule):
 
     def lower(self, node: Any, generator: Any) -> list[Code]:
         if generator.emitter.output.tensor_maps is None:
-            raise CompileError("T.tma_copy needs sm_90a", hint="T.copy works everywhere")
+            raise UnsupportedError("T.tma_copy needs sm_90a", hint="T.copy works everywhere")
         return [emit_bulk_copy(generator, node)]
 
     def lower_nest(self, node: Any, generator: Any) -> list[Code]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tilelang.artifact import TensorMapSpec
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import OperandError, UnsupportedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 from tilelang.ir.expr import as_int, constant
@@ -290,7 +290,7 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
     emitter, op = generator.emitter, node.op
     plan = plan_bulk(emitter, op)
     if plan is None:
-        raise CompileError(
+        raise UnsupportedError(
             "T.tma_copy: the tensor memory accelerator cannot do this copy", location_of(node.span),
             "it moves whole shared tiles from tensors with a compact innermost axis and strides of 16 bytes; see docs/hopper.md",
         )  # fmt: skip
@@ -299,9 +299,9 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
         code = plan.stores(tile, emitter.index)
         return leaf(code if generator.divergent else elected(emitter.threads, code))
     if op.barrier is None:
-        raise CompileError("T.tma_copy: a load needs a barrier to complete on", location_of(node.span), "pass barrier=")
+        raise OperandError("T.tma_copy: a load needs a barrier to complete on", location_of(node.span), "pass barrier=")
     if op.src.buffer in emitter.tree.hints.safe_values:
-        raise CompileError(
+        raise UnsupportedError(
             f"T.tma_copy: the accelerator puts zeros where {op.src.buffer.name} ends, not the value of T.annotate_safe_value",
             location_of(node.span), "T.copy puts that value",
         )  # fmt: skip

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import LayoutError
 from tilelang.ir.access import READ
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_fragment, is_shared
@@ -363,7 +363,7 @@ def emit_warp_group_product(emitter: Emitter, node: Any) -> Leaf:
         return leaf(complete(plan, emitter.array(op.c.buffer), COMPLETE - op.wg_wait))
     shared = [_operand(emitter, region, op) for region in (op.a, op.b) if is_shared(region)]
     if not all(operand.is_readable(emitter.facts.divisible) for operand in shared):
-        raise CompileError(
+        raise LayoutError(
             f"T.gemm: the layout of {op.a.buffer.name} or {op.b.buffer.name} is not one that warp group instructions read",
             location_of(node.span), "leave the layout to the compiler, or set TL_DISABLE_WGMMA",
         )  # fmt: skip

@@ -10,7 +10,7 @@ from math import prod
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import DivergenceError, LayoutError
 from tilelang.ir.access import READ
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_array
@@ -46,7 +46,7 @@ class WarpGroupInstructionRule(OperatorRule):
         e, op = generator.emitter, node.op
         require(e.target, Feature.WGMMA, op.spelling)
         if len(e.threads) % WARP_GROUP:
-            raise CompileError(f"{op.spelling} is run by whole warp groups, here are {len(e.threads)} threads")
+            raise DivergenceError(f"{op.spelling} is run by whole warp groups, here are {len(e.threads)} threads")
         _require_layouts(e, op)
         generator.in_flight.start(node)
         left = e.array(op.a.buffer).to(e.index(op.a_register)) if op.left is None else e.value(op.left)
@@ -81,7 +81,7 @@ def _instruction(op: WarpGroupInstruction) -> Wgmma:
     try:
         return Wgmma(op.n, ptx_type(op.c.dtype), left, right, op.left is None, op.transpose_a, op.transpose_b)
     except ValueError as error:
-        raise CompileError(f"{op.spelling}: {error}") from None
+        raise LayoutError(f"{op.spelling}: {error}") from None
 
 
 def _require_layouts(e: Emitter, op: WarpGroupInstruction) -> None:
@@ -91,4 +91,4 @@ def _require_layouts(e: Emitter, op: WarpGroupInstruction) -> None:
         root = e.root(region.buffer)
         if not is_array(region) and (root not in annotated or e.layouts.place_of(root) != annotated[root]):
             hint = f"T.annotate_layout({{{root.name}: ...}}), with a layout that descriptors have"
-            raise CompileError(f"{op.spelling}: the program does not fix the layout of {root.name}", hint=hint)
+            raise LayoutError(f"{op.spelling}: the program does not fix the layout of {root.name}", hint=hint)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import DivergenceError
 from tilelang.ir.span import location_of
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.ir.access import Access
@@ -108,7 +108,7 @@ class Divergence:
             self._walk(code, set(), self._certain)
         except _Found as found:
             name = owner(found.access.buffer).name
-            raise CompileError(
+            raise DivergenceError(
                 f"threads run this at different times, and one may touch an element of {name} that another writes",
                 location_of(code.span),
                 "no barrier can stand here: let all threads run the same iterations, with conditions inside, or order them by "
@@ -278,10 +278,10 @@ def check_returns(code: Code, gone: Any = None, span: Any = None, divergent: boo
         ``gone`` after the code.
 
     Raises:
-        CompileError: a barrier follows such a statement.
+        DivergenceError: a barrier follows such a statement.
     """
     if isinstance(code, Barrier) and gone is not None:
-        raise CompileError(
+        raise DivergenceError(
             "some threads return here, and the others of their block have to wait for each other afterwards",
             location_of(gone),
             "let the threads skip what follows by a condition, or return at the end of the kernel or of a branch",

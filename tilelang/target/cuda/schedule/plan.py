@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.errors import CompileError, PipelineScheduleError
+from tilelang.errors import MisplacedError, PipelineScheduleError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
@@ -77,7 +77,7 @@ def plan_schedule(loop: Loop, tree: TileTree, facts: Facts) -> Schedule | None:
     if order is None and stage is None:
         return _implied(body, slots)
     if any_statement(loop.stmt.body, lambda node: isinstance(node, (ir.Break, ir.Continue))):
-        raise CompileError(
+        raise MisplacedError(
             "T.Pipelined: a loop with order= and stage= cannot be left or continued early", location_of(loop.stmt.span)
         )
     parts = _explicit(loop, body, order, stage, group, slots)

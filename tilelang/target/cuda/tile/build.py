@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
+from tilelang.errors import UnsupportedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.memory import is_global
@@ -27,7 +27,7 @@ def parallel_nest(loop: Any) -> Nest:
     axes, node = [], loop
     for _ in range(count):
         if as_int(node.min) != 0:
-            raise CompileError("T.Parallel loops start at 0", location_of(loop.span))
+            raise UnsupportedError("T.Parallel loops start at 0", location_of(loop.span))
         axes.append(_axis(node.loop_var, node.extent, None))
         node = node.body
     node = block(_rest([node])) if _continues(node) else node

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import UnsupportedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.host_value import host_names
 from tilelang.ir.span import location_of
@@ -75,12 +75,12 @@ class HostValues:
         """Refuses a kernel that would read a tensor again, for a value that the program took before it changed.
 
         Raises:
-            CompileError: it uses such a value.
+            UnsupportedError: it uses such a value.
         """
         for var in self._written.keys() & set(ir.tirx.analysis.undefined_vars(kernel)):
             changed = self._written[var] & self.tensors(var)
             if changed:
-                raise CompileError(
+                raise UnsupportedError(
                     f"{var.name} reads {sorted(str(b.name) for b in changed)[0]} before kernels that write it",
                     location_of(self._spans[var]),
                     hint="on CUDA each kernel reads what it needs: read it inside one, from what no earlier kernel writes",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import RunTimeValueError, UnsupportedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
@@ -125,7 +125,7 @@ class _Collector:
         elif isinstance(stmt, ir.IfThenElse):
             self._branch(stmt, guards)
         elif not isinstance(stmt, (ir.AssertStmt, ir.AllocBuffer)) and not _is_nothing(stmt):
-            raise CompileError(
+            raise UnsupportedError(
                 f"a {type(stmt).__name__} between kernels cannot be launched on CUDA",
                 location_of(stmt.span),
                 hint="move it into a kernel, or into the Python code that calls the kernels",
@@ -140,7 +140,7 @@ class _Collector:
             return
         known = host_value(extent, self.host.names)
         if known is None:
-            raise CompileError(
+            raise RunTimeValueError(
                 f"how often kernels are launched is not known before they run: {expr_text(extent)}", location_of(stmt.span),
                 hint="let the loop run over sizes and integer arguments, or move it into a kernel",
             )  # fmt: skip
@@ -154,7 +154,7 @@ class _Collector:
         known = host_value(condition, self.host.names)
         changed = self.host.tensors(condition) & self.host.will_write(stmt)
         if known is None and changed:
-            raise CompileError(
+            raise UnsupportedError(
                 f"a condition around kernels reads {sorted(str(b.name) for b in changed)[0]}, which they write",
                 location_of(stmt.span), hint="on CUDA each kernel evaluates it: let them write to another tensor",
             )  # fmt: skip

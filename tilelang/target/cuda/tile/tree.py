@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any, Union
 
-from tilelang.errors import CompileError
+from tilelang.errors import RunTimeValueError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment, lies_in_shared
@@ -342,11 +342,11 @@ class Reader:
             matrix: whether to take the last two extents only.
 
         Raises:
-            CompileError: an extent is not a compile-time number.
+            RunTimeValueError: an extent is not a compile-time number.
         """
         shape = [as_int(extent) for extent in like.extents][-2 if matrix else 0 :]
         if not all(isinstance(size, int) for size in shape):
-            raise CompileError(
+            raise RunTimeValueError(
                 f"on CUDA this operator takes tiles of compile-time sizes, and {like.buffer.name} has {shape_text(like.extents)}",
                 hint="give it the whole tile, and fill what is beyond the size with a value that does not matter",
             )

@@ -1,0 +1,114 @@
+"""Python in a kernel that cannot be traced, and what exceptions of Python and TVM mean there."""
+
+from __future__ import annotations
+
+import re
+
+from tilelang.errors.base import CompileError, Location
+
+
+class SourceUnavailableError(CompileError):
+    """The text of a kernel function cannot be found."""
+
+    def __init__(self, name: str, file: str):
+        super().__init__(
+            f"the source of {name}() is not available ({file})",
+            hint="define kernels in a file or a notebook cell, or keep the text in a variable of the code that calls exec()",
+        )
+
+
+class UnsupportedSyntaxError(CompileError):
+    """A Python construct that has no meaning inside a kernel."""
+
+    def __init__(self, what: str, location: Location | None = None):
+        super().__init__(
+            f"{what} is not supported inside a kernel",
+            location,
+            hint="move it to a helper function outside of the kernel, or compute it before",
+        )
+
+
+class CarriedValueError(CompileError):
+    """An immutable value that a loop would have to carry from one iteration to the next."""
+
+    def __init__(self, name: str, location: Location | None = None):
+        super().__init__(
+            f"{name!r} is read and reassigned in a run-time loop, but it is an immutable value",
+            location,
+            hint=f"declare it before the loop: {name} = T.alloc_var(dtype, init=value)",
+        )
+
+
+class StaleValueError(CompileError):
+    """A name whose value depends on which path the kernel took at run time."""
+
+    def __init__(self, name: str, where: str, location: Location | None = None):
+        super().__init__(
+            f"{name!r} was assigned inside a run-time {where} and cannot be used after it",
+            location,
+            hint=f"declare it before: {name} = T.alloc_var(dtype, init=value)",
+        )
+
+
+HELD_BY_PYTHON = "held"
+"""What the front end calls a value that a program put into a Python list or attribute."""
+
+
+class OutOfScopeError(CompileError):
+    """A value that is used where the loop or branch that defines it is over."""
+
+    def __init__(self, name: str, location: Location | None = None):
+        if name.startswith(HELD_BY_PYTHON):
+            message = "a value that a run-time loop or condition put into a Python list or attribute is used outside of it"
+            hint = "what a kernel computes is kept in T.alloc_local or T.alloc_var"
+        else:
+            message = f"{name!r} is used outside of the scope that defines it"
+            hint = "keep it in a T.alloc_var declared before the loop or condition"
+        super().__init__(message, location, hint=hint)
+
+
+class TraceError(CompileError):
+    """Python raised an exception while a kernel was being traced."""
+
+    def __init__(self, error: BaseException):
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        for pattern, message, hint in _MEANINGS:
+            if found := re.search(pattern, str(error)):
+                super().__init__(found.expand(message) if message else said, hint=hint)
+                return
+        super().__init__(said)
+
+
+_MACRO = "decorate the helper with @T.macro to trace it"
+
+_OWN_FUNCTIONS = "functions of other libraries do not take run-time values; use this language's: T.sqrt, T.exp, T.max, …"
+
+FLOAT_DIVISION = "use T.floor(a / b), T.fmod(a, b)"
+"""What to do about ``//`` and ``%`` of floats."""
+
+_MEANINGS: tuple[tuple[str, str | None, str | None], ...] = (
+    ("Cannot use and / or / not operator to Expr", "a run-time value is used where Python needs True or False", _MACRO),
+    ("'(Var|TensorLoad)' object does not support item assignment", "a plain Python function cannot store to a buffer", _MACRO),
+    ("must be real number, not|must be Tensor, not|ufunc does not support", None, _OWN_FUNCTIONS),
+    (
+        "unsupported operand type.* 'Var'",
+        None,
+        "operators take elements, not buffers: index it, below for i, j in T.Parallel(m, n)",
+    ),
+    (
+        r"'(Var|TensorLoad)' object has no attribute '(\w+)'",
+        r"tensors and scalars of a kernel have no attribute '\2'",
+        "operators are functions: T.reduce_sum(tile, out, dim=1), T.exp(x), T.cast(x, dtype)",
+    ),
+    ("object of type 'Var' has no len", "a tensor of a kernel has no len()", "its sizes are A.shape"),
+    ("(?s)^Expression of type .*BufferType.* cannot be called", "a buffer is called like a function", "index it: A[i, j]"),
+    (
+        "^list index out of range$",
+        None,
+        "the body of a run-time loop is traced once, and appends once; a loop over a Python list is repeated while compiling,"
+        " and T.alloc_local((n,), dtype) is an array of the kernel",
+    ),
+    (r"^Check failed: .*DLDataTypeCode::kDLInt.* is false: (?!Expected)", "// and % of floating-point values", FLOAT_DIVISION),
+    (r"^Check failed: .* is false: (.*)", r"\1", None),
+)
+"""What exceptions of TVM and of libraries that get its expressions say, what it means (None: what they say), and what to do."""
