@@ -65,6 +65,31 @@ class Region:
         return tuple(extent for extent in self.extents if extent != 1)
 
     @property
+    def matrix_axes(self) -> tuple[int, int]:
+        """The axes of the rows and of the columns of a matrix: those of other lengths than one. Where there are fewer than two,
+        the last axes of length one complete them."""
+        axes = range(len(self.extents))
+        # False sorts before True: long axes first, among those of length one the last.
+        first, second = sorted(axes, key=lambda axis: (self.extents[axis] == 1, -axis))[:2]
+        return min(first, second), max(first, second)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the rows of a matrix lie along the buffer's last axis."""
+        return self.matrix_axes[1] == len(self.extents) - 1
+
+    @property
+    def has_neighbouring_rows(self) -> bool:
+        """Whether nothing lies between the rows of a matrix but the rest of a row."""
+        return self.matrix_axes == (len(self.extents) - 2, len(self.extents) - 1)
+
+    @property
+    def matrix_extents(self) -> tuple[Any, Any]:
+        """The lengths of the :attr:`matrix_axes`."""
+        rows, columns = self.matrix_axes
+        return self.extents[rows], self.extents[columns]
+
+    @property
     def is_whole(self) -> bool:
         """Whether the region provably covers its buffer."""
         return all(
@@ -76,6 +101,16 @@ class Region:
         """Buffer indices of the element at ``offsets`` inside the region; one offset for each axis of :attr:`shape`."""
         remaining = iter(offsets)
         return [low if extent == 1 else low + next(remaining) for low, extent in zip(self.mins, self.extents)]
+
+    def matrix_index(self, row: Any, column: Any) -> list[Any]:
+        """Buffer indices of an element of a matrix.
+
+        Args:
+            row, column: of the element, along the :attr:`matrix_axes`.
+        """
+        indices, (rows, columns) = list(self.mins), self.matrix_axes
+        indices[rows], indices[columns] = indices[rows] + row, indices[columns] + column
+        return indices
 
 
 def _is_same(a: Any, b: Any) -> bool:

@@ -13,11 +13,6 @@ from tilelang.policy import GemmWarpPolicy
 from tilelang.tileop.base import TileOp, operand, reads, tile_operator, updates
 
 
-def _matrix(region: Region) -> tuple[Any, Any]:
-    """The last two extents; all axes before them have length one."""
-    return region.extents[-2], region.extents[-1]
-
-
 class _MatrixProduct(TileOp):
     a: Region
     b: Region
@@ -27,27 +22,28 @@ class _MatrixProduct(TileOp):
     @property
     def m(self) -> Any:
         """Rows of C."""
-        return _matrix(self.c)[0]
+        return self.c.matrix_extents[0]
 
     @property
     def n(self) -> Any:
         """Columns of C."""
-        return _matrix(self.c)[1]
+        return self.c.matrix_extents[1]
 
     @property
     def k(self) -> Any:
         """The contracted extent, counted in elements of B."""
-        rows, columns = _matrix(self.b)
+        rows, columns = self.b.matrix_extents
         return columns if self.transpose_b else rows
 
     def _expected(self, operand_name: str, region: Region, want: tuple[Any, Any], transposed: bool) -> None:
         want = (want[1], want[0]) if transposed else want
-        if not all(map(same, _matrix(region), want)):
+        if not all(map(same, region.matrix_extents, want)):
             raise GemmShapeError(
                 operand_name,
-                shape_text(_matrix(region)),
+                shape_text(region.matrix_extents),
                 shape_text(want),
-                f"C is {shape_text(_matrix(self.c))}, K is {self.k}" + (f", transpose_{operand_name}=True" if transposed else ""),
+                f"C is {shape_text(self.c.matrix_extents)}, K is {self.k}"
+                + (f", transpose_{operand_name}=True" if transposed else ""),
             )
 
     def _matrices(self) -> list[tuple[str, Region]]:
@@ -55,8 +51,8 @@ class _MatrixProduct(TileOp):
 
     def _check_ranks(self) -> None:
         for name, region in self._matrices():
-            if len(region.extents) < 2 or any(extent != 1 for extent in region.extents[:-2]):
-                raise GemmShapeError(name, shape_text(region.extents), "a matrix", "leading extents must be 1")
+            if len(region.extents) < 2 or len(region.shape) > 2:
+                raise GemmShapeError(name, shape_text(region.extents), "a matrix", "all axes but two must have length 1")
 
 
 @tile_operator("tl.gemm")

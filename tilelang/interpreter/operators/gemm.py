@@ -15,21 +15,30 @@ from tilelang.interpreter.numbers import convert, element
 from tilelang.interpreter.operators.table import rule
 from tilelang.interpreter.state import Lanes
 from tilelang.ir.expr import constant
+from tilelang.ir.region import Region
 from tilelang.tileop.gemm import Gemm, GemmSparse
 
 Effect = Callable[[Lanes], Any]
 
 
-def matrix(x: Lanes, box: Box, transposed: bool = False) -> np.ndarray:
-    """The last two axes of a box as an operand matrix.
+def matrix_of(c: Compiler, region: Region, transposed: bool = False) -> Callable[[Lanes], np.ndarray]:
+    """The function that gives the matrix in a region.
 
     Args:
-        x: the state.
-        box: the operand.
+        c: the compiler.
+        region: the operand.
         transposed: whether to exchange the axes.
     """
-    value = one_for_all(x, read(x, box), len(box.extents)).reshape(box.extents[-2:])
-    return value.T if transposed else value
+    box = box_of(c, region)
+    # Which axes these are follows from the program, also where an extent turns out to be one at run time.
+    rows, columns = region.matrix_axes
+
+    def value(x: Lanes) -> np.ndarray:
+        place = box(x)
+        found = one_for_all(x, read(x, place), len(place.extents)).reshape(place.extents[rows], place.extents[columns])
+        return found.T if transposed else found
+
+    return value
 
 
 def one_for_all(x: Lanes, value: np.ndarray, rank: int) -> np.ndarray:
@@ -48,7 +57,7 @@ def one_for_all(x: Lanes, value: np.ndarray, rank: int) -> np.ndarray:
     return rows[0]
 
 
-def product(x: Lanes, a: np.ndarray, b: np.ndarray, c: Box, clear: Any) -> None:
+def product(x: Lanes, a: np.ndarray, b: np.ndarray, c: Box, old: np.ndarray | None) -> None:
     """``C (+)= a @ b`` in the accumulator's type, floats in float64 so that the order of the sum does not matter.
 
     Args:
@@ -56,24 +65,24 @@ def product(x: Lanes, a: np.ndarray, b: np.ndarray, c: Box, clear: Any) -> None:
         a: (M, K).
         b: (K, N).
         c: the accumulator, (M, N).
-        clear: whether the old values do not count; a bool or a number.
+        old: its values; None if they do not count.
     """
     kind = c.view.kind
     wide = np.float64 if kind.kind == "float" else np.int64
     total = a.astype(wide) @ b.astype(wide)
-    if not clear:
-        total = total + matrix(x, c).astype(wide)
+    if old is not None:
+        total = total + old.astype(wide)
     source = element("float64") if kind.kind == "float" else element("int64")
     write(x, c, convert(total, source, kind).reshape(c.extents))
 
 
 @rule(Gemm)
 def _gemm(c: Compiler, record: Gemm) -> Effect:
-    a, b, target = (box_of(c, region) for region in (record.a, record.b, record.c))
-    clear = compiled(c, constant(record.clear_accum))
+    a, b = matrix_of(c, record.a, record.transpose_a), matrix_of(c, record.b, record.transpose_b)
+    target, old, clear = box_of(c, record.c), matrix_of(c, record.c), compiled(c, constant(record.clear_accum))
 
     def effect(x: Lanes) -> None:
-        product(x, matrix(x, a(x), record.transpose_a), matrix(x, b(x), record.transpose_b), target(x), clear(x))
+        product(x, a(x), b(x), target(x), None if clear(x) else old(x))
 
     if record.kind == "gemm" and record.wg_wait == 0:
         return effect
@@ -84,14 +93,14 @@ def _gemm(c: Compiler, record: Gemm) -> Effect:
 
 @rule(GemmSparse)
 def _gemm_sparse(c: Compiler, record: GemmSparse) -> Effect:
-    a, e, b, target = (box_of(c, region) for region in (record.a, record.e, record.b, record.c))
+    a, e = matrix_of(c, record.a, record.transpose_a), matrix_of(c, record.e, record.transpose_e)
+    b, target, old = matrix_of(c, record.b, record.transpose_b), box_of(c, record.c), matrix_of(c, record.c)
     clear, group = compiled(c, constant(record.clear_accum)), record.group
     word = canonical(record.e.dtype).bits // 4
 
     def effect(x: Lanes) -> None:
-        kept, words = matrix(x, a(x), record.transpose_a), matrix(x, e(x), record.transpose_e)
-        dense = expanded(kept, words.astype(np.int64), group, word)
-        product(x, dense, matrix(x, b(x), record.transpose_b), target(x), clear(x))
+        dense = expanded(a(x), e(x).astype(np.int64), group, word)
+        product(x, dense, b(x), target(x), None if clear(x) else old(x))
 
     return effect
 

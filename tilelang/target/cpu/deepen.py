@@ -121,7 +121,8 @@ def _way(record: Gemm, scope: Scope) -> Any:
 
 def _summed(record: Gemm) -> list[tuple[Region, int]]:
     """A and B, and the axis of each that counts K."""
-    return [(record.a, -2 if record.transpose_a else -1), (record.b, -1 if record.transpose_b else -2)]
+    (a_row, a_column), (b_row, b_column) = record.a.matrix_axes, record.b.matrix_axes
+    return [(record.a, a_row if record.transpose_a else a_column), (record.b, b_column if record.transpose_b else b_row)]
 
 
 def _is_first(clear: Any, variable: Any, low: int) -> bool:

@@ -21,9 +21,9 @@ from tilelang.ir.region import Region
 from tilelang.target.cpu.dot import Way, choose_way
 from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, seq, span, splat, when
 from tilelang.target.cpu.lower import Scope, rule
-from tilelang.target.cpu.panels import Before, bound, columns_of, element
+from tilelang.target.cpu.panels import Before, are_rows_dense, bound, columns_of
 from tilelang.target.cpu.thin import ROWS, dot_products
-from tilelang.target.cpu.tiles import Elements, Matrices, multiply, register_tile
+from tilelang.target.cpu.tiles import Elements, Matrices, element, multiply, register_tile
 from tilelang.tileop.gemm import Gemm
 
 
@@ -40,7 +40,7 @@ def lower_gemm(record: Gemm, scope: Scope) -> Any:
     a = _elements_of_a(record, way, steps, scope, before)
     c, into, out_of = _accumulator(record, way, before)
     excess = _row_sums(record, way, a, steps, scope, before) if way.bias else None
-    product = Matrices(m, n, steps, a, *c, way, _cleared(record), excess)
+    product = Matrices(m, n, steps, a, c, way, _cleared(record), excess)
     static = all(isinstance(extent, int) and extent > 0 for extent in (n, steps))
     rows = _rows_of_b(record, way, scope, before) if few and static and not scope.context.emits_c else None
     if rows is not None:
@@ -63,7 +63,7 @@ def _elements_of_a(record: Gemm, way: Way, steps: Any, scope: Scope, before: Bef
             return rows
     elif way.depth == 1 and a.dtype == way.operand:
         return lambda row, step: element(a, step, row)
-    scratch = local("a_panel", (bound(a, _row_axis(record)), bound(a, -3 - _row_axis(record)) // way.depth), way.panel)
+    scratch = local("a_panel", (bound(a, _row_axis(record)), bound(a, 1 - _row_axis(record)) // way.depth), way.panel)
     before.allocations.append(ir.AllocBuffer(scratch))
 
     def packed(at: list[Any]) -> Any:
@@ -78,8 +78,8 @@ def _elements_of_a(record: Gemm, way: Way, steps: Any, scope: Scope, before: Bef
 
 
 def _row_axis(record: Gemm) -> int:
-    """The axis of A's region that counts rows of C; the other one counts K."""
-    return -1 if record.transpose_a else -2
+    """The axis of A's matrix that counts rows of C; the other one counts K."""
+    return 1 if record.transpose_a else 0
 
 
 def _rows_of_b(record: Gemm, way: Way, scope: Scope, before: Before) -> Elements | None:
@@ -95,7 +95,7 @@ def _rows_of_b(record: Gemm, way: Way, scope: Scope, before: Before) -> Elements
 def _rows_in_place(region: Region, operand: str, way: Way, scope: Scope, before: Before) -> Elements | None:
     """The elements of a matrix whose rows run along K, if they are what the way multiplies, or (aligned) several of them are."""
     width, first, depth = as_int(region.buffer.shape[-1]), region.mins[-1], way.depth
-    if region.dtype != operand or len(region.buffer.strides):
+    if region.dtype != operand or not are_rows_dense(region):
         return None
     if depth == 1:
         return lambda row, step, lanes=1: element(region, row, step, lanes)
@@ -105,8 +105,8 @@ def _rows_in_place(region: Region, operand: str, way: Way, scope: Scope, before:
     view = ir.decl_buffer(shape, way.panel, name=f"{region.buffer.name}_joined", layout=None, data_alignment=4)
     before.allocations.append(ir.DeclBuffer(view, data=ir.buffer_data(region.buffer)))
     column = scope.facts.simplify(ir.FloorDiv(constant(first), constant(depth)))
-    prefix, top = list(region.mins[:-2]), region.mins[-2]
-    return lambda row, step, lanes=1: ir.BufferLoad(view, [*prefix, top + row, span(column + step, lanes)])
+    joined = Region(view, (*region.mins[:-1], column), region.extents)
+    return lambda row, step, lanes=1: element(joined, row, step, lanes)
 
 
 def _row_sums(record: Gemm, way: Way, a: Elements, steps: int, scope: Scope, before: Before) -> Callable[[Any], Any]:
@@ -138,22 +138,22 @@ def _row_sums(record: Gemm, way: Way, a: Elements, steps: int, scope: Scope, bef
     return lambda at: ir.BufferLoad(sums, [at])
 
 
-def _accumulator(record: Gemm, way: Way, before: Before) -> tuple[tuple[Any, tuple[Any, ...], Any, Any], Any, Any]:
+def _accumulator(record: Gemm, way: Way, before: Before) -> tuple[Region, Any, Any]:
     """Where C is accumulated, and the statements before and after.
 
-    That is C itself if it has the accumulator's type; else a copy of that type, which is rounded into C once at the end. The old
-    content of C is copied only if the product adds to it.
+    That is C itself if it has the accumulator's type and its rows lie along the last axis; else a copy of that type, which is
+    rounded into C once at the end. The old content of C is copied only if the product adds to it.
     """
     c, clear = record.c, _cleared(record)
-    if c.dtype == way.accumulator:
-        return (c.buffer, tuple(c.mins[:-2]), c.mins[-2], c.mins[-1]), None, None
-    scratch = local("accumulator", (bound(c, -2), bound(c, -1)), way.accumulator)
+    if c.dtype == way.accumulator and c.has_rows:
+        return c, None, None
+    scratch = local("accumulator", (bound(c, 0), bound(c, 1)), way.accumulator)
     before.allocations.append(ir.AllocBuffer(scratch))
 
     old = nest([record.m, record.n], lambda at: ir.BufferStore(scratch, cast(element(c, *at), way.accumulator), at))
     into = None if clear is True else when(None if clear is False else ir.Not(clear), old)
     out = nest([record.m, record.n], lambda at: _set(c, at, cast(ir.BufferLoad(scratch, at), c.dtype)))
-    return (scratch, (), 0, 0), into, out
+    return Region(scratch, (0, 0), c.matrix_extents), into, out
 
 
 def _cleared(record: Gemm) -> Any:

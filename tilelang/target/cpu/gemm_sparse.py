@@ -17,6 +17,7 @@ from tilelang.ir.region import Region
 from tilelang.target.cpu.emit import alloc, loop, nest, seq, zero
 from tilelang.target.cpu.gemm import lower_gemm
 from tilelang.target.cpu.lower import Scope, rule
+from tilelang.target.cpu.tiles import element
 from tilelang.tileop.gemm import Gemm, GemmSparse
 
 
@@ -30,10 +31,10 @@ def lower_gemm_sparse(record: GemmSparse, scope: Scope) -> Any:
     groups_per_word = canonical(record.e.dtype).bits // 4
 
     def kept(row: Any, column: Any) -> Any:
-        return _element(record.a, column, row) if record.transpose_a else _element(record.a, row, column)
+        return element(record.a, column, row) if record.transpose_a else element(record.a, row, column)
 
     def word(row: Any, column: Any) -> Any:
-        return _element(record.e, column, row) if record.transpose_e else _element(record.e, row, column)
+        return element(record.e, column, row) if record.transpose_e else element(record.e, row, column)
 
     def group(at: list[Any]) -> Any:
         row, g = at[0], constant(at[1])
@@ -55,8 +56,3 @@ def lower_gemm_sparse(record: GemmSparse, scope: Scope) -> Any:
         Region.whole(dense), record.b, record.c, record.clear_accum, transpose_b=record.transpose_b, policy=record.policy
     )
     return seq(alloc(dense), nest([m, k // size], group), lower_gemm(product, scope))
-
-
-def _element(region: Region, row: Any, column: Any) -> Any:
-    indices = [*region.mins[:-2], region.mins[-2] + row, region.mins[-1] + column]
-    return ir.BufferLoad(region.buffer, indices)

@@ -7,6 +7,7 @@ provided that its elements need no conversion but widening.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from tilelang.ir.region import Region
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.dot import Way
 from tilelang.target.cpu.emit import address_of, extern_call, local, nest, seq, span, splat
-from tilelang.target.cpu.tiles import Columns, Tile, whole
+from tilelang.target.cpu.tiles import Columns, Tile, element, whole
 from tilelang.target.cpu.transposed import SIDE, transpose
 from tilelang.tileop.gemm import Gemm
 
@@ -62,22 +63,27 @@ def columns_of(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -
     return _packed(record, way, tile, steps, before)
 
 
-def element(region: Region, row: Any, column: Any, lanes: int = 1) -> Any:
-    """The load of an element of a matrix region, or of consecutive ones of a row, its leading axes fixed.
+def bound(region: Region, axis: int) -> Any:
+    """An extent for scratch memory: the region's, or its buffer's where the region's depends on the call.
 
     Args:
-        region: the matrix; its last two axes are rows and columns.
-        row, column: of the element, or of the first one.
-        lanes: how many elements of the row.
+        region: a matrix.
+        axis: 0 for its rows, 1 for its columns.
     """
-    indices = [*region.mins[:-2], region.mins[-2] + row, span(region.mins[-1] + column, lanes)]
-    return ir.BufferLoad(region.buffer, indices)
+    place = region.matrix_axes[axis]
+    extent = as_int(region.extents[place])
+    return extent if isinstance(extent, int) else as_int(region.buffer.shape[place])
 
 
-def bound(region: Region, axis: int) -> Any:
-    """An extent for scratch memory: the region's, or its buffer's where the region's depends on the call."""
-    extent = as_int(region.extents[axis])
-    return extent if isinstance(extent, int) else as_int(region.buffer.shape[axis])
+def are_rows_dense(region: Region) -> bool:
+    """Whether the elements of a row of a matrix are neighbours."""
+    return region.has_rows and not len(region.buffer.strides)
+
+
+def pitch(region: Region) -> Any:
+    """Elements from one row of a matrix to the next."""
+    sizes = [as_int(size) for size in region.buffer.shape[region.matrix_axes[0] + 1 :]]
+    return math.prod(sizes[1:], start=sizes[0])
 
 
 # In place
@@ -86,7 +92,7 @@ def bound(region: Region, axis: int) -> Any:
 def _needs_no_packing(record: Gemm, way: Way, tile: Tile) -> bool:
     """Whether rows of B can be loaded as vectors where they are, and are used too seldom, or are too near, to be copied first."""
     b = record.b
-    if record.transpose_b or way.depth > 1 or len(b.buffer.strides) or b.dtype not in (way.operand, "bfloat16"):
+    if record.transpose_b or way.depth > 1 or not are_rows_dense(b) or b.dtype not in (way.operand, "bfloat16"):
         return False
     # Read in place: where there is one row of tiles, so that packing would read B as often as the product does; or where B costs
     # no more in place than packed.
@@ -102,13 +108,13 @@ def _is_read_once(record: Gemm, tile: Tile) -> bool:
 
 def _is_near(b: Region) -> bool:
     """Whether the first-level cache holds all of B and what lies between its rows."""
-    row, rows = as_int(b.buffer.shape[-1]), as_int(b.extents[-2])
+    row, rows = pitch(b), as_int(b.matrix_extents[0])
     return isinstance(row, int) and isinstance(rows, int) and row * rows * canonical(str(b.buffer.dtype)).bytes <= _NEAR
 
 
 def _is_panel(b: Region, tile: Tile) -> bool:
     """Whether the rows of the tensor are as wide as a panel, so that a packed one would be the same."""
-    return as_int(b.buffer.shape[-1]) == tile.columns
+    return pitch(b) == tile.columns
 
 
 def _in_place(record: Gemm, way: Way, tile: Tile, before: Before) -> Columns:
@@ -158,7 +164,7 @@ def fetch(load: Any) -> Any:
 def _packed(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -> Columns:
     """B as ``[panel, step, column]``; columns past N are left as they are, the micro-kernel does not read them."""
     b, transposed = record.b, record.transpose_b
-    columns, depth = bound(b, -2 if transposed else -1), bound(b, -1 if transposed else -2)
+    columns, depth = bound(b, 0 if transposed else 1), bound(b, 1 if transposed else 0)
     width = tile.columns
     panel = local("b_panel", (_ceil(columns, width), _ceil(depth, way.depth), width), way.panel)
     before.allocations.append(ir.AllocBuffer(panel))
@@ -173,7 +179,7 @@ def _packed(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -> C
 
     def block(p: Any, v: Any, k: Any) -> Any:
         source = element(b, p * width + v * SIDE, k * (SIDE * way.depth))
-        words = as_int(b.buffer.shape[-1]) // way.depth
+        words = pitch(b) // way.depth
         return transpose(ir.BufferLoad(panel, [p, k * SIDE, v * SIDE]), width, source, words, 0x80808080 if way.bias else 0)
 
     full = whole(record.n, width)
@@ -195,8 +201,8 @@ def _packed(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -> C
 
 def _is_of_words(b: Region, way: Way, tile: Tile, steps: Any) -> bool:
     """Whether the rows of a transposed B are panel elements of 32 bits side by side, and panels whole blocks of them."""
-    width = as_int(b.buffer.shape[-1])
-    stored_as_is = b.dtype == (way.operand_b or way.operand) and not len(b.buffer.strides)
+    width = pitch(b)
+    stored_as_is = b.dtype == (way.operand_b or way.operand) and are_rows_dense(b)
     words = canonical(way.panel).bits == 32 and isinstance(width, int) and width % way.depth == 0
     return stored_as_is and words and isinstance(steps, int) and tile.lanes == SIDE
 

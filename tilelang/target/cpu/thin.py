@@ -77,8 +77,8 @@ def _group(x: Matrices, b: Elements, first: Any, count: int, unit: VectorUnit) -
             total = total - x.excess(r)
         old = x.element(r, first + c)
         if isinstance(x.cleared, bool):
-            return ir.BufferStore(x.c, total if x.cleared else old + total, old.indices)
-        store = [ir.BufferStore(x.c, value, old.indices) for value in (total, old + total)]
+            return ir.BufferStore(x.c.buffer, total if x.cleared else old + total, old.indices)
+        store = [ir.BufferStore(x.c.buffer, value, old.indices) for value in (total, old + total)]
         return ir.IfThenElse(x.cleared, *store)
 
     nothing = zero(x.way.accumulator)

@@ -9,6 +9,7 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import constant
+from tilelang.ir.region import Region
 from tilelang.target.cpu.context import VectorUnit
 from tilelang.target.cpu.dot import Way
 from tilelang.target.cpu.emit import local, loop, register_alloc, seq, span, splat, zero
@@ -57,8 +58,7 @@ class Matrices:
     Attributes:
         m, n, k: extents; ``k`` counts steps of :attr:`way`.
         a: the elements of A.
-        c: the buffer, of the accumulator type, where C is accumulated.
-        c_prefix, c_row, c_column: the indices of the matrix in it, of its first row and of its first column.
+        c: where C is accumulated: a matrix of the accumulator type, whose rows lie along the last axis of its buffer.
         cleared: whether the old content of C is ignored: a bool, or an expression.
         excess: row -> what the way's bias adds to each sum of that row; None where it has no bias.
     """
@@ -67,10 +67,7 @@ class Matrices:
     n: Any
     k: Any
     a: Elements
-    c: Any
-    c_prefix: tuple[Any, ...]
-    c_row: Any
-    c_column: Any
+    c: Region
     way: Way
     cleared: Any = False
     excess: Callable[[Any], Any] | None = None
@@ -82,8 +79,19 @@ class Matrices:
             row, column: of the element of C, or of the first one.
             lanes: how many elements of the row.
         """
-        indices = [*self.c_prefix, self.c_row + row, span(self.c_column + column, lanes)]
-        return ir.BufferLoad(self.c, indices)
+        return element(self.c, row, column, lanes)
+
+
+def element(region: Region, row: Any, column: Any, lanes: int = 1) -> Any:
+    """The load of an element of a matrix region, or of consecutive ones of a row.
+
+    Args:
+        region: the matrix.
+        row, column: of the element, or of the first one.
+        lanes: how many elements of the row, which lies along the last axis of the buffer if they are several.
+    """
+    *indices, last = region.matrix_index(row, column)
+    return ir.BufferLoad(region.buffer, [*indices, span(last, lanes)])
 
 
 def register_tile(unit: VectorUnit, dtype: str, m: Any, n: Any) -> Tile:
@@ -204,5 +212,5 @@ def _micro(x: Matrices, b: Columns, tile: Tile, row: Any, p: Any, column: Any, i
     known = isinstance(x.cleared, bool)
     load = start(x.cleared) if known else ir.IfThenElse(x.cleared, seq(start(True)), seq(start(False)))
     places = [(x.element(row + r, column + v * lanes, lanes), ir.BufferLoad(acc, at(r, v))) for r, v in registers]
-    store = [ir.BufferStore(x.c, value, place.indices) for place, value in places]
+    store = [ir.BufferStore(x.c.buffer, value, place.indices) for place, value in places]
     return seq(register_alloc(acc, lanes), load, loop("k", x.k, step), store)

@@ -70,13 +70,12 @@ def matrix_index(region: Any, row: Any, column: Any, transposed: bool = False) -
     """The indices of an element of an operand in the buffer that holds it.
 
     Args:
-        region: the operand; its last two axes are those of the matrix.
+        region: the operand.
         row, column: of the element in the product's operand.
         transposed: whether the buffer holds the operand transposed.
     """
     row, column = (column, row) if transposed else (row, column)
-    indices = [*region.mins[:-2], region.mins[-2] + row, region.mins[-1] + column]
-    return [constant(index) for index in indices]
+    return [constant(index) for index in region.matrix_index(row, column)]
 
 
 class OperandLoader:
@@ -151,10 +150,12 @@ class OperandLoader:
         if not isinstance(layout, TileLayout) or not (bits == 16 or self.o.along_k or bytewise):
             return None
         chunk = _CHUNK_BYTES * 8 // bits
+        row_axis, column_axis = region.matrix_axes
+        rows, columns = layout.modes[row_axis], layout.modes[column_axis]
         # Each lane names 16 contiguous, aligned bytes.
-        if layout.vector < chunk or layout.modes[-1][0][1] != 1 or len(layout.modes[-1]) > 1 or len(layout.modes[-2]) > 1:
+        if layout.vector < chunk or columns[0][1] != 1 or len(columns) > 1 or len(rows) > 1:
             return None
-        row_min, column_min = region.mins[-2:]
+        row_min, column_min = region.mins[row_axis], region.mins[column_axis]
         if not self.e.facts.divisible(row_min, 8) or not self.e.facts.divisible(column_min, chunk):
             return None
         return MatrixLoader(self.p, self.o, layout, chunk)
@@ -165,7 +166,7 @@ class OperandLoader:
         layout = e.layouts.memory.get(o.region.buffer)
         if not o.paired or canonical(o.region.dtype).bits != 32 or not isinstance(layout, TileLayout) or layout.vector < 2:
             return None
-        if not e.facts.divisible(o.region.mins[-1], 2):
+        if not o.region.has_rows or not e.facts.divisible(o.region.mins[-1], 2):
             return None
         tile, part = ir.Var("i", "int32"), ir.Var("r", "int32")
         e.names.values.update({tile: p.i, part: p.r})
@@ -224,7 +225,7 @@ class MatrixLoader:
         self.bytewise = operand.paired and not operand.along_k
 
     def _origin(self) -> tuple[Any, Any]:
-        """Row and column of this lane's address in the first tile of the first step, in memory's axes."""
+        """Row and column of this lane's address in the operand as it lies: in the first tile of the first step."""
         # ldmatrix.x4 loads four 8 x 8 matrices: lanes 0 to 7 give the rows of the first one, 8 to 15 of the second, and so on
         # (PTX manual, "ldmatrix"). The matrices are ordered as the registers of the instruction are.
         lane, o = self.p.lane, self.operand
@@ -245,8 +246,7 @@ class MatrixLoader:
         else:
             row, column = lane % 16, lane // 16 * 8
         row, column = (row + start, column) if o.along_k else (row, column + start)
-        region = o.region
-        return region.mins[-2] + row, region.mins[-1] + column
+        return row, column
 
     @property
     def separable(self) -> bool:
@@ -261,7 +261,7 @@ class MatrixLoader:
         o = self.operand
         facts = self.p.e.facts
         # The XOR of a sum is the sum of the XORs only where nothing carries into the bits that the swizzle covers.
-        if not facts.divisible(o.region.mins[-1], reach):
+        if not facts.divisible(o.region.mins[o.region.matrix_axes[1]], reach):
             return False
         if o.along_k:
             return True
@@ -281,15 +281,15 @@ class MatrixLoader:
         if not self.separable:
             return []
         e, buffer = self.p.e, self.operand.region.buffer
-        indices = [*self._leading(), *self._origin()]
+        indices = self._indices(*self._origin())
         if any(set(variables(index)) - {self.p.lane, self.p.warp} for index in indices if not isinstance(index, int)):
             return [Define(self.base, "int32", e.places.offset(buffer, indices))]
         with e.substituting({self.p.lane: e.thread & 31, self.p.warp: e.thread >> 5}):
             lane = e.keep(e.places.tile_offset(buffer, indices), f"{self.operand.registers.name}_lane")
         return [Define(self.base, "int32", total(e.places.in_slot(buffer, lane)))]
 
-    def _leading(self) -> list[Any]:
-        return [constant(index) for index in self.operand.region.mins[:-2]]
+    def _indices(self, row: Any, column: Any) -> list[Any]:
+        return matrix_index(self.operand.region, row, column)
 
     def load(self, each: int) -> list[Any]:
         """The loads of all tiles of one step, each of so many elements."""
@@ -323,7 +323,7 @@ class MatrixLoader:
         swizzle = self.layout.swizzle
         # The mask depends on the row, and rows of all tiles and steps are whole periods apart: the base has it already. The
         # column's low part meets it by XOR, the rest lies above the masked bits and is added.
-        row_part = row * self.layout.modes[-2][0][1]
+        row_part = row * self.layout.modes[o.region.matrix_axes[0]][0][1]
         if swizzle is None:
             return start + self.base + column + row_part
         reach = 1 << (swizzle.position + swizzle.bits)
@@ -336,5 +336,5 @@ class MatrixLoader:
         e.names.values.update({extra_row: row, extra_column: column})
         e.facts.bind_range(extra_row, 1 << 20)
         e.facts.bind_range(extra_column, 1 << 20)
-        indices = [*self._leading(), origin_row + extra_row, origin_column + extra_column]
+        indices = self._indices(origin_row + extra_row, origin_column + extra_column)
         return e.places.offset(self.operand.region.buffer, indices)

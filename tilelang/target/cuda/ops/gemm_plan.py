@@ -72,6 +72,9 @@ def _allows_panels(op: Any, chosen: Mapping[Any, Any], problem: Problem) -> bool
             continue
         if buffer in problem.aliased or (buffer in chosen and not is_panels(chosen[buffer], buffer)):
             return False
+        # A panel holds consecutive rows.
+        if not region.has_neighbouring_rows:
+            return False
         if not all(problem.facts.divisible(low, _PRODUCT_TILE) for low in region.mins[-2:]):
             return False
     return True
@@ -173,7 +176,7 @@ def shared_demands(op: Any, plan: Product) -> Iterator[TileDemand]:
                 yield TileDemand(region.buffer, layout, (0, width))
     elif isinstance(plan.way, ByWarps):
         for region, along_k in ((op.a, not op.transpose_a), (op.b, op.transpose_b)):
-            if lies_in_shared(region):
+            if lies_in_shared(region) and region.has_neighbouring_rows:
                 yield TileDemand(region.buffer, operand_layout(region.buffer, along_k), (1,))
 
 

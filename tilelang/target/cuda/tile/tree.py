@@ -339,12 +339,12 @@ class Reader:
         Args:
             like: the region.
             name: suffix of its name.
-            matrix: whether to take the last two extents only.
+            matrix: whether to take the two extents of a matrix only.
 
         Raises:
             RunTimeValueError: an extent is not a compile-time number.
         """
-        shape = [as_int(extent) for extent in like.extents][-2 if matrix else 0 :]
+        shape = [as_int(extent) for extent in (like.matrix_extents if matrix else like.extents)]
         if not all(isinstance(size, int) for size in shape):
             raise RunTimeValueError(
                 f"on CUDA this operator takes tiles of compile-time sizes, and {like.buffer.name} has {shape_text(like.extents)}",
