@@ -33,13 +33,15 @@ FILLS: Mapping[str, int] = {"zeros": 0, "nan": 1}
 
 EMPTY_BASE, EMPTY_STRIDE = 256, 16
 
+OUTSIDE = 1 << 30
+"""The outermost coordinate of a copy from or to a tensor without elements: outside of its stand-in, wherever the box ends."""
+
 
 def encodable(base: int, shape: Sequence[int], strides: Sequence[int]) -> tuple[int, list[int], list[int]]:
     """Base address, sizes and byte strides that the driver takes for a tensor.
 
-    It refuses a tensor without elements, also where no block will copy anything: a product with K = 0, or a persistent
-    kernel without work. In its place comes a tensor of one element at an address that no memory has: a copy from or to it stops
-    the kernel.
+    It refuses a tensor without elements. In its place comes a tensor of one element at an address that no memory has, which
+    copies never reach: kernels move them to :data:`OUTSIDE`.
 
     Args:
         base: address of the tensor.

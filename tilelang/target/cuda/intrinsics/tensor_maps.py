@@ -11,6 +11,7 @@ program's own barriers order what the accelerator does.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,10 +22,10 @@ from tilelang.errors import OperandError, OptionError, RunTimeValueError, ShapeE
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ
 from tilelang.ir.dim import to_dim
-from tilelang.ir.expr import as_int
+from tilelang.ir.expr import as_int, constant
 from tilelang.target.cuda.intrinsics.values import place_of
 from tilelang.target.cuda.ir.values import Call, Name, Value
-from tilelang.tensor_maps import DATA_TYPES, FILLS, INTERLEAVES, L2_PROMOTIONS, SWIZZLES, TRANSPORTS
+from tilelang.tensor_maps import DATA_TYPES, FILLS, INTERLEAVES, L2_PROMOTIONS, OUTSIDE, SWIZZLES, TRANSPORTS
 
 MAX_RANK, MAX_BOX, ALIGNMENT = 5, 256, 16
 """Axes of a tensor map, elements of a box along one of them, and bytes that strides are multiples of."""
@@ -51,6 +52,21 @@ class TensorMaps:
         return self.specs[-1]
 
 
+def coordinates_in(sizes: Sequence[Any], coordinates: Sequence[Any]) -> list[Any]:
+    """The coordinates of a copy as the tensor map takes them, which has one element where the tensor has none.
+
+    Args:
+        sizes: extents of the tensor, numbers or expressions.
+        coordinates: where the program copies from or to, outermost axis first.
+    """
+    unknown = [constant(size) for size in sizes if not isinstance(as_int(size), int)]
+    if not unknown:
+        return list(coordinates)
+    is_empty = functools.reduce(ir.Or, [size == 0 for size in unknown])
+    outermost, *inner = map(constant, coordinates)
+    return [ir.Select(is_empty, constant(OUTSIDE, str(outermost.ty)), outermost), *inner]
+
+
 def descriptor(call: Any, emitter: Any) -> Value:
     """The kernel's parameter that holds the descriptor."""
     if emitter.output.tensor_maps is None:
@@ -60,16 +76,16 @@ def descriptor(call: Any, emitter: Any) -> Value:
 
 def load(call: Any, emitter: Any) -> Value:
     """``T.tma_load(descriptor, barrier, destination, coordinates…)``."""
-    coordinates = call.args[3:]
+    coordinates = _coordinates(call, 3, emitter)
     places = (place_of(call, 2, emitter, READ), emitter.value(call.args[0]), place_of(call, 1, emitter, READ))
-    return Call(f"tl::tma_load_{_rank(coordinates)}d", (*places, *map(emitter.value, coordinates)))
+    return Call(f"tl::tma_load_{len(coordinates)}d", (*places, *coordinates))
 
 
 def store(call: Any, emitter: Any) -> Value:
     """``T.tma_store(descriptor, source, coordinates…)``."""
-    coordinates = call.args[2:]
+    coordinates = _coordinates(call, 2, emitter)
     places = (emitter.value(call.args[0]), place_of(call, 1, emitter, READ))
-    return Call(f"tl::tma_store_{_rank(coordinates)}d", (*places, *map(emitter.value, coordinates)))
+    return Call(f"tl::tma_store_{len(coordinates)}d", (*places, *coordinates))
 
 
 def _spec(arguments: list[Any], emitter: Any) -> TensorMapSpec:
@@ -132,10 +148,14 @@ def _tensor(place: Any, emitter: Any) -> str:
     )
 
 
-def _rank(coordinates: Sequence[Any]) -> int:
-    if not 1 <= len(coordinates) <= MAX_RANK:
-        raise ShapeError(f"a TMA copy has 1 to {MAX_RANK} coordinates, not {len(coordinates)}")
-    return len(coordinates)
+def _coordinates(call: Any, first: int, emitter: Any) -> list[Value]:
+    """The coordinates of a copy, its arguments from ``first`` on."""
+    given = list(call.args[first:])
+    if not 1 <= len(given) <= MAX_RANK:
+        raise ShapeError(f"a TMA copy has 1 to {MAX_RANK} coordinates, not {len(given)}")
+    # Arguments of a descriptor: type, rank, tensor, and the sizes.
+    rank, sizes = as_int(call.args[0].args[1]), call.args[0].args[3:]
+    return [emitter.value(at) for at in reversed(coordinates_in(sizes[:rank], given[::-1]))]
 
 
 def _known(value: Any, what: str) -> int:

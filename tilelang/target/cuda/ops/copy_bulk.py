@@ -28,7 +28,7 @@ from tilelang.layout.digits import largest_divisor
 from tilelang.layout.panels import panel_bytes_of, panel_layout, panel_widths
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.structure import elected
-from tilelang.target.cuda.intrinsics.tensor_maps import ALIGNMENT, MAX_BOX, MAX_RANK
+from tilelang.target.cuda.intrinsics.tensor_maps import ALIGNMENT, MAX_BOX, MAX_RANK, coordinates_in
 from tilelang.target.cuda.ir.code import Block, BranchCode, Leaf, leaf
 from tilelang.target.cuda.ir.instructions import BulkLoad, BulkStore, CommitBulk, ExpectBytes, WaitBulk
 from tilelang.target.cuda.ir.values import Array, Call, Name, Unary, Value, value_of
@@ -73,8 +73,9 @@ class TmaPlan:
         """(pointer into the shared tile, coordinates innermost first) of each operation."""
         base = self.layout.linear(list(self.shared_region.mins))
         for start, offset in self.boxes:
-            at = [lower(as_int(constant(low) + step)) for low, step in zip(self.global_region.mins, start)]
-            yield tile.to(lower(as_int(base + offset))), tuple(reversed(at))
+            places = [as_int(constant(low) + step) for low, step in zip(self.global_region.mins, start)]
+            at = coordinates_in(self.global_region.buffer.shape, places)
+            yield tile.to(lower(as_int(base + offset))), tuple(map(lower, reversed(at)))
 
     def stores(self, tile: Array, lower: Callable[[Any], Value]) -> list[Any]:
         """The instructions that start a store (or a reduction) and close its group; one thread runs them."""
