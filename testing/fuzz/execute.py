@@ -20,6 +20,7 @@ from tilelang.errors import LayoutProofError, PassFailedError, SharedMemoryError
 from tilelang.target.info import parse_target
 from tilelang.target.request import CompileRequest
 from tilelang.transform import pipeline
+from tilelang.transform.config import PassConfigKey
 
 TARGETS = ("cpu", "c", "sm_80", "sm_90a")
 CPU = ("cpu", "c")
@@ -100,7 +101,8 @@ def interpreted(program: Program) -> tuple[Outcome, Any, list[torch.Tensor]]:
         given = [*tensors, *program.numbers]
         workspaces = [_argument(program, tensor) for tensor in program.workspaces]
         fresh = range(len(given), len(given) + len(workspaces))
-        findings = interpreter.Program(func).run(*given, *workspaces, fresh=fresh)
+        manual = bool(program.configs.get(PassConfigKey.TL_DISABLE_THREAD_STORAGE_SYNC.value))
+        findings = interpreter.Program(func, manual).run(*given, *workspaces, fresh=fresh)
     except TileLangError as error:
         return Outcome(REFUSED, str(error)), None, []
     except Exception as error:

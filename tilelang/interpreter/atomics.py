@@ -98,6 +98,8 @@ def _ordered(x: Lanes, view: View, at: np.ndarray, order: str, updates: bool = T
     places = {int(place) for place in np.ravel(at)} if order != "relaxed" and not view.storage.private else ()
     # An acquiring access first joins what earlier accesses of the element have handed over; a releasing one then hands on what
     # its thread has seen, together with everything that was handed over before (the "release sequence" of the C++ memory model).
+    if places and order in _ACQUIRING:
+        x.synchronise()
     for place in places if order in _ACQUIRING else ():
         x.strand.acquire(view.storage.handed.get(place, {}))
         if view.is_tensor:

@@ -118,6 +118,9 @@ class Grid:
         cluster.blocks[rank] = block
         block.state = y = Lanes(x.run, block, lanes, list(x.values), list(x.views))
         y.span, y.strand.ended = x.span, self._ended
+        if x.run.manual:
+            y.since = 0
+            y.cross_barrier()
         self._set(y, "blockIdx", place)
         self._set(y, "clusterCtaIdx", own)
         threads = zip(_coordinates(y.lane_ids, self._threads), self._threads)

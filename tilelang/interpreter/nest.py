@@ -82,6 +82,10 @@ def _iterations(x: Lanes, sizes: tuple[int, ...], outer: list[int], by_thread: b
     # One interval for the whole loop: accesses of different iterations are in no order, so any conflict among them is a race.
     y.interval, y.unordered, y.span = x.run.clock, 1, x.span
     y.strand = x.strand
+    if x.since is not None:
+        # Which threads run the iterations is not specified: their accesses are ordered with other statements' by barriers alone.
+        y.since, y.first = x.since, x.run.take_numbers(y.lanes)
+        y.performers = y.lane_ids + np.int32(y.first) if threads is None else np.repeat(threads, count).astype(np.int32)
     y.nest = sizes if threads is None else (len(threads), *sizes)
     for slot in outer:
         value = y.values[slot]

@@ -25,6 +25,10 @@ from tilelang.sizes import solved
 Watch = Callable[[Lanes, Any], None]
 
 
+_THREADS, _NUMBERS = 1 << 16, 1 << 30
+"""More threads than a block has; numbers for iterations, of 32 bits, before they are used again."""
+
+
 class Run:
     """One run of a program.
 
@@ -35,20 +39,31 @@ class Run:
         clock: the number of the interval of accesses that began last.
         progress: counts what others may wait for.
         strands: how many groups of threads branches have made.
+        manual: whether the program orders its threads itself (``tl.disable_thread_storage_sync``).
+        numbers: how many numbers iterations have taken, that are no thread's.
         watches: called at each statement; ``watching`` is set while they are.
         span: of the statement that began last.
     """
 
-    def __init__(self, name: str, checks: bool, watches: Sequence[Watch]):
+    def __init__(self, name: str, checks: bool, watches: Sequence[Watch], manual: bool = False):
         self.name = name
         self.checks = checks
         self.findings = Findings()
         self.clock = 0
         self.progress = 0
         self.strands = 0
+        self.manual = manual
+        self.numbers = 0
         self.watches = watches
         self.watching = False
         self.span: Any = None
+
+    def take_numbers(self, count: int) -> int:
+        """The first of ``count`` numbers of lanes that stand for no thread, and for no other loop's iterations of late."""
+        if self.numbers + count > _NUMBERS:
+            self.numbers = 0
+        self.numbers += count
+        return _THREADS + self.numbers - count
 
     def observe(self, x: Lanes, span: Any) -> None:
         """Shows a statement that begins to those who watch."""
@@ -65,9 +80,11 @@ class Program:
         name: its name.
         params: its parameters, TVM's variables.
         buffers: each buffer of the program with the slot of its view.
+        manual: whether it orders its threads itself, as with ``tl.disable_thread_storage_sync``.
     """
 
-    def __init__(self, func: Any):
+    def __init__(self, func: Any, manual: bool = False):
+        self.manual = manual
         self.name = str(func.attrs["global_symbol"]) if func.attrs and "global_symbol" in func.attrs else "main"
         self._func = func
         self.params = list(func.params)
@@ -140,7 +157,7 @@ class Program:
         if len(arguments) != len(self.params):
             names = ", ".join(str(param.name) for param in self.params)
             raise ArgumentCountError(self.name, f"{len(arguments)} arguments instead of {len(self.params)}", names)
-        run, c = Run(self.name, checks, watches), self._compiler
+        run, c = Run(self.name, checks, watches, self.manual), self._compiler
         x = Lanes(run, None, 1, [None] * c.slots, [None] * c.views)
         with np.errstate(all="ignore"):
             self._bind(x, arguments, set(fresh))

@@ -61,13 +61,13 @@ def record_reads(x: Any, view: View, at: Any, active: Any) -> None:
         at: flat positions.
         active: the lanes that read.
     """
-    access = access_of(view)
+    access, now = access_of(view), x.interval_of(view.storage)
     at, lane = _taking_part(x, _first_cell(view, at), active)
-    conflict = (access.written[at] == x.interval) & (access.writer[at] != lane)
+    conflict = (access.written[at] == now) & (access.writer[at] != lane)
     if np.any(conflict):
         _report(x, view, at, conflict, lane, access.writer[at], "reads", "writes")
     _find_updates(x, view, access, at, lane, "reads")
-    _note_several(x, access.reader, access.read, at, lane)
+    _note_several(now, access.reader, access.read, at, lane)
 
 
 def record_updates(x: Any, view: View, at: Any, active: Any) -> None:
@@ -76,13 +76,13 @@ def record_updates(x: Any, view: View, at: Any, active: Any) -> None:
     Args:
         x, view, at, active: as for :func:`record_reads`.
     """
-    access = access_of(view)
+    access, now = access_of(view), x.interval_of(view.storage)
     at, lane = _taking_part(x, _first_cell(view, at), active)
     for other, when, theirs in ((access.writer, access.written, "writes"), (access.reader, access.read, "reads")):
-        conflict = (when[at] == x.interval) & (other[at] != lane)
+        conflict = (when[at] == now) & (other[at] != lane)
         if np.any(conflict):
             _report(x, view, at, conflict, lane, other[at], "updates", theirs)
-    _note_several(x, access.updater, access.updated, at, lane)
+    _note_several(now, access.updater, access.updated, at, lane)
 
 
 def _find_updates(x: Any, view: View, access: Access, at: Any, lane: Any, mine: str) -> None:
@@ -95,21 +95,21 @@ def _find_updates(x: Any, view: View, access: Access, at: Any, lane: Any, mine: 
         lane: who accesses them.
         mine: what it does.
     """
-    conflict = (access.updated[at] == x.interval) & (access.updater[at] != lane)
+    conflict = (access.updated[at] == x.interval_of(view.storage)) & (access.updater[at] != lane)
     if np.any(conflict):
         _report(x, view, at, conflict, lane, access.updater[at], mine, "updates")
 
 
-def _note_several(x: Any, who: np.ndarray, when: np.ndarray, at: Any, lane: Any) -> None:
+def _note_several(now: int, who: np.ndarray, when: np.ndarray, at: Any, lane: Any) -> None:
     """Records accesses of a kind that several lanes may make of one element.
 
     Args:
-        x: the state.
+        now: the interval.
         who, when: the record of that kind.
         at: cells.
         lane: who accesses them.
     """
-    several = (when[at] == x.interval) & (who[at] != lane)
+    several = (when[at] == now) & (who[at] != lane)
     who[at] = np.where(several, _MANY, lane)
     if np.ndim(at):
         # Of several lanes with one cell, the assignment above kept the last: each of the others finds a number that is not
@@ -117,7 +117,7 @@ def _note_several(x: Any, who: np.ndarray, when: np.ndarray, at: Any, lane: Any)
         shared = who[at] != np.where(several, _MANY, lane)
         if np.any(shared):
             who[at[shared]] = _MANY
-    when[at] = x.interval
+    when[at] = now
 
 
 def record_writes(x: Any, view: View, at: Any, value: Any, active: Any) -> None:
@@ -131,19 +131,19 @@ def record_writes(x: Any, view: View, at: Any, value: Any, active: Any) -> None:
         active: the lanes that write.
     """
     # The same value to the same element for all threads: a statement of the block, which happens once.
-    if not np.ndim(at) and x.nest is None and active is True:
+    if not np.ndim(at) and x.nest is None and active is True and x.since is None:
         return
-    access = access_of(view)
+    access, now = access_of(view), x.interval_of(view.storage)
     cell, lane = _taking_part(x, _first_cell(view, at), active)
-    earlier = (access.written[cell] == x.interval) & (access.writer[cell] != lane)
+    earlier = (access.written[cell] == now) & (access.writer[cell] != lane)
     if np.any(earlier) and np.any(earlier := earlier & _changes(view, at, value, active)):
         _report(x, view, cell, earlier, lane, access.writer[cell], "writes", "writes")
-    read = (access.read[cell] == x.interval) & (access.reader[cell] != lane)
+    read = (access.read[cell] == now) & (access.reader[cell] != lane)
     if np.any(read):
         _report(x, view, cell, read, lane, access.reader[cell], "writes", "reads")
     _find_updates(x, view, access, cell, lane, "writes")
     access.writer[cell] = lane
-    access.written[cell] = x.interval
+    access.written[cell] = now
     if np.ndim(cell):
         _find_duplicates(x, view, access, cell, lane, value, active)
 
@@ -178,9 +178,9 @@ def _taking_part(x: Any, at: Any, active: Any) -> tuple[Any, Any]:
     if active is True:
         # One position for all lanes stays one number: a record with "all" differs from every lane's own number, and so conflicts
         # with it.
-        return at, x.lane_ids if np.ndim(at) else x.lane_ids[0] if x.lanes == 1 else np.int32(_ALL)
+        return at, x.performers if np.ndim(at) else x.performers[0] if x.lanes == 1 else np.int32(_ALL)
     at = np.broadcast_to(at, (x.lanes,))
-    return at[active], x.lane_ids[active]
+    return at[active], x.performers[active]
 
 
 def _report(x: Any, view: View, cell: Any, conflict: Any, lane: Any, other: Any, mine: str, theirs: str) -> None:

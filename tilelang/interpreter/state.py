@@ -13,6 +13,7 @@ import numpy as np
 
 from tilelang.interpreter import fragments
 from tilelang.interpreter.strands import Strand
+from tilelang.ir.memory import FRAGMENT
 from tilelang.ir.span import location_of
 
 
@@ -26,6 +27,10 @@ class Lanes:
         lane_ids: their numbers.
         mask: the active lanes; True for all.
         interval: number of the present interval; accesses of different lanes in one interval are in no order.
+        since: where the program orders its threads itself, the number of the interval that began at the last barrier, for memory
+            that threads share; else None.
+        first: the number of the first lane in records of accesses: iterations differ from threads, and from those of other loops.
+        performers: the numbers of the lanes in such records.
         unordered: how many statements around this one let their lanes go on at different times: then no new interval begins.
         loops: for each loop around this statement, the lanes that left it or its iteration.
         nest: the extents of the ``T.Parallel`` whose iterations are the lanes (after the number of threads, where each runs them
@@ -40,18 +45,20 @@ class Lanes:
 
     __slots__ = (
         "values", "views", "lanes", "lane_ids", "mask", "interval", "unordered", "loops", "nest", "block", "run", "span",
-        "checks", "returned", "strand", "diverged",
+        "checks", "returned", "strand", "diverged", "since", "first", "performers",
     )  # fmt: skip
 
     def __init__(self, run: Any, block: Any, lanes: int, values: list[Any], views: list[Any]):
         self.run = run
         self.block = block
         self.lanes = lanes
-        self.lane_ids = np.arange(lanes, dtype=np.int32)
+        self.lane_ids = self.performers = np.arange(lanes, dtype=np.int32)
+        self.first = 0
         self.values = values
         self.views = views
         self.mask: Any = True
         self.interval = 0
+        self.since: int | None = None
         self.unordered = 0
         self.loops: list[Loop] = []
         self.nest: tuple[int, ...] | None = None
@@ -93,6 +100,22 @@ class Lanes:
         if self.run.watches:
             self.run.observe(self, span)
 
+    def cross_barrier(self) -> None:
+        """Begins a new interval: accesses before a barrier are ordered before those after it."""
+        self.run.clock += 1
+        self.interval = self.run.clock
+        if self.since is not None:
+            self.since = self.interval
+
+    def synchronise(self) -> None:
+        """After a statement that may order threads: where the program orders its threads itself, that counts as a barrier."""
+        if self.since is not None:
+            self.cross_barrier()
+
+    def interval_of(self, storage: Any) -> int:
+        """The interval of accesses of a storage. What moves elements of a fragment between threads has its own barriers."""
+        return self.interval if self.since is None or storage.scope == FRAGMENT else self.since
+
     def find(self, kind: str, message: str) -> None:
         """Notes a finding at the statement that runs."""
         self.run.findings.add(kind, message, location_of(self.span), self.block.indices if self.block else ())
@@ -102,9 +125,12 @@ class Lanes:
         return int(value) if not np.ndim(value) else int((value if self.mask is True else value[self.mask])[0])
 
     def lane_text(self, lane: int) -> str:
-        """A lane in a message; -2 stands for several, -3 for all of them."""
-        if lane < 0:
-            return "another" if lane == -2 else "every thread" if self.nest is None else "every iteration"
+        """A lane in a message, by its number in records; -2 stands for several, -3 for all of them."""
+        if lane == -3:
+            return "every thread" if self.nest is None else "every iteration"
+        lane -= self.first
+        if not 0 <= lane < self.lanes:
+            return "another"
         if self.nest is None:
             return f"thread {lane}"
         place = np.unravel_index(lane, self.nest)

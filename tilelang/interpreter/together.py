@@ -146,6 +146,7 @@ class _Groups:
         if not self.groups:
             return index, True
         states = [group.x for group in self.groups]
+        x.synchronise()
         x.values = [_joined(x.lanes, values, states) for values in zip(*(state.values for state in states))]
         x.mask = self.everyone if not self.stopped and self._all_here(states) else _union_of(states)
         return index, False

@@ -67,6 +67,7 @@ def until(
         before(x)
         if not ready(x):
             x.find("deadlock", f"threads wait for {what}")
+        x.synchronise()
         after(x)
         return False
 
@@ -77,6 +78,7 @@ def until(
             x.block.waiting = what, span
             yield None
         x.run.progress += 1
+        x.synchronise()
         after(x)
         return False
 
@@ -153,7 +155,7 @@ def _barrier_step(span: Any, barrier_of: Callable[[Lanes], tuple[ThreadBarrier, 
         if barrier.arrive(x, needed) == barrier.phase:
             x.find("deadlock", f"threads wait for {what}")
             barrier.arrived[:] = False
-        _begin_interval(x)
+        x.cross_barrier()
         x.strand.acquire(barrier.clock)
         return False
 
@@ -167,17 +169,11 @@ def _barrier_step(span: Any, barrier_of: Callable[[Lanes], tuple[ThreadBarrier, 
             if barrier.phase == phase:
                 x.block.waiting = what, span
                 yield None
-        _begin_interval(x)
+        x.cross_barrier()
         x.strand.acquire(barrier.clock)
         return False
 
     return Step(run, wait, alone=True)
-
-
-def _begin_interval(x: Lanes) -> None:
-    """Begins a new interval: accesses before a barrier are ordered before those after it."""
-    x.run.clock += 1
-    x.interval = x.run.clock
 
 
 @waits("named_barrier_arrive")
@@ -196,7 +192,7 @@ def _named_arrive(c: Compiler, call: Any, span: Any) -> Step:
 def _sync_warp(c: Compiler, call: Any, span: Any) -> Step:
     def run(x: Lanes) -> bool:
         x.begin(span)
-        _begin_interval(x)
+        x.cross_barrier()
         return False
 
     return Step(run)
@@ -283,7 +279,7 @@ def _blocks_step(name: str, blocks: Callable[[Lanes], BlockBarrier], what: str) 
     def make(c: Compiler, call: Any, span: Any) -> Step:
         def before(x: Lanes) -> None:
             _check_whole_block(x, name)
-            _begin_interval(x)
+            x.cross_barrier()
             x.block.phases[name] = blocks(x).arrive(x)
 
         return until(span, lambda x: blocks(x).has_ended(x, x.block.phases[name]), what, before)

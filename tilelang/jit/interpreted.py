@@ -18,6 +18,7 @@ from tilelang.storage import storage_shape
 from tilelang.target.assemble import assemble
 from tilelang.target.request import CompileRequest
 from tilelang.transform.bounds import check_tensors
+from tilelang.transform.config import PassConfigKey
 
 
 def interpreted(func: Any, request: CompileRequest, metadata: Mapping[str, Any] | None = None) -> JITKernel:
@@ -40,7 +41,7 @@ def interpreted(func: Any, request: CompileRequest, metadata: Mapping[str, Any] 
     from tilelang.interpreter.watch import watcher
 
     check_tensors(func)
-    program = Program(func)
+    program = Program(func, bool(request.config(PassConfigKey.TL_DISABLE_THREAD_STORAGE_SYNC, False)))
     artifact = assemble(func, request, {"program.txt": program_text(func).encode()}, dict(metadata or {}))
 
     def run(*arguments: Any) -> None:

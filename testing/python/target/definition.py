@@ -15,10 +15,16 @@ GPU = {arch: cuda(arch) for arch in ("sm_80", "sm_90a")}
 EVERY = {"cpu": "cpu", "c": "c", **GPU}
 
 
-def meaning(program: Any, *tensors: torch.Tensor) -> list[torch.Tensor]:
-    """The tensors after a run in the interpreter, which must report no finding."""
+def meaning(program: Any, *tensors: torch.Tensor, manual: bool = False) -> list[torch.Tensor]:
+    """The tensors after a run in the interpreter, which must report no finding.
+
+    Args:
+        program: the program.
+        tensors: its arguments.
+        manual: whether it orders its threads itself.
+    """
     after = [tensor.clone() for tensor in tensors]
-    findings = interpreter.run(program, *after)
+    findings = interpreter.run(interpreter.Program(program, manual), *after)
     assert not findings, "\n".join(map(str, findings))
     return after
 
@@ -31,7 +37,7 @@ def check_meaning(program: Any, *tensors: torch.Tensor, pass_configs: dict | Non
     Returns:
         The tensors afterwards.
     """
-    wanted = meaning(program, *tensors)
+    wanted = meaning(program, *tensors, manual=bool((pass_configs or {}).get("tl.disable_thread_storage_sync")))
     for name, target in EVERY.items():
         found = [tensor.clone() for tensor in tensors]
         try:

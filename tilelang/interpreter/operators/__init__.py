@@ -31,6 +31,7 @@ def step(c: Compiler, call: Any, span: Any) -> Step:
     def run(x: Lanes) -> bool:
         x.begin(span)
         effect(x)
+        x.synchronise()
         return False
 
     return Step(run)
