@@ -73,6 +73,7 @@ def _vector_loop(generator: Any, node: Loop) -> LoopCode | None:
         or not _are_copies(generator, items)
     ):
         return None
+    # All copies share one loop, so the narrowest vector decides.
     width = min(_width(e, stmt, item.stmt) for item in items)
     if width == 1 or any(byte_count(width, str(item.stmt.buffer.dtype)) not in VECTOR_TYPES for item in items):
         return None

@@ -171,6 +171,7 @@ def _check_code(code: Any, known: set[str]) -> None:
         _uses(code, [value for value, *_ in code.operands() if value is not own], known)
         known |= set() if own is None else {_name(own)}
         return
+    # Braces end the scope of what is defined in them; a leaf, or a block without braces, is printed into the scope around it.
     inner = known if isinstance(code, Leaf) or (isinstance(code, Block) and not code.braces) else set(known)
     if isinstance(code, LoopCode):
         _uses(code, [first for _, first in code.counters], known)

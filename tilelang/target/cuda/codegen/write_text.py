@@ -264,7 +264,7 @@ def _barrier_initialisation(barriers: Iterable[tuple[Array, list[int]]], cluster
         else:
             body += [_initialised(array.to(at), count) for at, count in enumerate(counts)]
     body.append(Evaluate(Call("tl::mbarrier_fence_init")))
-    # Whoever arrives at a barrier must find it initialised: the threads of the block, or of all blocks of the cluster.
+    # A thread that arrives at a barrier must find it initialised: the threads of the block, or of all blocks of the cluster.
     together = Evaluate(Call("tl::cluster_sync")) if clusters else Barrier()
     return [BranchCode(Call("tl::thread_rank").is_("==", 0), Block(body)), together]
 

@@ -92,6 +92,7 @@ def is_bijective(layout: FragmentLayout) -> bool:
         if stride != size:
             return False
         size *= extent
+    # Registers may have gaps (padding), but each mode must step beyond everything that the smaller ones reach.
     reach = 1
     for stride, extent in registers:
         if stride < reach:

@@ -108,6 +108,8 @@ class _Splitter:
             return body.items
         if len(taken) < len(threads):
             return [ThreadGroup(node.stmt, body, taken, by_thread=True)]
+        # All threads take this side: only statements that each thread runs for itself have to know that they are below a
+        # condition.
         own = any(isinstance(inner, Scalar) for inner in walk(body))
         return [ThreadGroup(node.stmt, body, by_thread=True)] if own else body.items
 

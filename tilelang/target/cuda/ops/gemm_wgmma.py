@@ -120,6 +120,7 @@ def _partitions(m: int, n: int, groups: int, policy: int) -> list[tuple[int, int
         GemmWarpPolicy.FullCol: lambda part: -part[1],
         GemmWarpPolicy.Square: lambda part: m // part[0] + n // part[1],
     }
+    # Sorting is stable: of parts that are equally good, those with more groups along m stay in front.
     return sorted(found, key=key[GemmWarpPolicy(policy)])
 
 
