@@ -214,7 +214,7 @@ class _Writer:
 
     def _tensors_and_scalars(self) -> Iterator[_Row]:
         written, used = self._written_buffers(), self.printer.names
-        changing = changing_tensors(self.tree, self.tree.root_of) | alias_sensitive(self.kernel.body)
+        changing = changing_tensors(self.tree) | alias_sensitive(self.kernel.body)
         aliased = self.tree.hints.may_overlap | {str(buffer.name) for buffer in changing}
         for param in self.kernel.func.params:
             if ir.is_buffer_var(param):
