@@ -15,10 +15,12 @@ class Device:
     Attributes:
         placement: which tensors are on it (:class:`~tilelang.simulator.virtual.placement.Placement`).
         launches: which calls are made (:class:`~tilelang.simulator.virtual.launches.Launches`).
+        mode: through which torch sees it (:class:`~tilelang.simulator.virtual.mode.VirtualDeviceMode`).
     """
 
     placement: Any
     launches: Any
+    mode: Any
 
 
 _current: Device | None = None

@@ -14,6 +14,7 @@ def replacements() -> list[tuple[Any, str, Any]]:
     """(owner, name, value): what of torch's autocast is another while the device is there."""
     queries = ("is_autocast_enabled", "get_autocast_dtype", "set_autocast_enabled", "set_autocast_dtype")
     of_torch = [(torch, name, _for_cpu(getattr(torch, name))) for name in queries]
+    of_torch.append((torch, "get_autocast_gpu_dtype", lambda: torch.get_autocast_dtype(_CPU)))
     return [(autocast, "__init__", _for_region(autocast.__init__)), *of_torch]
 
 
@@ -30,6 +31,8 @@ def half_by_default() -> Iterator[None]:
 
 def _for_region(initialise: Callable[..., None]) -> Callable[..., None]:
     def init(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+        if device_type == _CPU and not args:
+            kwargs.setdefault("dtype", torch.bfloat16)  # its own default
         initialise(self, _CPU if device_type == "cuda" else device_type, *args, **kwargs)
 
     return init

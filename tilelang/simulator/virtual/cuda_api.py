@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import types
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from tilelang.simulator.virtual import amp
-from tilelang.simulator.virtual.events import CUDAGraph, Event, GraphCapture, Stream, fresh_streams
-from tilelang.simulator.virtual.mode import is_cuda, parse_to
+from tilelang.simulator.virtual.events import CUDAGraph, Event, GraphCapture, Stream
+from tilelang.simulator.virtual.mode import is_cuda
 from tilelang.simulator.virtual.models import DeviceModel
 from tilelang.simulator.virtual.placement import Placement
 
 
 def replacements(model: DeviceModel, placement: Placement) -> dict[str, Any]:
-    """Attributes of ``torch.cuda`` and what they are while the device is there."""
+    """Attributes of ``torch.cuda`` (or of its modules) and what they are while the device is there."""
     default = Stream.current()
     random = torch.default_generator  # of both devices: torch seeds the GPU's with the CPU's
-    return {
+    table = {
         "manual_seed": lambda seed: random.manual_seed(int(seed)),
         "manual_seed_all": lambda seed: random.manual_seed(int(seed)),
         "seed": lambda: random.seed(),
@@ -35,7 +35,7 @@ def replacements(model: DeviceModel, placement: Placement) -> dict[str, Any]:
         "is_initialized": lambda: True,
         "device_count": lambda: 1,
         "current_device": lambda: 0,
-        "set_device": lambda device: is_cuda(device) and None,
+        "set_device": lambda device: None,
         "device": _device_context,
         "device_of": _device_context,
         "get_device_name": lambda device=None: model.name,
@@ -55,6 +55,12 @@ def replacements(model: DeviceModel, placement: Placement) -> dict[str, Any]:
         "can_device_access_peer": lambda device, peer_device: False,
         "default_generators": (random,),
         "cudart": lambda: _RUNTIME,
+        "current_blas_handle": lambda: 0,
+        "list_gpu_processes": lambda device=None: f"GPU:{model.name} (simulated)\nno processes are running",
+        "host_memory_stats": lambda: defaultdict(int),
+        "MemPool": _MemPool,
+        "use_mem_pool": lambda pool, device=None: contextlib.nullcontext(),
+        "_is_compiled": lambda: True,
         "memory_summary": lambda device=None, abbreviated=False: f"{model.name} (simulated)",
         "get_rng_state": lambda device=None: torch.get_rng_state(),
         "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
@@ -75,10 +81,29 @@ def replacements(model: DeviceModel, placement: Placement) -> dict[str, Any]:
         "make_graphed_callables": lambda callables, *_, **__: callables,
         "is_current_stream_capturing": lambda: GraphCapture.current is not None,
     }
+    return {name: _of_device(value) for name, value in table.items()}
+
+
+def _of_device(value: Any) -> Any:
+    """A function that has an argument ``device`` refuses other devices first."""
+    names = inspect.getfullargspec(value).args if isinstance(value, types.FunctionType) else []
+    if "device" not in names:
+        return value
+    place = names.index("device")
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        device = args[place] if len(args) > place else kwargs.get("device")
+        if device is not None and not is_cuda(device):
+            raise ValueError(f"Expected a cuda device, but got: {device}")
+        return value(*args, **kwargs)
+
+    return call
 
 
 _WITHOUT_EFFECT = (
-    "init", "synchronize", "empty_cache", "ipc_collect", "set_per_process_memory_fraction", "set_sync_debug_mode",
+    "init", "synchronize", "empty_cache", "ipc_collect", "set_per_process_memory_fraction", "set_sync_debug_mode", "check_error",
+    "reset_peak_host_memory_stats", "reset_accumulated_host_memory_stats", "_lazy_init", "_sleep", "_record_memory_history",
+    "_dump_snapshot",
 )  # fmt: skip
 _RESETS = (
     "reset_peak_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached", "reset_accumulated_memory_stats",
@@ -100,7 +125,7 @@ def memory_stats(placement: Placement) -> dict[str, int]:
 
 def _set_stream(chosen: Stream | None) -> None:
     if chosen is not None:
-        Stream.chosen[-1] = chosen
+        chosen.choose()
 
 
 class _CudaDeviceProperties(types.SimpleNamespace):
@@ -117,6 +142,7 @@ def properties(model: DeviceModel) -> Any:
         regs_per_multiprocessor=model.registers_per_multiprocessor, shared_memory_per_block=48 * 2**10,
         shared_memory_per_block_optin=model.shared_bytes_per_block, shared_memory_per_multiprocessor=model.shared_bytes,
         clock_rate=int(model.clock / 1e3), is_integrated=0, is_multi_gpu_board=0, uuid=uuid.uuid5(uuid.NAMESPACE_DNS, model.name),
+        pci_bus_id=1, pci_device_id=0, pci_domain_id=0, luid=b"",
     )  # fmt: skip
 
 
@@ -127,86 +153,20 @@ def _constant(value: Any) -> Callable[..., Any]:
 
 
 class _device_context(contextlib.nullcontext):  # noqa: N801 (torch's name)
-    """``with torch.cuda.device(0):``"""
+    """``with torch.cuda.device(0):``, or a tensor of it"""
 
     def __init__(self, device: Any = None):
         super().__init__()
+        if device is not None and not isinstance(device, torch.Tensor):
+            is_cuda(device)
         self.idx = 0
 
 
-class Generator(torch.Generator):
-    """A random generator of either device."""
+class _MemPool:
+    """A pool of memory, without effect."""
 
-    def __new__(cls, device: Any = "cpu") -> Generator:
-        return super().__new__(cls, "cpu")  # pyright: ignore[reportCallIssue] - its stub has no arguments
-
-    def __init__(self, device: Any = "cpu"):
-        self._named = torch.device(device)
-
-    @property
-    def device(self) -> torch.device:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """As the program named it."""
-        return self._named
-
-
-def _eagerly(function: Callable[..., Any] | None = None, **_: Any) -> Any:
-    """``torch.compile``: the function as it is, since no compiler of torch knows this device."""
-    return function if function is not None else _eagerly
-
-
-class _profile(torch.profiler.profile):  # noqa: N801 (torch's name)
-    """``torch.profiler.profile`` of the host alone: nothing runs on a device that could be observed there."""
-
-    def __init__(self, *, activities: Any = None, use_cuda: bool | None = None, **settings: Any):
-        super().__init__(activities=[torch.profiler.ProfilerActivity.CPU], **settings)
-
-
-@contextlib.contextmanager
-def patched(model: DeviceModel, placement: Placement) -> Iterator[None]:
-    """Puts the replacements in place, and what was there back afterwards."""
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(fresh_streams())
-        stack.enter_context(amp.half_by_default())
-        of_cuda = replacements(model, placement)
-        changes: list[tuple[Any, str, Any]] = [(torch.cuda, name, value) for name, value in of_cuda.items()]
-        changes += [(torch, "Generator", Generator), (torch, "compile", _eagerly), (torch.version, "cuda", "13.0")]
-        changes += [(torch.profiler, "profile", _profile), *_markers(), *_accelerator(of_cuda), *amp.replacements()]
-        changes.append((vars(torch._C)["_nn"], "_parse_to", parse_to))  # of modules; tensors have a rule of the mode
-        changes.append((torch.Tensor, "record_stream", _constant(None)))  # nothing is pending when a tensor dies
-        for owner, name, value in changes:
-            if hasattr(owner, name):
-                _replace(stack, owner, name, value)
-        yield
-
-
-def _replace(stack: contextlib.ExitStack, owner: Any, name: str, value: Any) -> None:
-    """Until the stack is left; what was inherited then is so again."""
-    if name in vars(owner):
-        stack.callback(setattr, owner, name, vars(owner)[name])
-    else:
-        stack.callback(delattr, owner, name)
-    setattr(owner, name, value)
-
-
-def _markers() -> list[tuple[Any, str, Any]]:
-    """Markers and switches of NVIDIA's profilers, without effect here."""
-    marks = [(torch.cuda.nvtx, name, _constant(0)) for name in ("mark", "range_push", "range_pop", "range_start", "range_end")]
-    return marks + [(torch.cuda.profiler, name, _constant(None)) for name in ("start", "stop")]
-
-
-def _accelerator(of_cuda: dict[str, Any]) -> list[tuple[Any, str, Any]]:
-    """``torch.accelerator``: CUDA under the name that all kinds of devices share."""
-    others = {
-        "current_accelerator": lambda check_available=False: torch.device("cuda"),
-        "current_device_index": of_cuda["current_device"],
-        "current_device_idx": of_cuda["current_device"],
-        "set_device_index": of_cuda["set_device"],
-        "set_device_idx": of_cuda["set_device"],
-        "device_index": of_cuda["device"],
-        "get_memory_info": of_cuda["mem_get_info"],
-    }
-    shared = {name: of_cuda[name] for name in torch.accelerator.__all__ if name in of_cuda}
-    return [(torch.accelerator, name, value) for name, value in (shared | others).items()]
+    def __init__(self, *_: Any, **__: Any):
+        self.id = (0, 1)
 
 
 _RUNTIME = types.SimpleNamespace(cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from tilelang.simulator.virtual.clock import Clock, Moment
+from tilelang.simulator.virtual.placement import tensors_of
 
 
 class Stream:
@@ -23,24 +25,28 @@ class Stream:
     """
 
     handles: ClassVar[Iterator[int]] = itertools.count(1)
-    chosen: ClassVar[list[Stream]] = []
-    """Of ``with torch.cuda.stream(...)``, from the outside in; the first is the default stream."""
 
     def __init__(self, device: Any = None, priority: int = 0, *, stream_ptr: int | None = None, **_: Any):
         self.device = torch.device("cuda", 0)
         self.device_index = 0
+        self.device_type = 1  # torch's number of CUDA
         self.priority = priority
         self.cuda_stream = next(Stream.handles) if stream_ptr is None else stream_ptr
+        self.stream_id = self.native_handle = self.cuda_stream
 
-    @classmethod
-    def current(cls) -> Stream:
-        """The stream that the program has chosen, else the default stream."""
-        return cls.chosen[-1]
+    @staticmethod
+    def current() -> Stream:
+        """The stream that this thread has chosen, else the default stream."""
+        return _chosen.streams[-1]
+
+    def choose(self) -> None:
+        """Makes it the current stream of this thread."""
+        _chosen.streams[-1] = self
 
     def synchronize(self) -> None:
         """Nothing is pending."""
 
-    def wait_event(self, event: Event) -> None:
+    def wait_event(self, event: AnyEvent) -> None:
         """Nothing is pending."""
 
     def wait_stream(self, stream: Stream) -> None:
@@ -75,37 +81,52 @@ class Stream:
         return hash(self.cuda_stream)
 
     def __enter__(self) -> Stream:
-        Stream.chosen.append(self)
+        _chosen.streams.append(self)
         return self
 
     def __exit__(self, *_: Any) -> None:
-        Stream.chosen.pop()
+        _chosen.streams.pop()
+
+
+_DEFAULT = Stream(stream_ptr=0)
+
+
+class _Chosen(threading.local):
+    """Streams of ``with torch.cuda.stream(...)``, from the outside in; at first the default stream."""
+
+    def __init__(self) -> None:
+        self.streams = [_DEFAULT]
+
+
+_chosen = _Chosen()
 
 
 @contextlib.contextmanager
 def fresh_streams() -> Iterator[None]:
     """The default stream, and no other that a program has chosen before."""
-    before, Stream.chosen[:] = list(Stream.chosen), [Stream(stream_ptr=0)]
+    before, _chosen.streams = _chosen.streams, [_DEFAULT]
     try:
         yield
     finally:
-        Stream.chosen[:] = before
+        _chosen.streams = before
 
 
-class Event:
-    """An event; :class:`~tilelang.simulator.virtual.clock.Clock` defines what :meth:`elapsed_time` means."""
+class AnyEvent:
+    """An event, as ``torch.Event`` makes it; :class:`~tilelang.simulator.virtual.clock.Clock` defines what :meth:`elapsed_time`
+    means."""
 
     clock: ClassVar[Clock] = Clock()
 
-    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False):
+    def __init__(self, device: Any = None, *, enable_timing: bool = False, **_: Any):
         self.enable_timing = enable_timing
-        self.cuda_event = id(self)
+        self.device = torch.device("cuda", 0)
+        self.cuda_event = self.event_id = id(self)
         self._at: Moment | None = None
 
     def record(self, stream: Any = None) -> None:
         """Takes the time."""
-        Event.clock.measuring = self.enable_timing
-        self._at = Event.clock.now()
+        AnyEvent.clock.measuring = self.enable_timing
+        self._at = AnyEvent.clock.now()
 
     def wait(self, stream: Any = None) -> None:
         """Nothing is pending."""
@@ -117,7 +138,7 @@ class Event:
     def synchronize(self) -> None:
         """Nothing is pending."""
 
-    def elapsed_time(self, end: Event) -> float:
+    def elapsed_time(self, end: AnyEvent) -> float:
         """Milliseconds of the clock between two recorded events.
 
         Raises:
@@ -127,7 +148,14 @@ class Event:
             raise RuntimeError("Both events must be recorded before calculating elapsed time.")
         if not (self.enable_timing and end.enable_timing):
             raise RuntimeError("Both events must be created with argument 'enable_timing=True'.")
-        return Event.clock.between(self._at, end._at) * 1e3
+        return AnyEvent.clock.between(self._at, end._at) * 1e3
+
+
+class Event(AnyEvent):
+    """An event, as ``torch.cuda.Event`` makes it."""
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False):
+        super().__init__(enable_timing=enable_timing)
 
 
 class CUDAGraph:
@@ -171,7 +199,10 @@ class CUDAGraph:
 
 
 class GraphCapture(TorchDispatchMode):
-    """``with torch.cuda.graph(graph):`` runs the work once and records it.
+    """``with torch.cuda.graph(graph):`` records the work.
+
+    The work is done once for that, since what a program does may depend on its results. On a GPU it is not: so memory that it
+    wrote to has its former content again at the end.
 
     Attributes:
         current: the capture that launches of kernels belong to, if any.
@@ -182,6 +213,7 @@ class GraphCapture(TorchDispatchMode):
     def __init__(self, cuda_graph: CUDAGraph, pool: Any = None, stream: Any = None, capture_error_mode: str = "global"):
         super().__init__()
         self.graph = cuda_graph
+        self._before: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
 
     def __enter__(self) -> GraphCapture:
         self.graph.reset()
@@ -191,12 +223,27 @@ class GraphCapture(TorchDispatchMode):
     def __exit__(self, *error: Any) -> None:
         GraphCapture.current = None
         super().__exit__(*error)
+        for storage, content in self._before.values():
+            storage.copy_(content)
+        self._before.clear()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
-        return self.record(lambda: func(*args, **(kwargs or {})))
+        named = {**dict(zip((each.name for each in func._schema.arguments), args)), **(kwargs or {})}
+        into = [each.name for each in func._schema.arguments if each.alias_info is not None and each.alias_info.is_write]
+        return self.record(lambda: func(*args, **(kwargs or {})), [named.get(name) for name in into])
 
-    def record(self, work: Callable[[], Any]) -> Any:
-        """Does some work, whose results each replay computes again in the same memory."""
+    def record(self, work: Callable[[], Any], written: Iterable[Any]) -> Any:
+        """Does some work, whose results each replay computes again in the same memory.
+
+        Args:
+            work: does it.
+            written: values among which are the tensors that it may write to.
+        """
+        for tensor in tensors_of(written):
+            storage = tensor.untyped_storage()
+            if storage._cdata not in self._before:
+                with _disable_current_modes():  # copying is no part of the graph
+                    self._before[storage._cdata] = (storage, storage.clone())
         result = work()
         self.graph.steps.append(lambda: _write(work(), result))
         return result

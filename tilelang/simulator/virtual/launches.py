@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tilelang.simulator.session import traced
-from tilelang.simulator.virtual.events import Event, GraphCapture
+from tilelang.simulator.virtual.events import AnyEvent, GraphCapture
 from tilelang.simulator.virtual.models import DEFAULT
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class Launches:
             args, kwargs: its arguments; tensors are the same where their memory and version are.
         """
         if GraphCapture.current is not None:
-            return GraphCapture.current.record(lambda: self._make(kernel, args, kwargs))
-        clock = Event.clock
+            return GraphCapture.current.record(lambda: self._make(kernel, args, kwargs), (*args, *kwargs.values()))
+        clock = AnyEvent.clock
         same = (kernel, *map(_identity, args), *((name, _identity(value)) for name, value in kwargs.items()))
         self._times = self._times + 1 if clock.measuring and same == self._last else 1
         # A clock that models must have the time of one call before others can be left out.
@@ -61,13 +61,13 @@ class Launches:
 
     def _make(self, kernel: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
         """A call that is really made, traced where it is to be modelled."""
-        if not Event.clock.models:
+        if not AnyEvent.clock.models:
             self._of_call = None
             return kernel(*args, **kwargs)
-        before = Event.clock.modelled
+        before = AnyEvent.clock.modelled
         with traced():
             result = kernel(*args, **kwargs)
-        self._of_call = Event.clock.modelled - before
+        self._of_call = AnyEvent.clock.modelled - before
         return result
 
     def model(self, report: Report) -> None:
@@ -77,7 +77,7 @@ class Launches:
         key = json.dumps([report.kernel, id(report.sources), report.launch])
         if key not in self._modelled:
             self._modelled[key] = estimate(report, self.device).seconds
-        Event.clock.modelled += self._modelled[key]
+        AnyEvent.clock.modelled += self._modelled[key]
 
 
 def _identity(value: Any) -> Any:

@@ -3,15 +3,16 @@ to be on the device."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext, _device_constructors
+from torch.utils.dlpack import DLDeviceType
 
-from tilelang.simulator.virtual.events import Event
-from tilelang.simulator.virtual.placement import Placement
+from tilelang.simulator.virtual.events import AnyEvent
+from tilelang.simulator.virtual.placement import Placement, tensors_of
 
 DEVICE = torch.device("cuda", 0)
 _CPU = torch.device("cpu")
@@ -21,11 +22,16 @@ class VirtualDeviceMode(TorchFunctionMode):
     """Redirects what names the device.
 
     An operation's result is on the device where an operand is, or where ``device=`` says so.
+
+    Attributes:
+        placement: the storages on the device.
+        pinned: the host's storages that are page-locked.
     """
 
     def __init__(self, placement: Placement):
         super().__init__()
         self.placement = placement
+        self.pinned = Placement()
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = dict(kwargs or {})
@@ -34,23 +40,39 @@ class VirtualDeviceMode(TorchFunctionMode):
             return rule(self, args, kwargs)
         if func in _device_constructors() and kwargs.get("device") is None:
             kwargs["device"] = _default_device()
-        if not self._wants_device(args, kwargs):
-            return func(*args, **kwargs)
-        start = Event.clock.now()
-        result = func(*args, **kwargs)
-        if next(_tensors([result]), None) is not None:
-            Event.clock.operated_since(start)
-        return self.placement.put(result)
+        pinned = kwargs.pop("pin_memory", False)
+        operands = list(tensors_of((*args, *kwargs.values())))
+        host = [tensor for tensor in operands if not self.placement.holds(tensor)]
+        if not self._wants_device(kwargs, has_operands=len(host) < len(operands)):
+            result = func(*args, **kwargs)
+            return self.pinned.put(result) if pinned else result
+        start = AnyEvent.clock.now()
+        result = self._on_device(func, args, kwargs)
+        if next(tensors_of([result]), None) is not None:
+            AnyEvent.clock.operated_since(start)
+        return self.placement.put(result, but=host)
 
-    def _wants_device(self, args: tuple, kwargs: dict[str, Any]) -> bool:
+    def _wants_device(self, kwargs: dict[str, Any], has_operands: bool) -> bool:
         """Whether the result of a call belongs on the device; the call itself is made to name the CPU."""
-        kwargs.pop("pin_memory", None)
         device = kwargs.get("device")
-        if device is not None:
-            kwargs["device"] = _CPU if is_cuda(device) else device
-            return is_cuda(device)
-        # As in torch: an operation runs where its operands are.
-        return any(self.placement.holds(tensor) for tensor in _tensors((*args, *kwargs.values())))
+        if device is None:
+            return has_operands  # as in torch: an operation runs where its operands are
+        kwargs["device"] = _CPU if is_cuda(device) else device
+        return is_cuda(device)
+
+    def _on_device(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """An operation of the device.
+
+        Raises:
+            torch.OutOfMemoryError: this machine has no memory for its result.
+        """
+        try:
+            with self.placement.holding_everything():  # also for hooks that look at its results before they are marked
+                return func(*args, **kwargs)
+        except RuntimeError as error:
+            if "DefaultCPUAllocator: can't allocate memory" not in str(error):
+                raise
+            raise torch.OutOfMemoryError(f"CUDA out of memory. {error}") from None
 
     def of_host(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor, if NumPy can share its memory.
@@ -92,7 +114,7 @@ def is_cuda(device: Any) -> bool:
     """
     index = device if isinstance(device, int) else torch.device(device).index
     named = isinstance(device, int) or torch.device(device).type == "cuda"
-    if named and index:
+    if named and (index or 0) > 0:
         raise RuntimeError("CUDA error: invalid device ordinal")
     return named
 
@@ -102,20 +124,13 @@ def parse_to(*args: Any, **kwargs: Any) -> Any:
     first = [_named(value) for value in args[:1]]
     if "device" in kwargs:
         kwargs["device"] = _named(kwargs["device"])
-    return _parse_to(*first, *args[1:], **kwargs)
+    with torch._C.DisableTorchFunction():  # for modules it is called with modes on, which would take the device for the CPU
+        return _parse_to(*first, *args[1:], **kwargs)
 
 
 def _named(device: Any) -> Any:
     """The device of an index; anything else as it is."""
     return DEVICE if isinstance(device, int) and not isinstance(device, bool) and is_cuda(device) else device
-
-
-def _tensors(values: Any) -> Iterator[torch.Tensor]:
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, (tuple, list)):
-            yield from _tensors(value)
 
 
 # Rules of single functions ----------------------------------------------------------------------------------------------
@@ -135,6 +150,11 @@ def _rule(*functions: Any) -> Callable[[Any], Any]:
 def _getter(attribute: str) -> Any:
     """What torch gives to a function mode when a tensor's attribute is read."""
     return getattr(torch.Tensor, attribute).__get__
+
+
+@_rule(torch.device)
+def _torch_device(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> torch.device:
+    return torch.device(*map(_named, args[:1]), *args[1:], **kwargs)
 
 
 @_rule(_getter("device"))
@@ -187,12 +207,25 @@ def _to(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> torch.T
 
 @_rule(torch.Tensor.pin_memory)
 def _pin_memory(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> torch.Tensor:
-    return args[0].clone()
+    (tensor, *_) = args
+    if mode.placement.holds(tensor):
+        raise RuntimeError(f"cannot pin 'torch.cuda.{tensor.type().split('.')[-1]}' only dense CPU tensors can be pinned")
+    return tensor if mode.pinned.holds(tensor) else mode.pinned.put(tensor.clone())
 
 
 @_rule(torch.Tensor.is_pinned)
 def _is_pinned(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> bool:
-    return not mode.placement.holds(args[0])
+    return not mode.placement.holds(args[0]) and mode.pinned.holds(args[0])
+
+
+@_rule(torch.Tensor.is_shared)
+def _is_shared(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> bool:
+    return mode.placement.holds(args[0]) or args[0].is_shared()
+
+
+@_rule(torch.Tensor.type_as)
+def _type_as(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> torch.Tensor:
+    return _to(mode, args, kwargs)
 
 
 @_rule(torch.Tensor.numpy)
@@ -218,3 +251,35 @@ def _type(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> Any:
     if not rest and not kwargs:
         return tensor.type().replace("torch.", "torch.cuda.") if mode.placement.holds(tensor) else tensor.type()
     return mode.placement.put(tensor.type(*rest, **kwargs)) if mode.placement.holds(tensor) else tensor.type(*rest, **kwargs)
+
+
+@_rule(torch.Tensor.__dlpack_device__)
+def _dlpack_device(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, int]:
+    return (DLDeviceType.kDLCUDA, 0) if mode.placement.holds(args[0]) else args[0].__dlpack_device__()
+
+
+@_rule(_getter("__cuda_array_interface__"))
+def _cuda_array_interface(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+    (tensor,) = args
+    if not mode.placement.holds(tensor):
+        return tensor.__cuda_array_interface__  # says why there is none
+    known = tensor.dtype not in (torch.bfloat16, *_FLOAT8)
+    text = torch.empty(0, dtype=tensor.dtype).numpy().dtype.str if known else f"<V{tensor.itemsize}"
+    strides = None if tensor.is_contiguous() else tuple(step * tensor.itemsize for step in tensor.stride())
+    data = (tensor.data_ptr() if tensor.numel() else 0, False)
+    return {"typestr": text, "shape": tuple(tensor.shape), "strides": strides, "data": data, "version": 2}
+
+
+_FLOAT8 = [value for name, value in vars(torch).items() if name.startswith("float8_")]
+
+
+@_rule(torch.nn.functional.scaled_dot_product_attention)
+def _attention(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> torch.Tensor:
+    """Which of CUDA's kernels for it a program allows says nothing of the CPU's."""
+    allowed = torch.backends.cuda.math_sdp_enabled()
+    torch.backends.cuda.enable_math_sdp(True)
+    try:
+        result = torch.nn.functional.scaled_dot_product_attention(*args, **kwargs)
+        return mode.placement.put(result) if mode.placement.holds(args[0]) else result
+    finally:
+        torch.backends.cuda.enable_math_sdp(allowed)

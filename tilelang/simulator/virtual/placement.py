@@ -7,7 +7,8 @@ entry holds a weak reference, which keeps the address of a freed storage from be
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -27,7 +28,7 @@ class Placement:
     def __init__(self) -> None:
         self._storages: dict[int, StorageWeakRef] = {}
         self._until_pruning = 1
-        self._everything = False
+        self._thread = threading.local()
         self.peak = 0
 
     def bytes_now(self) -> int:
@@ -43,19 +44,24 @@ class Placement:
         self.peak = 0
         self.bytes_now()
 
-    def put(self, value: Any) -> Any:
-        """Marks the tensors of ``value`` (a tensor, or a tuple or list of them) as the device's, and returns it."""
-        if isinstance(value, torch.Tensor):
-            self._add(value)
-        elif isinstance(value, (tuple, list)):
-            for item in value:
-                self.put(item)
+    def put(self, value: Any, but: Iterable[torch.Tensor] = ()) -> Any:
+        """Marks the tensors of ``value`` (a tensor, or a tuple or list of them) as the device's, and returns it.
+
+        Args:
+            value: what an operation gave.
+            but: tensors of the host that it was given; a result in their memory is theirs.
+        """
+        kept = {storage._cdata for tensor in but for storage in _storages(tensor)}
+        for tensor in tensors_of([value]):
+            for storage in _storages(tensor):
+                if storage._cdata not in kept:
+                    self.put_storage(storage)
         return value
 
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor is on the device."""
-        storage = _storage(tensor)
-        return storage is not None and (self._everything or self.holds_storage(storage))
+        storage = next(iter(_storages(tensor)), None)
+        return storage is not None and (getattr(self._thread, "everything", False) or self.holds_storage(storage))
 
     def holds_storage(self, storage: Any) -> bool:
         """Whether the memory of a storage, typed or not, is the device's."""
@@ -85,17 +91,12 @@ class Placement:
 
     @contextlib.contextmanager
     def holding_everything(self) -> Iterator[None]:
-        """While this lasts every tensor counts as the device's: gradients, which torch's engine makes unseen."""
-        outer, self._everything = self._everything, True
+        """While this lasts every tensor counts as the device's in this thread: gradients, which torch's engine makes unseen."""
+        outer, self._thread.everything = getattr(self._thread, "everything", False), True
         try:
             yield
         finally:
-            self._everything = outer
-
-    def _add(self, tensor: torch.Tensor) -> None:
-        storage = _storage(tensor)
-        if storage is not None:
-            self.put_storage(storage)
+            self._thread.everything = outer
 
     def _prune(self) -> None:
         self._storages = {key: ref for key, ref in self._storages.items() if not ref.expired()}
@@ -107,9 +108,37 @@ def _alive(ref: StorageWeakRef) -> torch.UntypedStorage | None:
     return torch.UntypedStorage._new_with_weak_ptr(ref.cdata)
 
 
-def _storage(tensor: torch.Tensor) -> Any:
-    """A tensor's storage, of what ``torch.func`` has wrapped; None where the layout has none (sparse tensors)."""
+def tensors_of(values: Any) -> Iterator[torch.Tensor]:
+    """The tensors among some values, and in the tuples and lists among them."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            yield from tensors_of(value)
+
+
+def _storages(tensor: torch.Tensor) -> list[Any]:
+    """A tensor's storage; those of its parts, where it consists of others: nested and sparse tensors."""
     functorch: Any = vars(torch._C)["_functorch"]
     while functorch.is_functorch_wrapped_tensor(tensor):
         tensor = functorch.get_unwrapped(tensor)
-    return tensor.untyped_storage() if tensor.layout is torch.strided else None
+    flatten = getattr(tensor, "__tensor_flatten__", None)
+    if flatten is not None:
+        parts: Any = [getattr(tensor, name) for name in flatten()[0]]
+    elif tensor.layout is torch.strided:
+        return [tensor.untyped_storage()]
+    else:
+        parts = [read(tensor) for read in _PARTS.get(tensor.layout, ())]
+    return [storage for part in parts for storage in _storages(part)]
+
+
+_ROWS = (torch.Tensor.values, torch.Tensor.crow_indices, torch.Tensor.col_indices)
+_COLUMNS = (torch.Tensor.values, torch.Tensor.ccol_indices, torch.Tensor.row_indices)
+_PARTS: dict[Any, tuple[Callable[[torch.Tensor], torch.Tensor], ...]] = {
+    torch.sparse_coo: (torch.Tensor._values, torch.Tensor._indices),
+    torch.sparse_csr: _ROWS,
+    torch.sparse_bsr: _ROWS,
+    torch.sparse_csc: _COLUMNS,
+    torch.sparse_bsc: _COLUMNS,
+}
+"""What a sparse tensor of each layout consists of."""

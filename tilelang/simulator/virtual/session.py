@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-import torch.autograd.graph
-
 from tilelang import env
-from tilelang.simulator.session import current, entered, session
+from tilelang.simulator.session import session
 from tilelang.simulator.virtual import active
+from tilelang.simulator.virtual.callbacks import callbacks_under
 from tilelang.simulator.virtual.checkpoints import known_location
 from tilelang.simulator.virtual.clock import Clock
-from tilelang.simulator.virtual.cuda_api import patched
-from tilelang.simulator.virtual.events import Event
+from tilelang.simulator.virtual.events import AnyEvent
 from tilelang.simulator.virtual.launches import Launches
 from tilelang.simulator.virtual.mode import VirtualDeviceMode
 from tilelang.simulator.virtual.models import DEFAULT, DeviceModel, device_model
+from tilelang.simulator.virtual.operators import operators_of_device
 from tilelang.simulator.virtual.placement import Placement
+from tilelang.simulator.virtual.replaced import replaced
+from tilelang.simulator.virtual.torch_api import patched
 
 
 @dataclass(slots=True)
@@ -74,9 +73,9 @@ def virtual_device(
         stack.enter_context(env.overridden("TILELANG_CUDA_ARCH", model.arch))
         stack.enter_context(patched(model, placement))
         stack.enter_context(known_location(placement))
-        stack.enter_context(active.entered(active.Device(placement, usage.launches)))
-        stack.enter_context(_backward_under(mode))
-        stack.enter_context(_threads_under(mode))
+        stack.enter_context(active.entered(active.Device(placement, usage.launches, mode)))
+        stack.enter_context(callbacks_under(mode))
+        stack.enter_context(operators_of_device())
         stack.enter_context(mode)
         yield usage
 
@@ -91,41 +90,5 @@ def _launches(usage: Usage, collect: Callable[[Any], None] | None, **settings: A
         if collect is not None:
             collect(report)
 
-    with session(counters=collect is not None, collect=take, **settings), _replaced(Event, "clock", usage.clock):
+    with session(counters=collect is not None, collect=take, **settings), replaced(AnyEvent, "clock", usage.clock):
         yield
-
-
-@contextlib.contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
-
-
-def _backward_under(mode: VirtualDeviceMode) -> Any:
-    """Backward functions of the program run inside of torch's engine, which is called with the mode switched off."""
-    engine: Callable[..., Any] = torch.autograd.graph._engine_run_backward
-
-    def run(roots: Any, *args: Any, **kwargs: Any) -> Any:
-        if not any(mode.placement.holds(root) for root in roots):
-            return engine(roots, *args, **kwargs)
-        with mode, mode.placement.holding_everything():
-            found = engine(roots, *args, **kwargs)
-        return mode.placement.put(found)
-
-    return _replaced(torch.autograd, "_engine_run_backward", run)
-
-
-def _threads_under(mode: VirtualDeviceMode) -> Any:
-    """Threads that the program starts see the device, too: modes of torch and the simulator's settings belong to a thread."""
-    start: Callable[[threading.Thread], None] = threading.Thread.run
-    settings = current()
-
-    def run(thread: threading.Thread) -> None:
-        with mode, entered(settings):
-            start(thread)
-
-    return _replaced(threading.Thread, "run", run)

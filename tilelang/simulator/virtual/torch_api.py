@@ -1,0 +1,169 @@
+"""What of torch is another while the virtual device is there, beside ``torch.cuda`` itself."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.backends.cudnn
+import torch.utils._pytree as pytree
+import torch.utils.dlpack
+
+from tilelang.simulator.virtual import amp, cuda_api
+from tilelang.simulator.virtual.distributed import distributed
+from tilelang.simulator.virtual.events import AnyEvent, Stream, fresh_streams
+from tilelang.simulator.virtual.mode import DEVICE, parse_to
+from tilelang.simulator.virtual.models import DeviceModel
+from tilelang.simulator.virtual.placement import Placement
+from tilelang.simulator.virtual.replaced import replaced
+
+Change = tuple[Any, str, Any]
+"""(owner, name, value)"""
+
+
+@contextlib.contextmanager
+def patched(model: DeviceModel, placement: Placement) -> Iterator[None]:
+    """Puts the replacements in place, and what was there back afterwards."""
+    of_cuda = cuda_api.replacements(model, placement)
+    changes = [
+        *_of_cuda(of_cuda), *_whole_torch(), *_unseen_by_modes(placement), *_markers(), *_accelerator(of_cuda), *_libraries(),
+        *amp.replacements(), *distributed(),
+    ]  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(fresh_streams())
+        stack.enter_context(amp.half_by_default())
+        for owner, name, value in changes:
+            if hasattr(owner, name):
+                stack.enter_context(replaced(owner, name, value))
+        stack.enter_context(replaced(torch._C, "_cuda_getCurrentRawStream", lambda device: Stream.current().cuda_stream))
+        stack.enter_context(_without_graph_trees())
+        yield
+
+
+@contextlib.contextmanager
+def _without_graph_trees() -> Iterator[None]:
+    """``torch.compiler.reset`` and others load the compiler's part for graphs where there is a GPU; it needs CUDA's allocator."""
+    name = "torch._inductor.cudagraph_trees"
+    empty: Any = types.ModuleType(name)
+    empty.reset_cudagraph_trees = empty.mark_step_begin = lambda: None
+    before, sys.modules[name] = sys.modules.get(name), empty
+    try:
+        yield
+    finally:
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
+
+
+def _of_cuda(table: dict[str, Any]) -> list[Change]:
+    """``torch.cuda``, and the modules that its names are from."""
+    modules = [torch.cuda, *(sys.modules[f"torch.cuda.{name}"] for name in ("graphs", "memory", "random", "streams"))]
+    return [(module, name, value) for name, value in table.items() for module in modules]
+
+
+def _whole_torch() -> list[Change]:
+    """Functions and classes of every device."""
+    return [
+        (torch, "Generator", Generator),
+        (torch, "Stream", Stream),
+        (torch, "Event", AnyEvent),
+        (torch, "compile", _eagerly),
+        (torch.jit, "script", lambda obj, *_, **__: obj),
+        (torch.jit, "trace", lambda func, *_, **__: func),
+        (torch.version, "cuda", "13.0"),
+        (torch.profiler, "profile", _profile),
+        (vars(torch._C)["_nn"], "_parse_to", parse_to),  # of modules; tensors have a rule of the mode
+        (torch._C, "_get_accelerator", lambda check=None: torch.device("cuda")),
+        (torch.Tensor, "record_stream", lambda *_: None),  # nothing is pending when a tensor dies
+        (torch.nn.DataParallel, "forward", _of_one_device),
+    ]
+
+
+def _unseen_by_modes(placement: Placement) -> list[Change]:
+    """What gives tensors or storages without asking a function mode."""
+    from_dlpack: Callable[..., Any] = torch.utils.dlpack.from_dlpack
+
+    def sharing(ext_tensor: Any, **settings: Any) -> torch.Tensor:
+        with torch._C.DisableTorchFunction():
+            tensor = from_dlpack(ext_tensor, **settings)
+            return placement.put(tensor) if placement.reached(torch.tensor([tensor.data_ptr()])) else tensor
+
+    return [
+        (torch, "from_dlpack", sharing),
+        (torch.utils.dlpack, "from_dlpack", sharing),
+        (torch.UntypedStorage, "cuda", lambda self, device=None, non_blocking=False: placement.put_storage(self.clone())),
+        (torch.UntypedStorage, "is_cuda", property(placement.holds_storage)),
+    ]
+
+
+def _markers() -> list[Change]:
+    """Markers and switches of NVIDIA's profilers, without effect here."""
+    marks = [(torch.cuda.nvtx, name, _constant(0)) for name in ("mark", "range_push", "range_pop", "range_start", "range_end")]
+    return marks + [(torch.cuda.profiler, name, _constant(None)) for name in ("start", "stop")]
+
+
+def _accelerator(of_cuda: dict[str, Any]) -> list[Change]:
+    """``torch.accelerator``: CUDA under the name that all kinds of devices share."""
+    others = {
+        "current_accelerator": lambda check_available=False: torch.device("cuda"),
+        "current_device_index": of_cuda["current_device"],
+        "current_device_idx": of_cuda["current_device"],
+        "set_device_index": of_cuda["set_device"],
+        "set_device_idx": of_cuda["set_device"],
+        "device_index": of_cuda["device"],
+        "get_memory_info": of_cuda["mem_get_info"],
+    }
+    shared = {name: of_cuda[name] for name in torch.accelerator.__all__ if name in of_cuda}
+    return [(torch.accelerator, name, value) for name, value in (shared | others).items()]
+
+
+def _libraries() -> list[Change]:
+    """NVIDIA's libraries are said to be there, and accept no tensor."""
+    return [
+        (torch.backends.cuda, "is_built", _constant(True)),
+        (torch.backends.cudnn, "is_available", _constant(True)),
+        (torch.backends.cudnn, "version", _constant(91400)),
+        (torch.backends.cudnn, "is_acceptable", _constant(False)),
+    ]
+
+
+class Generator(torch.Generator):
+    """A random generator of either device."""
+
+    def __new__(cls, device: Any = "cpu") -> Generator:
+        return super().__new__(cls, "cpu")  # pyright: ignore[reportCallIssue] - its stub has no arguments
+
+    def __init__(self, device: Any = "cpu"):
+        self._named = torch.device(device)
+
+    @property
+    def device(self) -> torch.device:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """As the program named it."""
+        return self._named
+
+
+class _profile(torch.profiler.profile):  # noqa: N801 (torch's name)
+    """``torch.profiler.profile`` of the host alone: nothing runs on a device that could be observed there."""
+
+    def __init__(self, *, activities: Any = None, use_cuda: bool | None = None, **settings: Any):
+        super().__init__(activities=[torch.profiler.ProfilerActivity.CPU], **settings)
+
+
+def _constant(value: Any) -> Callable[..., Any]:
+    return lambda *_, **__: value
+
+
+def _eagerly(function: Callable[..., Any] | None = None, **_: Any) -> Any:
+    """``torch.compile``: the function as it is, since no compiler of torch knows this device."""
+    return function if function is not None else _eagerly
+
+
+def _of_one_device(self: Any, *inputs: Any, **kwargs: Any) -> Any:
+    """A module on all devices, of which there is one."""
+    inputs, kwargs = pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to(DEVICE), (inputs, kwargs))
+    return self.module(*inputs, **kwargs)
