@@ -65,3 +65,17 @@ def test_scans_of_elements_that_share_a_byte(dtype, target):
 
     packed = torch.randint(0, 256, (8, 8), dtype=torch.uint8) & 0x33
     check(main, target, packed, torch.zeros_like(packed), torch.zeros_like(packed))
+
+
+@every_target
+@pytest.mark.parametrize("threads", [33, 100])
+def test_scans_where_the_last_warp_is_not_whole(threads, target):
+    @T.prim_func
+    def main(A: T.Tensor((8, 40), "int32"), B: T.Tensor((8, 40), "int32")):
+        with T.Kernel(1, threads=threads):
+            tile = T.alloc_shared((8, 40), "int32")
+            T.copy(A, tile)
+            T.cumsum(tile, dim=1)
+            T.copy(tile, B)
+
+    check(main, target, torch.randint(-4, 4, (8, 40), dtype=torch.int32), torch.zeros(8, 40, dtype=torch.int32))

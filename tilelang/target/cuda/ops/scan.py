@@ -56,10 +56,10 @@ class ScanRule(OperatorRule):
         lines = prod(extent for axis, extent in enumerate(extents) if axis != op.dim)
         with e.names.block():
             work = _by_warps if len(e.threads) >= WARP else _by_threads
-            return [leaf([work(e, op, extents, lines, length)])]
+            return [leaf(work(e, op, extents, lines, length))]
 
 
-def _by_warps(e: Any, op: Any, extents: list[int], lines: int, length: int) -> LoopCode:
+def _by_warps(e: Any, op: Any, extents: list[int], lines: int, length: int) -> list[Any]:
     """A warp takes a line, 32 elements at a time, and carries the last value on."""
     reduction = Reduction(op.kind, op.dst.dtype)
     kind, functor, wide = reduction.wide, reduction.functor, Type(reduction.wide)
@@ -81,10 +81,12 @@ def _by_warps(e: Any, op: Any, extents: list[int], lines: int, length: int) -> L
         *under(here, [Assign(target, converted(value, kind, op.dst.dtype))]),
     ]
     body = [Define(carry, kind, zero, constant=False), counted(step, chunks, chunk_body, unroll=1)]
-    return _lines(line, e.thread // WARP, lines, warps, body)
+    lanes = warps * WARP
+    whole = None if lanes == len(e.threads) else e.thread.is_("<", lanes)  # no lanes of a part of a warp
+    return under(whole, [_lines(line, e.thread // WARP, lines, warps, body)])
 
 
-def _by_threads(e: Any, op: Any, extents: list[int], lines: int, length: int) -> LoopCode:
+def _by_threads(e: Any, op: Any, extents: list[int], lines: int, length: int) -> list[Any]:
     """Blocks smaller than a warp: a thread takes a line."""
     reduction = Reduction(op.kind, op.dst.dtype)
     kind, functor, wide = reduction.wide, reduction.functor, Type(reduction.wide)
@@ -98,7 +100,7 @@ def _by_threads(e: Any, op: Any, extents: list[int], lines: int, length: int) ->
         Assign(target, converted(carry, kind, op.dst.dtype)),
     ]
     body = [Define(carry, kind, Convert(kind, Number(0)), constant=False), counted(step, length, line_body, unroll=None)]
-    return _lines(line, e.thread, lines, len(e.threads), body)
+    return [_lines(line, e.thread, lines, len(e.threads), body)]
 
 
 def _lines(line: Name, first: Value, lines: int, step: int, body: list[Any]) -> LoopCode:
