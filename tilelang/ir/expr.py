@@ -22,7 +22,7 @@ def simplify(expr: Any) -> Any:
     if isinstance(expr, int) or is_misjudged(expr):
         return expr
     stand_ins = StandIns()
-    seen = hidden(expr, stand_ins.variable)
+    seen = hidden(expr, stand_ins.variable, is_positive=lambda divisor: False)  # nothing is known about a variable
     found = _analyzer().simplify(seen)
     return found if seen is expr else restored(found, stand_ins.parts)
 

@@ -170,12 +170,14 @@ def _mul(left: Interval, right: Interval) -> Interval:
 
 
 def _floor_div(left: Interval, right: Interval) -> Interval:
-    """Of a floor division; a negative divisor is made positive first, and one that may be zero gives no bounds."""
+    """Of a floor division; a negative divisor is made positive first, and one that may have either sign gives no bounds."""
     small, large = right
     if large is not None and large < 0:
         return _floor_div(_negated(left), _negated(right))
-    if small is None or small <= 0:
+    if small is None or small < 0:
         return UNKNOWN
+    if small == 0:
+        return (0, 0) if large == 0 else _or_zero(_floor_div(left, (1, large)))
     # A larger divisor moves the quotient towards zero, or to -1 for a negative dividend: the end that matters depends on the
     # sign.
     low, high = left
@@ -189,9 +191,15 @@ def _floor_div(left: Interval, right: Interval) -> Interval:
 def _floor_mod(left: Interval, right: Interval) -> Interval:
     if right[1] is not None and right[1] < 0:
         return _negated(_floor_mod(_negated(left), _negated(right)))
-    if right[0] is None or right[0] <= 0:
+    if right[0] is None or right[0] < 0:
         return UNKNOWN
-    return 0, None if right[1] is None else right[1] - 1
+    return 0, None if right[1] is None else max(right[1] - 1, 0)
+
+
+def _or_zero(found: Interval) -> Interval:
+    """Of a value, or 0: what a division by zero gives."""
+    low, high = found
+    return None if low is None else min(low, 0), None if high is None else max(high, 0)
 
 
 def _min(left: Interval, right: Interval) -> Interval:

@@ -4,7 +4,7 @@ The analyzer calculates with mathematical numbers, where the language does not:
 
 - floats are real numbers to it: ``x != x`` would be false, and is true for NaN;
 - integers do not wrap around: ``uint8(i + 200)`` would be at least 200;
-- no divisor is zero; in the language a division by zero gives zero;
+- no divisor is zero; in the language a division by zero gives zero, so a divisor counts only where it is certainly not zero;
 - for a negative divisor it negates both operands, which overflows for the least number of a type.
 
 It is right about positions, which are int32 and int64 and do not overflow. Any other part of an expression is replaced by a
@@ -36,40 +36,39 @@ def is_narrowed(expr: Any) -> bool:
     return type(expr) is ir.Cast and str(expr.ty) == "int32" and str(expr.value.ty) == "int64" and reads_memory(expr.value)
 
 
-def hidden(expr: Any, stand_in: Callable[[Any], Any]) -> Any:
+def hidden(expr: Any, stand_in: Callable[[Any], Any], is_positive: Callable[[Any], bool]) -> Any:
     """An expression for the analyzer.
 
     Args:
         expr: the program's expression.
         stand_in: gives the expression that takes the place of a part which the analyzer misjudges, of the part's type.
+        is_positive: whether a divisor that is no constant is certainly positive.
 
     Returns:
         ``expr`` itself where it has no such part.
     """
-    return _hidden(expr, stand_in) if any(map(_is_hidden, walk_expr(expr))) else expr
 
+    def is_hidden(part: Any) -> bool:
+        return is_misjudged(part) or is_narrowed(part) or (type(part) in _QUOTIENTS and is_misjudged_divisor(part.b))
 
-def _is_hidden(expr: Any) -> bool:
-    return is_misjudged(expr) or is_narrowed(expr) or (type(expr) in _QUOTIENTS and _is_misjudged_divisor(expr.b))
+    def is_misjudged_divisor(divisor: Any) -> bool:
+        if isinstance(divisor, ir.IntImm):
+            return int(divisor.value) < 0
+        return reads_memory(divisor) or not is_positive(divisor)
 
+    def seen(part: Any) -> Any:
+        if isinstance(part, ir.TensorLoad):
+            return rebuilt(part, seen) if not is_misjudged(part) else stand_in(part)
+        # A comparison of floats is a bool, and hidden all the same: what it compares is not for the analyzer.
+        if is_hidden(part) or any(map(is_misjudged, operands(part))):
+            return stand_in(part)
+        # A Let is hidden as a whole. The analyzer remembers the value of its variable, in which there would be a stand-in of
+        # this query that means nothing in the next one.
+        if isinstance(part, (ir.Call, ir.Let)) and any(map(is_hidden, walk_expr(part))):
+            return stand_in(part)
+        return rebuilt(part, seen) if operands(part) else part
 
-def _is_misjudged_divisor(divisor: Any) -> bool:
-    """Whether it is negative, or data that may be zero."""
-    return int(divisor.value) < 0 if isinstance(divisor, ir.IntImm) else reads_memory(divisor)
-
-
-def _hidden(expr: Any, stand_in: Callable[[Any], Any]) -> Any:
-    """:func:`hidden` of an expression that has such a part."""
-    if isinstance(expr, ir.TensorLoad):
-        return rebuilt(expr, lambda index: _hidden(index, stand_in)) if not is_misjudged(expr) else stand_in(expr)
-    # A comparison of floats is a bool, and hidden all the same: what it compares is not for the analyzer.
-    if _is_hidden(expr) or any(map(is_misjudged, operands(expr))):
-        return stand_in(expr)
-    # A Let is hidden as a whole. The analyzer remembers the value of its variable, in which there would be a stand-in of this
-    # query that means nothing in the next one.
-    if isinstance(expr, (ir.Call, ir.Let)) and any(map(_is_hidden, walk_expr(expr))):
-        return stand_in(expr)
-    return rebuilt(expr, lambda part: _hidden(part, stand_in)) if operands(expr) else expr
+    return seen(expr) if any(map(is_hidden, walk_expr(expr))) else expr
 
 
 class StandIns:

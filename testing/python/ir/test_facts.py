@@ -60,6 +60,17 @@ def test_a_quotient_by_data_may_be_zero():
     assert facts.bounds((POSITION + 100) // (ir.BufferLoad(data, [POSITION]) % 2))[0] <= 0
 
 
+@pytest.mark.parametrize("extent", [1, 3])
+def test_a_quotient_by_a_variable_may_be_zero(extent):
+    facts, divisor = Facts(), ir.Var("k", "int32")
+    facts.bind_range(POSITION, 8)
+    facts.bind_range(divisor, extent)
+    assert facts.bounds((POSITION + 8) // divisor)[0] == 0
+    assert not facts.holds(ir.EQ(divisor // divisor, 1))
+    with facts.assuming(divisor > 0):
+        assert facts.holds((POSITION + 8) // divisor >= 4) == (extent == 3)
+
+
 def test_positions_beside_what_is_hidden_are_simplified():
     part = ir.Cast("int32", U + ir.IntImm("uint32", 7))
     assert simplify(part * 4 + POSITION - part * 4 - POSITION + 3).value == 3

@@ -219,3 +219,34 @@ def test_a_negative_number_beside_an_unsigned_one_wraps_around(dtype, target):
     most = torch.iinfo(kind).max
     found = run(main, target, torch.tensor([1, 2, 3], dtype=kind))
     assert found.tolist() == [[most, 2, most], [most - 2, 2, most - 2], [0, 1, 2], [most] * 3]
+
+
+@each_language
+def test_a_position_divided_by_what_may_be_zero(target):
+    """The quotient is 0 then, which is outside of the tensor here and reads 0."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32"), B: T.Tensor((2, 3, 8), "int32")):
+        with T.Kernel(3, threads=32) as bx:
+            for i in T.Parallel(8):
+                B[0, bx, i] = A[(i + 8) // bx - 3]
+            for k in T.serial(3):
+                for i in T.Parallel(8):
+                    B[1, k, i] = A[(i + 9) // k - 3]
+
+    a = torch.arange(100, 164, dtype=torch.int32)
+    b = run(main, target, a)
+    read = [[[a[(i + first) // k - 3].item() if k else 0 for i in range(8)] for k in range(3)] for first in (8, 9)]
+    assert b.tolist() == read
+
+
+@each_language
+def test_a_division_by_the_only_block(target):
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32"), B: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=32) as bx:
+            for i in T.Parallel(4):
+                B[i] = A[i] - T.truncdiv(1, bx)
+
+    a = torch.arange(4, dtype=torch.int32)
+    assert torch.equal(run(main, target, a), a)
