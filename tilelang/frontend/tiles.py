@@ -145,7 +145,8 @@ def assign(target: Part, value: Any) -> None:
     builder = current()
     if builder.parallel:
         raise MisplacedError("a slice is assigned inside T.Parallel", hint="assign its elements, or move it out of the loop")
-    value = as_tile(value) or _scalar(as_operand(value))
+    tile = as_tile(value)
+    value = _scalar(as_operand(value)) if tile is None else tile
     if not _fits(value.lengths, target.lengths):
         raise ShapeError(f"a value of shape {shape_text(value.lengths)} is assigned to a slice of {shape_text(target.lengths)}")
     _check_overlap(builder, target, value)

@@ -107,6 +107,16 @@ class Tile:
 
     __hash__ = object.__hash__
 
+    def __bool__(self) -> bool:
+        """A slice is neither true nor false.
+
+        Raises:
+            OperandError: always.
+        """
+        from tilelang.errors import OperandError
+
+        raise OperandError("a slice has no truth value", hint="combine conditions on slices with &, | and ~, or name an element")
+
 
 class LocalVar(ExprLike):
     """A mutable scalar made by ``T.alloc_var``: reading it loads, assigning to its name stores.

@@ -10,13 +10,18 @@ from typing import Any
 from tilelang.frontend.builder import is_tracing
 from tilelang.frontend.loops import LoopSpec, range_bounds
 from tilelang.frontend.operators import and_, floor_divide, modulo, or_
-from tilelang.frontend.values import Text, is_symbolic, is_typed_constant
+from tilelang.frontend.values import Text, Tile, is_symbolic, is_typed_constant
 from tilelang.language import casts, debug, math
 from tilelang.language.calls import is_tile
 
 
-def _either(name: str, extended: Callable[..., Any], concerns: Callable[[Any], bool] = is_symbolic) -> Callable[..., Any]:
-    """Python's builtin ``name``, or ``extended`` where it ``concerns`` an argument: an expression."""
+def _is_run_time(value: Any) -> bool:
+    """Whether a value is an expression, or a slice, whose elements are."""
+    return is_symbolic(value) or isinstance(value, Tile)
+
+
+def _either(name: str, extended: Callable[..., Any], concerns: Callable[[Any], bool] = _is_run_time) -> Callable[..., Any]:
+    """Python's builtin ``name``, or ``extended`` where it ``concerns`` an argument: an expression or a slice."""
     python = getattr(builtins, name)
 
     @functools.wraps(python, assigned=("__name__", "__doc__"))
@@ -29,8 +34,8 @@ def _either(name: str, extended: Callable[..., Any], concerns: Callable[[Any], b
 
 
 def _is_typed(value: Any) -> bool:
-    """Whether a value is an expression or a typed constant (``T.int8(-3)``), which Python's arithmetic does not know."""
-    return is_symbolic(value) or is_typed_constant(value)
+    """Whether a value is run-time or a typed constant (``T.int8(-3)``), which Python's arithmetic does not know."""
+    return _is_run_time(value) or is_typed_constant(value)
 
 
 def _extremum(name: str) -> Callable[..., Any]:
@@ -43,7 +48,7 @@ def _extremum(name: str) -> Callable[..., Any]:
             return python(*args, **kwargs)
         first, *others = args
         items = args if others else list(first)
-        return extended(*items) if len(items) > 1 and any(is_symbolic(item) for item in items) else python(items)
+        return extended(*items) if len(items) > 1 and any(map(_is_run_time, items)) else python(items)
 
     return function
 

@@ -25,6 +25,22 @@ def test_rows_are_views(target):
 
 
 @every_target
+def test_builtins_of_slices(target):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((5, 64), "float32")):
+        with T.Kernel(1, threads=32):
+            B[0, :] = max(A[:] - 3, 1, A[8:9])
+            B[1, :] = min(9, A[:])
+            B[2, :] = abs(A[:] - 40)
+            B[3, :] = round(A[:] / 4)
+            B[4, :] = pow(A[:], 2)
+
+    a = X.flatten()
+    want = torch.stack([(a - 3).clamp(min=8), a.clamp(max=9), (a - 40).abs(), (a / 4).round(), a * a])
+    assert torch.equal(run(main, target, a), want)
+
+
+@every_target
 def test_slices_with_steps(target):
     @T.prim_func
     def main(A: T.Tensor((64,), "float32"), B: T.Tensor((4, 32), "float32")):
@@ -116,3 +132,17 @@ def test_mistakes():
             with T.Kernel(1):
                 total = T.alloc_fragment((8,), "float32")
                 T.reduce_sum(A[:] * 2, total)  # <- error
+
+    with error_at_mark(match="a slice has no truth value"):
+
+        @T.prim_func
+        def chosen(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                A[:] = A[:] if A[:] > 0 else 1  # <- error
+
+    with error_at_mark(match="a slice has no truth value"):
+
+        @T.prim_func
+        def between(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                A[:] = 0 < A[:] < 5  # <- error
