@@ -1,4 +1,4 @@
-"""Products of matrices that are slices of tiles of three axes: an index may stand at any of them."""
+"""Products of matrices, and images as matrices, that are slices of tiles of three axes: an index may stand at any of them."""
 
 from __future__ import annotations
 
@@ -62,3 +62,16 @@ def test_an_accumulator_of_one_row(scope, at):
 
     a, b = torch.randint(-3, 4, (1, 32)).float(), torch.randint(-3, 4, (32, 16)).float()
     check_meaning(main, a, b, torch.zeros(slab((1, 16), at)))
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_an_image_as_a_matrix_of_patches(at):
+    @T.prim_func
+    def main(A: T.Tensor((1, 5, 6, 4), "float32"), B: T.Tensor(slab((16, 8), at), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared(slab((16, 8), at), "float32")
+            T.clear(tile)
+            T.c2d_im2col(A, one(tile, at, 1), 0, 1, 3, 1, 1, 1)
+            T.copy(tile, B)
+
+    check_meaning(main, torch.randint(-3, 4, (1, 5, 6, 4)).float(), torch.zeros(slab((16, 8), at)))

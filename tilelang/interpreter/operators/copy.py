@@ -115,7 +115,7 @@ def _im2col(c: Compiler, record: Im2Col) -> Effect:
         span = record.dilation * (record.kernel - 1) + 1
         out_height = (height + 2 * record.pad - span) // record.stride + 1
         out_width = (width + 2 * record.pad - span) // record.stride + 1
-        rows, columns = col.extents[-2:]
+        rows, columns = (col.extents[axis] for axis in record.col.matrix_axes)
         m = (int(first_row(x)) * rows + np.arange(rows))[:, None]
         k = (int(first_column(x)) * columns + np.arange(columns))[None, :]
         # Columns run over the taps, and within a tap over the channels: the order of weights of shape (height, width, channels,

@@ -140,15 +140,14 @@ def lower_im2col(record: Im2Col, scope: Scope) -> Any:
     """
     img, col = record.img, record.col
     channels = as_int(img.buffer.shape[-1])
-    rows, columns = col.extents[-2:]
+    rows, columns = col.matrix_extents
     first = constant(record.c_step) * columns
     known = isinstance(channels, int) and isinstance(columns, int)
     # With one a multiple of the other, a run of columns never leaves a pixel, so that it is asked once for `run` elements.
     run = min(channels, columns) if known and 0 in (channels % columns, columns % channels) else 0
 
     def store(offsets: list[Any], value: Any) -> Any:
-        target = [low + offset for low, offset in zip(col.mins[-2:], offsets)]
-        return ir.BufferStore(col.buffer, cast(value, col.dtype), [*col.mins[:-2], *target])
+        return ir.BufferStore(col.buffer, cast(value, col.dtype), col.matrix_index(*offsets))
 
     def pixel(row: Any, k: Any) -> tuple[Any, list[Any]]:
         inside, place = _pixel(record, constant(record.nhw_step) * rows + row, ir.FloorDiv(k, constant(channels)))

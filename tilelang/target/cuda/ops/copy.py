@@ -111,7 +111,7 @@ class Im2ColRule(OperatorRule):
 
 def _im2col(op: Im2Col, span: Any) -> Nest:
     axes, offsets = axes_of([op.col])
-    rows, columns = op.col.extents[-2:]
+    rows, columns = op.col.matrix_extents
     moving = iter(offsets)
     row, place_in_row = (next(moving) if extent != 1 else 0 for extent in (rows, columns))
     count, height, width, channels = (as_int(size) for size in op.img.buffer.shape)
