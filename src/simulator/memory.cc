@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "allocation_map.h"
 #include "race.h"
 
 namespace tilelang {
@@ -118,7 +119,7 @@ uint8_t* shared_access(const Request& r, uint32_t address) {
   uint8_t* pointer = block->shared + offset;
   if (!block->shared_initialised.empty()) {
     uint8_t* init = block->shared_initialised.data() + offset;
-    // Who loads a byte by itself of which some bits were written wants those: one of two elements of four bits.
+    // A load of one byte of which some bits were written is taken to use those alone: it reads one of two 4-bit elements.
     const bool some_bits = r.bytes == 1 && *init != 0;
     if (reads(r.kind) && !some_bits && !is_written(init, r.bytes)) report_or_follow(r, address, init);
     if (writes(r.kind) && r.kind != AccessKind::kUpdate) std::memset(init, r.agent ? 0 : kWritten, r.bytes);
@@ -322,52 +323,6 @@ LaneMask clean_shared(const WarpRequest& r, const Extent& e) {
 
 }  // namespace
 
-void AllocationMap::finish() {
-  std::stable_sort(list_.begin(), list_.end(),
-                   [](const Allocation& a, const Allocation& b) { return a.base < b.base; });
-  std::vector<Allocation> merged;
-  for (Allocation& item : list_) {
-    if (item.bytes == 0) continue;
-    if (!merged.empty() && item.base < merged.back().base + merged.back().bytes) {
-      Allocation& last = merged.back();
-      last.bytes = std::max(last.base + last.bytes, item.base + item.bytes) - last.base;
-      last.read_only = last.read_only && item.read_only;
-    } else {
-      merged.push_back(std::move(item));
-    }
-  }
-  list_ = std::move(merged);
-}
-
-int AllocationMap::search(uint64_t address, uint64_t bytes) const {
-  auto after =
-      std::upper_bound(list_.begin(), list_.end(), address, [](uint64_t a, const Allocation& b) { return a < b.base; });
-  if (after == list_.begin()) return -1;
-  auto item = after - 1;
-  return contains(*item, address, bytes) ? static_cast<int>(item - list_.begin()) : -1;
-}
-
-std::string AllocationMap::describe(uint64_t address) const {
-  const Allocation* best = nullptr;
-  uint64_t distance = ~0ull;
-  bool past = false;
-  for (const Allocation& item : list_) {
-    uint64_t end = item.base + item.bytes;
-    uint64_t d = address < item.base ? item.base - address : address >= end ? address - end : 0;
-    if (d >= distance) continue;
-    best = &item;
-    distance = d;
-    past = address >= item.base;
-  }
-  if (!best || distance > (1ull << 32)) return "no argument points there";
-  if (address >= best->base && address < best->base + best->bytes) {
-    return std::to_string(best->base + best->bytes - address) + " bytes before the end of " + best->name + " (" +
-           std::to_string(best->bytes) + " bytes)";
-  }
-  return std::to_string(distance) + (past ? " bytes past the end of " : " bytes before ") + best->name + " (" +
-         std::to_string(best->bytes) + " bytes)";
-}
-
 Space classify(uint64_t generic, uint64_t* address) {
   *address = generic & ~kWindowMask;
   switch (generic & kWindowMask) {
@@ -398,7 +353,9 @@ std::string describe_address(const Warp& warp, Space space, uint64_t address) {
     std::string text = hex(address & kSharedOffsetMask) + " in shared memory";
     return rank != warp.block->rank ? text + " of block " + std::to_string(rank) + " of the cluster" : text;
   }
-  return hex(address) + (space == Space::kLocal ? " in local memory" : " in global memory");
+  if (space == Space::kLocal) return hex(address) + " in local memory";
+  const Launch& launch = *warp.block->cluster->launch;
+  return place_in(*launch.allocations, launch.resolve_parameter(address));
 }
 
 uint8_t* access(Warp& warp, const Instruction& instruction, int lane, Space space, uint64_t address, uint32_t bytes,

@@ -7,7 +7,7 @@ was called, and the reports of the last call are kept.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tilelang.errors import ExecutionError
@@ -21,6 +21,7 @@ class _State(threading.local):
         self.reports: list[Any] = []
         self.error: BaseException | None = None
         self.tensors: list[tuple[str, Any]] = []
+        self.outputs: Iterator[str] = iter(())
         self.settings: Any = None
         self.watch: Any = None
         self.sources: Any = None
@@ -41,18 +42,21 @@ def is_active() -> bool:
     return current() is not None
 
 
-def simulated(call: Callable[..., Any], names: Iterable[str], sources: Any = None) -> Callable[..., Any]:
+def simulated(
+    call: Callable[..., Any], names: Iterable[str], outputs: Iterable[str] = (), sources: Any = None
+) -> Callable[..., Any]:
     """``call`` with its launches on the simulator.
 
     Args:
         call: what is called.
         names: those of its arguments.
+        outputs: names of the tensors that it allocates, in the order in which it does.
         sources: the texts of its kernels, a :class:`~tilelang.simulator.sources.KernelSources`; reports name their lines.
 
     Returns:
         A function of the same arguments; it raises what the simulator's checks find.
     """
-    names = tuple(names)
+    names, outputs = tuple(names), tuple(outputs)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         device = active.current()
@@ -68,7 +72,7 @@ def simulated(call: Callable[..., Any], names: Iterable[str], sources: Any = Non
             return checked(*args, **kwargs)
 
     def checked(*args: Any, **kwargs: Any) -> Any:
-        _begin([*zip(names, args), *kwargs.items()], sources)
+        _begin([*zip(names, args), *kwargs.items()], outputs, sources)
         try:
             return call(*args, **kwargs)
         except ExecutionError:
@@ -87,17 +91,17 @@ def allocate(*args: Any, **kwargs: Any) -> Any:
     import torch
 
     tensor = torch.empty(*args, **kwargs)
-    _state.tensors.append((f"output {len(_state.tensors)}", tensor))
+    _state.tensors.append((next(_state.outputs, "a tensor that the call allocates"), tensor))
     _announce()
     return tensor
 
 
-def _begin(arguments: list[tuple[str, Any]], sources: Any) -> None:
+def _begin(arguments: list[tuple[str, Any]], outputs: Iterable[str], sources: Any) -> None:
     from tilelang.lib.signals import SignalWatch
     from tilelang.simulator import Settings, current
 
     _state.reports, _state.error, _state.watch, _state.sources = [], None, SignalWatch(), sources
-    _state.settings = current() or Settings()
+    _state.settings, _state.outputs = current() or Settings(), iter(outputs)
     _state.tensors = [(name, tensor) for name, value in arguments if (tensor := _as_tensor(value)) is not None]
     _state.tensors += _pointed(arguments)
     _announce()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
 import torch
 
+import tilelang
+import tilelang.language as T
 from testing.python.simulator.models import cuda
+from tilelang.errors import SimulatorError
 
 SOURCE = """
 extern "C" __global__ void words(int* data, int step, int length) {
@@ -238,3 +242,21 @@ print(1024 * grown / (3 * out.numel() * 4))
 def test_the_shadow_of_finished_blocks_is_smaller_than_the_tensors(name):
     done = subprocess.run([sys.executable, "-c", MEMORY, name], capture_output=True, text=True, timeout=300, check=True)
     assert float(done.stdout) < 1.0  # cells for every four bytes would take ten times the tensors
+
+
+def test_a_race_names_the_output_of_a_call():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(2, threads=64) as bx:
+            for i in T.Parallel(64):
+                B[i] = A[i] + bx
+
+    kernel = tilelang.compile(main, out_idx=[-1], target={"kind": "cuda", "arch": "sm_80"})
+    with tilelang.simulator(), pytest.raises(SimulatorError, match="write of 4 bytes at offset 0 of B races with a write"):
+        kernel(torch.ones(64))
+
+
+def test_a_race_in_global_memory_names_the_tensor_and_the_offset():
+    data = torch.zeros(4096, dtype=torch.int32)
+    report = cuda.function(SOURCE, "alike", "sm_80").launch(2, 64, [data, 1, 64], checks="race", workers=1)
+    assert re.search("at offset 0 of argument 0.* races with a write by another block", report.findings[0].message)
