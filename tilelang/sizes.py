@@ -54,6 +54,7 @@ def bindings(params: Iterable[KernelParam], known: Iterable[str]) -> tuple[Bindi
     axes = [axis for param in params if param.kind == "tensor" for axis in _axes(param)]
     found: dict[str, Binding] = {}
     for tensor, axis, dim, size in axes:
+        # Axes that are the size itself come first: nothing has to be divided, and an error can name one axis.
         if isinstance(dim, str) and size == AXIS and dim not in known:
             found.setdefault(dim, Binding(dim, tensor, axis))
     have = {*known, *found}
@@ -156,4 +157,5 @@ def solution(binding: Binding, dim: Dim, size: int, known: Mapping[str, int]) ->
         number = evaluate_dim(binding.value, {**known, AXIS: size})
     except ZeroDivisionError:
         return None
+    # The division rounded down, and a negative number may satisfy the equation, too.
     return number if number >= 0 and evaluate_dim(dim, {**known, binding.name: number}) == size else None

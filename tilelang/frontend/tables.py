@@ -70,6 +70,7 @@ class _Rows:
 
 def _row_index(item: Any, size: int, axis: int) -> Any:
     """An index of a table; one that is provably negative counts from the end, as in Python."""
+    # Python's meaning of negative indices needs their sign: where it is not known, the index is taken as it is.
     index = index_expr(item)
     known = as_int(index)
     if isinstance(known, int):

@@ -204,6 +204,7 @@ class BlockAccess:
     ) -> None:
         others = (other != _NO_BLOCK) & (other != block)
         if others.any():
+            # Cells that no block has touched are looked up under block 0, and masked out.
             unseen = others & ~self.order.seen(block, np.maximum(other, 0), time)
             self._report(x, view, at, block, np.where(unseen, other, _NO_BLOCK), mine, theirs)
 

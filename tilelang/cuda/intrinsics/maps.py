@@ -80,6 +80,7 @@ def get_ldmatrix_offset(
         UnsupportedError: 8 or 32 bits and an operand whose k axis is not the contiguous one.
     """
     bits = canonical(dtype).bits
+    # The instruction transposes words of 16 bits: narrower or wider elements would be torn apart or swapped.
     if bits != 16 and transposed != (matrix == "B"):
         raise UnsupportedError(f"get_ldmatrix_offset: ldmatrix reads {canonical(dtype)} along k only (A plain, B transposed)")
     return _addressed(128 // bits, transposed, row_idx, col_idx)
@@ -105,6 +106,7 @@ def get_mma_micro_size(dtype: Any) -> tuple[int, int, int]:
 
 def mma_store_index_map(thread_id: Any, local_id: Any) -> tuple[Any, Any]:
     """(row, column) in a 16x16 accumulator of register ``local_id`` (0 to 7) of a lane."""
+    # Two neighbouring columns, the same eight rows further down, then all four again eight columns on.
     row = thread_id // 4 + local_id % 4 // 2 * 8
     return row, local_id // 4 * 8 + thread_id % 4 * 2 + local_id % 2
 
