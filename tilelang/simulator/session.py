@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilelang import env
+from tilelang.simulator.checks import check_bits, trace_bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,13 @@ def session(
 
     Yields:
         The settings, in force for this thread until the end of the block.
+
+    Raises:
+        SimulatorArgumentError: no such check or trace.
     """
+    # Here and not at the first launch, which may come much later or be another thread's.
+    check_bits(checks)
+    trace_bits(trace)
     settings = Settings(checks, seed, strict, counters, workers, collect, trace)
     with entered(settings), env.overridden("TILELANG_DEVICE", "simulator"):
         yield settings

@@ -119,6 +119,12 @@ def test_launch_arguments_are_checked():
         function.launch(3, 1, [p, 1, 1.0], cluster=2)
 
 
+@pytest.mark.parametrize("options", [{"checks": "rcae"}, {"trace": "yes"}])
+def test_a_session_refuses_unknown_settings_where_it_begins(options):
+    with pytest.raises(SimulatorArgumentError, match="unknown (check 'rcae'|trace 'yes')"), tilelang.simulator(**options):
+        pass
+
+
 def test_endless_loop_is_given_up():
     source = 'extern "C" __global__ void k(volatile int* p) { while (*p == 0) {} }'
     report = cuda.function(source).launch(1, 32, [torch.zeros(1, dtype=torch.int32)], max_instructions=20000)
