@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 _KEY = "tilelang_virtual_device"
 
 
@@ -17,13 +19,23 @@ def pytest_addoption(parser: Any) -> None:
     group.addoption("--simulated-checks", default="all", help="the simulator's checkers (default: all)")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: Any) -> None:
+    """Installs the device before conftest files are imported, since they query it."""
+    _install(early_config, early_config.known_args_namespace)
+
+
 def pytest_configure(config: Any) -> None:
-    """Installs the device before test modules are imported, since their decorators query it."""
+    """Installs the device where a conftest file names the plugin: test modules are imported later."""
+    if not hasattr(config, _KEY):
+        _install(config, config.option)
+
+
+def _install(config: Any, options: Any) -> None:
     from tilelang.simulator.virtual.session import virtual_device
 
-    device = virtual_device(config.getoption("--simulated-device"), checks=config.getoption("--simulated-checks"))
-    usage = device.__enter__()
-    setattr(config, _KEY, (device, usage))
+    device = virtual_device(options.simulated_device, checks=options.simulated_checks)
+    setattr(config, _KEY, (device, device.__enter__()))
 
 
 def pytest_unconfigure(config: Any) -> None:

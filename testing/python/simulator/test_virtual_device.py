@@ -236,6 +236,7 @@ def test_mistakes_at_the_command_line_are_one_or_two_lines(arguments):
 
 
 def test_the_pytest_plugin(tmp_path):
+    (tmp_path / "conftest.py").write_text("import torch\nassert torch.ones(1, device='cuda').is_cuda\n")
     path = tmp_path / "test_there.py"
     path.write_text(
         "import pytest, torch\n"

@@ -128,6 +128,28 @@ def test_an_error_of_the_program_shows_the_program_alone(tmp_path, error, code):
     ]  # fmt: skip
 
 
+LATE = """
+import atexit, sys, threading, time, torch
+
+atexit.register(lambda: print(torch.ones(1, device="cuda").device, flush=True))
+
+def late():
+    time.sleep(0.2)
+    print(torch.cuda.get_device_capability(), flush=True)
+
+threading.Thread(target=late).start()
+sys.exit(0)
+"""
+
+
+def test_what_runs_after_the_program_sees_the_device(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(LATE)
+    run = subprocess.run([sys.executable, "-m", "tilelang.simulator", str(path)], capture_output=True, text=True)
+    assert run.returncode == 0 and run.stdout.split("\n")[:2] == ["(9, 0)", "cuda:0"], run.stderr
+    assert run.stderr == "NVIDIA H100 80GB HBM3 (simulated): 0 kernel calls\n"
+
+
 def test_modules_move_by_index_and_optimisers_step():
     module = torch.nn.Linear(4, 4).to(0)
     assert module.weight.is_cuda and torch.ones(2).to(device=0).is_cuda

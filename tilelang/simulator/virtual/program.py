@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import runpy
 import sys
 import types
@@ -24,7 +25,9 @@ def run_program(
     collect: Callable[[Any], None] | None = None,
     times: str = "auto",
 ) -> Usage:
-    """Runs a Python program as ``__main__`` with a virtual device, and says what it did with it.
+    """Runs a Python program as ``__main__`` of this process with a virtual device, and says what it did with it.
+
+    The device stays until the process ends, after the program's threads and its ``atexit`` functions.
 
     Args:
         path: the program's file.
@@ -32,7 +35,7 @@ def run_program(
         device, repeat, checks, strict, collect, times: see :func:`~tilelang.simulator.virtual.session.virtual_device`.
 
     Returns:
-        The launches that the program made, and whether it asked for times.
+        The launches that the program made, and the clock that it asked for times; also where it ended by ``sys.exit(0)``.
 
     Raises:
         SimulatorArgumentError: no such file, or no such device model.
@@ -40,14 +43,15 @@ def run_program(
     """
     if not Path(path).is_file():
         raise SimulatorArgumentError(f"there is no program {path}")
-    before = sys.argv, list(sys.path)
     sys.argv, sys.path[0] = [path, *arguments], str(Path(path).resolve().parent)
+    there = virtual_device(device, repeat=repeat, checks=checks, strict=strict, collect=collect, times=times)
+    usage = there.__enter__()
+    atexit.register(there.__exit__, None, None, None)
     try:
-        settings = {"repeat": repeat, "checks": checks, "strict": strict, "collect": collect, "times": times}
-        with virtual_device(device, **settings) as usage:
-            runpy.run_path(path, run_name="__main__")
-    finally:
-        sys.argv, sys.path[:] = before
+        runpy.run_path(path, run_name="__main__")
+    except SystemExit as end:
+        if end.code:
+            raise
     return usage
 
 
