@@ -13,14 +13,15 @@ import torch
 import tilelang
 import tilelang.language as T
 import tilelang.simulator
+from testing.trace_format import problems
 from tilelang.autotuner import AutoTuner
 from tilelang.autotuner.records import device_name
 from tilelang.errors import SimulatorArgumentError, TuningError
 from tilelang.execution import simulated
-from tilelang.simulator.timing import estimate, modelled_seconds, timeline
+from tilelang.simulator.timing import estimate, modelled_seconds, timeline, write_trace
 from tilelang.simulator.timing.figures import Figures
 from tilelang.simulator.timing.operands import Role, operands_of
-from tilelang.simulator.timing.replay import Replay
+from tilelang.simulator.timing.replay import Replay, Slice
 from tilelang.simulator.timing.trace import Step
 
 from . import programs
@@ -112,10 +113,27 @@ def test_the_time_of_a_product_lies_between_its_bounds(arch, device, tmp_path):
     rows = {item.row for item in timeline(report, device)}
     assert {"asynchronous copies", "tensor cores 0", "block 0 warp 3"} <= rows
     report.trace(tmp_path / "trace.json", device)
-    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    events = trace["traceEvents"]
+    assert problems(trace) == []
+    assert {event["args"].get("name") for event in events if event["ph"] == "M"} >= {
+        "asynchronous copies",
+        "asynchronous copies (2)",
+    }
     work = [event for event in events if event["ph"] == "X"]
     assert {event["name"] for event in work} >= {"T.gemm(a, b, c)", "T.copy(A[0, k * 32], a)"}
     assert any(event["cat"] == "wait" for event in work) and all(event["dur"] > 0 for event in work)
+
+
+def test_what_is_done_at_once_is_on_rows_of_its_own(tmp_path):
+    slices = [Slice("unit", name, start, end) for name, start, end in (("a", 0, 3), ("c", 3, 6), ("b", 1, 4), ("d", 5, 9))]
+    write_trace(slices, tmp_path / "trace.json", 1e9)
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    rows = {event["name"]: event["tid"] for event in trace["traceEvents"] if event["ph"] == "X"}
+    assert problems(trace) == [] and rows == {"a": 0, "b": 1, "c": 0, "d": 1}
+    for event in trace["traceEvents"]:
+        event["tid"] = 0
+    assert "b at 0.001 ends after what it is in" in problems(trace)
 
 
 def test_a_launch_without_a_trace_says_so():

@@ -7,6 +7,7 @@ afterwards, clocks are the boost clock, and launching costs nothing. It ranks; i
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -89,15 +90,39 @@ def write_trace(slices: Iterable[Slice], path: str | Path, clock: float) -> None
         clock: hertz, by which clocks become microseconds.
     """
     rows: dict[str, int] = {}
+    ends: list[float] = []  # of each row's last slice
     events: list[dict[str, Any]] = []
     microseconds = 1e6 / clock
-    for item in slices:
-        row = rows.setdefault(item.row, len(rows))
+    for item in sorted(slices, key=lambda item: item.start):
+        row = _free_row(item, rows, ends)
         category = "wait" if item.waiting else "work"
         events.append({"name": item.name or "(no statement)", "cat": category, "ph": "X", "pid": 0, "tid": row,
                        "ts": item.start * microseconds, "dur": (item.end - item.start) * microseconds})  # fmt: skip
-    names = [{"name": "thread_name", "ph": "M", "pid": 0, "tid": row, "args": {"name": name}} for name, row in rows.items()]
+    names = [_named("process_name", 0, "one multiprocessor, by the model of time")]
+    for place, (name, row) in enumerate(sorted(rows.items())):  # a unit's rows below each other
+        names += [_named("thread_name", row, name), _about("thread_sort_index", row, {"sort_index": place})]
     Path(path).write_text(json.dumps({"traceEvents": [*names, *events], "displayTimeUnit": "ns"}), encoding="utf-8")
+
+
+def _free_row(item: Slice, rows: dict[str, int], ends: list[float]) -> int:
+    """The row of a slice: what a unit does at the same time takes several, since slices of one row must not overlap."""
+    for number in itertools.count(1):
+        name = item.row if number == 1 else f"{item.row} ({number})"
+        row = rows.setdefault(name, len(rows))
+        if row == len(ends):
+            ends.append(0.0)
+        if ends[row] <= item.start:
+            ends[row] = item.end
+            return row
+    raise AssertionError
+
+
+def _named(kind: str, row: int, name: str) -> dict[str, Any]:
+    return _about(kind, row, {"name": name})
+
+
+def _about(kind: str, row: int, values: dict[str, Any]) -> dict[str, Any]:
+    return {"name": kind, "ph": "M", "pid": 0, "tid": row, "args": values}
 
 
 def modelled_seconds(call: Callable[[], Any], device: str = DEFAULT) -> float:
