@@ -99,6 +99,39 @@ def threads_without_context() -> None:
     assert all(torch.equal(made[i].cpu(), (given + i) * i) for i in range(8))
 
 
+def threads_with_streams() -> None:
+    """Each thread has a chain of launches on a stream of its own; what another thread waits for changes nothing."""
+    given = torch.randn(2, 128)
+    inputs = [device(given + i) for i in range(4)]
+    made: dict[int, bytes] = {}
+
+    def work(i: int) -> None:
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            result = scale(scale(scale(inputs[i], 2.0), 2.0), 2.0)
+        stream.synchronize()
+        made[i] = bytes_now(result)
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert made == {i: bytes(((given + i) * 8).numpy()) for i in range(4)}
+
+
+def wrong_numbers_of_arguments() -> None:
+    given = device(torch.randn(2, 128))
+    for arguments in ((), (given,), (given, 2.0, given, 3.0)):
+        try:
+            scale(*arguments)
+        except (ArgumentError, TypeError) as error:
+            assert "argument" in str(error), error
+        else:
+            raise AssertionError(f"{len(arguments)} arguments were taken")
+    assert torch.equal(scale(given, 1.0).cpu(), given.cpu()), "a refused call has an effect on a later one"
+
+
 def refused_arguments() -> None:
     for wrong in (torch.randn(2, 64), torch.randn(2, 128).double()):
         try:
@@ -117,7 +150,7 @@ def refused_arguments() -> None:
 
 CHECKS = (
     dynamic_sizes, tensor_maps_and_clusters, cooperative_launches, streams, order_between_streams, no_order_between_streams,
-    threads_without_context, refused_arguments,
+    threads_without_context, threads_with_streams, wrong_numbers_of_arguments, refused_arguments,
 )  # fmt: skip
 
 for check in CHECKS:

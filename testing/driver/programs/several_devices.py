@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 from testing.driver import torch_device
 
 torch_device.install()
@@ -20,6 +22,12 @@ for backend in supported("cuda"):
         assert made.device == torch.device(device)
         assert torch.equal(made.cpu(), given * 2)
         assert torch.cuda.current_device() == 0
+    stream = torch.cuda.Stream("cuda:1")
+    with torch.cuda.stream(stream):  # of the device that is not the current one
+        made = scale(scale(given.to("cuda:1"), 2.0), 2.0)
+    stream.synchronize()
+    assert ctypes.string_at(made.data_ptr(), 3 * 512) == bytes((given * 4).numpy())
+    assert torch.cuda.current_device() == 0
     print(backend, flush=True)
     try:
         scale = kernels.scale(backend, kernels.HOPPER)

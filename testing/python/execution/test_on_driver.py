@@ -29,7 +29,8 @@ def test_the_driver_answers_as_documented(tmp_path):
 def test_a_backend_on_one_device(backend):
     assert lines("one_device.py", backend, checks="all") == [
         "dynamic_sizes", "tensor_maps_and_clusters", "cooperative_launches", "streams", "order_between_streams",
-        "no_order_between_streams", "threads_without_context", "refused_arguments",
+        "no_order_between_streams", "threads_without_context", "threads_with_streams", "wrong_numbers_of_arguments",
+        "refused_arguments",
     ]  # fmt: skip
 
 
