@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
+
+from tilelang.records import Record
 
 ORIGINS_FILE = "origins.json"
 """Which line of the program each line of ``device_kernel.cu`` comes from, and what lies in shared memory and in registers."""
@@ -77,8 +79,7 @@ def evaluate_dim(dim: Dim, variables: Mapping[str, int]) -> int:
     return DIM_OPERATORS[name][1](evaluate_dim(left, variables), evaluate_dim(right, variables))
 
 
-@dataclass(frozen=True, slots=True)
-class KernelParam:
+class KernelParam(Record):
     """One parameter of a kernel.
 
     Attributes:
@@ -129,8 +130,7 @@ class KernelParam:
         return canonical(self.dtype)
 
 
-@dataclass(frozen=True, slots=True)
-class TensorMapSpec:
+class TensorMapSpec(Record):
     """A TMA descriptor that the host encodes before a launch (``cuTensorMapEncodeTiled``).
 
     Attributes:
@@ -158,8 +158,7 @@ class TensorMapSpec:
     oob_fill: str = "zeros"
 
 
-@dataclass(frozen=True, slots=True)
-class KernelLaunch:
+class KernelLaunch(Record):
     """One device kernel of a program, in launch order.
 
     Attributes:
@@ -188,8 +187,7 @@ class KernelLaunch:
     within: tuple[tuple, ...] = ()
 
 
-@dataclass(frozen=True)
-class KernelArtifact:
+class KernelArtifact(Record):
     """Everything one compilation produced.
 
     Attributes:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from typing import Any
 
 from tilelang.artifact import Dim, KernelArtifact, dim_names, evaluate_dim
 from tilelang.errors import ArgumentError, Location
+from tilelang.records import Record
 
 _KEY = "assumptions"
 
 
-@dataclass(frozen=True, slots=True)
-class Assumption:
+class Assumption(Record):
     """A condition that every call must meet.
 
     Attributes:

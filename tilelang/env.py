@@ -13,13 +13,13 @@ import functools
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
+from tilelang.records import Record
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+
+class Variable(Record):
     """One environment variable."""
 
     name: str

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import IgnoredParameterWarning
+from tilelang.records import Record
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _warned: set[tuple[str, str]] = set()
@@ -35,8 +35,7 @@ def _users_level() -> int:
     return level
 
 
-@dataclass(frozen=True, slots=True)
-class _NotDefault:
+class _NotDefault(Record):
     """A value that differs from its parameter's default, also where it is False."""
 
     value: Any

@@ -7,17 +7,16 @@ Plain data, as :data:`tilelang.artifact.Dim`: the front end, the hosts of the ta
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from tilelang.artifact import Dim, KernelParam, dim_names, evaluate_dim
+from tilelang.records import Record
 from tilelang.storage import PACKED_DTYPES, storage_shape, storage_strides
 
 AXIS = ""
 """Stands in :attr:`Binding.value` for the size of the axis itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Record):
     """A dynamic size that an axis of a tensor gives.
 
     Attributes:

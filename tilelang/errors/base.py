@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import linecache
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from tilelang.records import Record
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(Record):
     """A range in a source file; lines and columns count from 1, ``end_column`` is exclusive."""
 
     file: str

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.artifact import KernelArtifact
+from tilelang.records import Record
 
 
-@dataclass(frozen=True)
-class Executor:
+class Executor(Record):
     """An artifact that is loaded and can be called.
 
     Attributes:

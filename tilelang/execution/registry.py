@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from tilelang.artifact import KernelArtifact
 from tilelang.errors import UnknownTargetError, UnsupportedBackendError
 from tilelang.execution.executor import Executor
+from tilelang.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(Record):
     """One execution backend.
 
     Attributes:

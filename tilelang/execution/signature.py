@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.artifact import KernelArtifact, KernelParam, dim_names, evaluate_dim
 from tilelang.assumptions import Assumption, assumptions_of
 from tilelang.errors import ExecutionError
+from tilelang.records import Record
 from tilelang.sizes import AXIS, Binding, bindings
 from tilelang.storage import storage_dtypes
 
 
-@dataclass(frozen=True)
-class CallSignature:
+class CallSignature(Record):
     """The calling convention of one kernel, as a backend needs it.
 
     Attributes:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.artifact import Dim, KernelParam, dim_source
@@ -21,6 +20,7 @@ from tilelang.dtypes import canonical
 from tilelang.errors import ExecutionError, KernelFailedError
 from tilelang.execution.arguments import as_float, as_integer, integer_range, prepare
 from tilelang.execution.signature import CallSignature, may_be_negated, torch_dtypes
+from tilelang.records import Record
 from tilelang.sizes import AXIS, Binding
 from tilelang.storage import storage_shape, storage_strides
 
@@ -29,8 +29,7 @@ class Refused(Exception):
     """The generated check does not accept the call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Record):
     """What a call may need besides the kernel.
 
     Attributes:

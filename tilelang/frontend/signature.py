@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from tilelang.artifact import Dim, evaluate_dim
 from tilelang.errors import ArgumentError, axes_text
+from tilelang.records import Record
 from tilelang.sizes import solved
 from tilelang.storage import logical_shape, logical_strides
 
 
-@dataclass(frozen=True, slots=True)
-class SignatureParam:
+class SignatureParam(Record):
     """One run-time argument: ``kind`` is ``"tensor"``, ``"scalar"`` or ``"pointer"``."""
 
     name: str
@@ -22,8 +21,7 @@ class SignatureParam:
     strides: tuple[Dim, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EagerSignature:
+class EagerSignature(Record):
     """Run-time arguments in call order, and the names of ``T.const`` sizes."""
 
     params: tuple[SignatureParam, ...]

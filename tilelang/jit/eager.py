@@ -31,6 +31,7 @@ from tilelang.frontend.signature import EagerSignature, SignatureParam
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.lookup import UNKEYED, Lookup, caching, compiled, from_source, say_off
 from tilelang.language.tensors import TensorSpec, declared_pointer
+from tilelang.records import Record
 
 _SIGNATURE = "eager_signature"
 
@@ -45,8 +46,7 @@ class _Specialised:
         self.kernels: dict[tuple[int, ...], JITKernel] = {}
 
 
-@dataclasses.dataclass(frozen=True)
-class Chosen:
+class Chosen(Record):
     """A kernel for some arguments.
 
     Attributes:

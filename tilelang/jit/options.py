@@ -7,7 +7,7 @@ import functools
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from tilelang import env
@@ -16,6 +16,7 @@ from tilelang.execution import resolve
 from tilelang.ignored import ignored
 from tilelang.jit.tools import Tools, tools_of
 from tilelang.option import debug
+from tilelang.records import Record
 from tilelang.target.info import TargetInfo, parse_target
 
 if TYPE_CHECKING:
@@ -25,8 +26,7 @@ _DEVICE_FLAGS = "tl.device_compile_flags"
 _DUMP_IR = ("tl.dump_ir", "tl.enable_dump_ir")
 
 
-@dataclass(frozen=True)
-class CompileOptions:
+class CompileOptions(Record):
     """Resolved options of one compilation.
 
     Attributes:

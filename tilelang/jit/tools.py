@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from tilelang.cache.keys.installed import package_version
@@ -13,11 +12,11 @@ from tilelang.cache.keys.tool_files import ToolFiles
 from tilelang.cache.keys.versions import added_flags, content_of, file_content, files_of, version_of
 from tilelang.errors import ToolchainMissingError
 from tilelang.jit import rewrites
+from tilelang.records import Record
 from tilelang.target.toolchain import c_compiler, linker
 
 
-@dataclass(frozen=True)
-class Tools:
+class Tools(Record):
     """The programs that a compilation runs, each with the files behind it, as they were when they were looked for.
 
     Attributes:

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import DType, canonical, is_dtype
 from tilelang.errors import DeclarationError, UnsupportedError
 from tilelang.ignored import ignored, unless
+from tilelang.records import Record
 
 
-@dataclass(frozen=True, eq=False)
-class TensorSpec:
+class TensorSpec(Record, eq=False):
     """The declaration of a tensor argument.
 
     Attributes:
@@ -32,8 +31,7 @@ class TensorSpec:
     scope: str = "global"
 
 
-@dataclass(frozen=True, eq=False)
-class PointerSpec:
+class PointerSpec(Record, eq=False):
     """The declaration of a raw pointer argument; see :func:`~tilelang.language.customize.make_tensor`."""
 
     dtype: DType

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
+
+from tilelang.records import Record
 
 _X86_LEVELS = (
     # LLVM processor name, the kernel's flags that it needs
@@ -29,8 +30,7 @@ _ARM_FEATURES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class HostCpu:
+class HostCpu(Record):
     """LLVM's processor name, feature names (sorted) and target triple of this machine."""
 
     arch: str

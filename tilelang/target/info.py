@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tilelang import env
 from tilelang.errors import UnknownTargetError
+from tilelang.records import Record
 from tilelang.target.host import host_cpu
 
 KINDS = {"cuda": "cuda", "cpu": "cpu", "llvm": "cpu", "c": "c", "interpret": "interpret"}
@@ -33,8 +34,7 @@ _TVM_UNKNOWN_ARCH = "sm_50"
 """What TVM writes into a CUDA target that names no architecture, where it finds no device; no toolchain here compiles for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TargetInfo:
+class TargetInfo(Record):
     """A target with everything decided.
 
     Attributes:

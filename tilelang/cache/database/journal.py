@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 from tilelang.cache.entries.manifest import is_key
 from tilelang.cache.places import plain_files
+from tilelang.records import Record
 
 _NAME = "journal"
 _LAST_MOMENT = 1e12  # seconds since 1970: a damaged line must not hold a number that the index cannot
@@ -22,8 +22,7 @@ EVENTS = ("hit", "miss", "evicted", "error", "uncacheable")
 """What is counted: kernels found on disk; compiled and kept; removed to make room; troubles; compiled and not kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(Record):
     """What the journal tells of one key: how often it was hit, and when last (seconds since 1970)."""
 
     key: str
@@ -31,8 +30,7 @@ class Use:
     last_used: float
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Record):
     """What was in the journal: uses of kernels, and the number of each other event."""
 
     uses: list[Use]

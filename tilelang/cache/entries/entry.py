@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from tilelang.artifact import KernelArtifact
 from tilelang.cache.locks.lease import Lock
+from tilelang.records import Record
 
 ORIGINS = ("memory", "disk", "layer", "shared", "compiled")
 
 
-@dataclass(frozen=True, slots=True)
-class CacheEntry:
+class CacheEntry(Record):
     """A kernel that can be loaded.
 
     Attributes:

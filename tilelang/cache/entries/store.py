@@ -14,7 +14,6 @@ import pickle
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from tilelang.cache.entries.files import MANIFEST_PATH, PARAMS_PATH, is_safe_nam
 from tilelang.cache.entries.manifest import MAX_BYTES, BadEntry, is_key, seal, unseal
 from tilelang.cache.locks import forks
 from tilelang.cache.places import plain_files
+from tilelang.records import Record
 
 __all__ = [
     "BadEntry", "StoredEntry", "discard", "entry_path", "from_files", "is_key", "keys", "load", "move_aside", "publish",
@@ -33,8 +33,7 @@ __all__ = [
 _FLUSH_THREADS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEntry:
+class StoredEntry(Record):
     """A verified entry.
 
     Attributes:

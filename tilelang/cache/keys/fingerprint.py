@@ -15,11 +15,11 @@ import hashlib
 import os
 import time
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tilelang.cache.keys import installed, state_memo
+from tilelang.records import Record
 
 PACKAGE = Path(__file__).resolve().parents[2]
 _HEADERS_IN_TREE = PACKAGE.parent / "src" / "tl_templates"
@@ -29,8 +29,7 @@ _DISTRIBUTIONS = ("apache-tvm", "apache-tvm-ffi")
 _started_ns = time.time_ns()
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
+class Fingerprint(Record):
     """Digests of the parts of the compiler.
 
     Attributes:

@@ -7,7 +7,7 @@ Two processes, and two machines, that would compile the same code have the same 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tilelang import env
@@ -17,13 +17,13 @@ from tilelang.cache.locks.forks import computed
 from tilelang.cache.places import location
 from tilelang.errors import CacheError
 from tilelang.fingerprint.canonical import NotCanonical, canonical, digest
+from tilelang.records import Record
 
 FORMAT = "tilelang-kernel-1"
 """Changed when an entry's layout or the meaning of an input changes, so that old entries are no longer found."""
 
 
-@dataclass(frozen=True)
-class KernelKey:
+class KernelKey(Record):
     """The inputs of one compilation.
 
     Attributes:

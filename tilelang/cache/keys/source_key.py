@@ -27,6 +27,7 @@ from tilelang.fingerprint.canonical import canonical, digest
 from tilelang.fingerprint.missing import MISSING
 from tilelang.fingerprint.plain import NotPlain
 from tilelang.fingerprint.watch import Recall, Watch
+from tilelang.records import Record
 
 if TYPE_CHECKING:
     from tilelang.fingerprint.recorder import Touched
@@ -36,8 +37,7 @@ _PATIENCE = 3
 """So many traces in a row that did not do what their key says turn the shortcut off: looking for it takes longer than a trace."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceKey:
+class SourceKey(Record):
     """The key of one call, or why it has none.
 
     Attributes:
@@ -63,7 +63,7 @@ class SourceKey:
         return SourceKey(None, self.function, problem) if problem else self
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class _Known:
     """The function's part of the key, valid while ``recall.holds()``."""
 

@@ -28,7 +28,7 @@ _BESIDE = {"nvcc": ("nvcc.profile",), "clang": ("clang.cfg",)}
 """Program, without its version -> files of its folder that it takes flags from."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ToolFiles:
     """What decides what a tool does.
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
 from tilelang import env
 from tilelang.cache import warn
 from tilelang.cache.entries import scratch
+from tilelang.records import Record
 
 REPOSITORY_DIRECTORY = ".tilelang_cache"
 FINGERPRINTS = "fingerprints.json"
@@ -28,8 +28,7 @@ _DATABASE = ("index.db", "index.db-wal", "index.db-shm")
 _OWN = frozenset((*SUBDIRECTORIES, *MARKS, *_DATABASE, FINGERPRINTS, "journal", "scripts", "quarantine"))
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(Record):
     """The cache's directory.
 
     Attributes:
