@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 _DOUBLE = struct.Struct("=d").pack
@@ -67,6 +68,20 @@ def _encode(value: Any, out: bytearray, depth: int) -> None:
         out += b"o" + _POINTER(id(value))
     else:
         raise NotPlain(f"{kind.__module__}.{kind.__qualname__}")
+
+
+def containers(values: Iterable[Any]) -> list[int]:
+    """The lists and dictionaries in plain values, by ``id``; one that is met again is listed again."""
+    found, met, pending = list[int](), set[int](), list(values)
+    while pending:
+        value = pending.pop()
+        kind = type(value)
+        if kind is list or kind is dict:
+            found.append(id(value))
+        if kind is tuple or (kind in (list, dict) and id(value) not in met):
+            met.add(id(value))
+            pending += value.values() if kind is dict else value
+    return found
 
 
 def _is_named_text(kind: type) -> bool:

@@ -144,6 +144,10 @@ class Describer:
         self._order[id(value)] = len(self._order)
         return False
 
+    def has_met(self, identity: int) -> bool:
+        """Whether the object of this ``id`` was met."""
+        return identity in self._order
+
     # -- limits -----------------------------------------------------------------------------------------------------
 
     def limit(self, what: str, names: frozenset[str]) -> None:

@@ -264,6 +264,28 @@ def test_an_argument_that_the_function_reads_is_not_its_equal():
     assert tracker.recall((DEFAULT,), {}) == 1 and tracker.recall((Config(),), {}) == 2
 
 
+TABLE: list[int] = []
+
+
+def test_arguments_that_are_one_list_are_not_two_equal_ones():
+    def make(first, second):
+        first.append(1)
+        found = len(second), len(TABLE)
+        first.clear()
+        return found
+
+    one = []
+    tracker = FunctionTracker(make)
+    calls = [([], []), (one, one), (TABLE, []), ([], TABLE), ({}, {}), ([1, [2]], [2])]
+    for number, args in enumerate(calls):
+        assert tracker.recall(args, {}) is None
+        tracker.remember(args, {}, number + 1, tracker.source_key(args, {}))
+    assert [tracker.recall(args, {}) for args in calls] == [1, 2, 3, 4, 5, 6]
+    other = []
+    again = [([], []), (other, other), (TABLE, []), ([], TABLE), ({}, {}), ([1, [2]], [2])]
+    assert [tracker.recall(args, {}) for args in again] == [1, 2, 3, 4, 5, 6]
+
+
 def test_a_tracer_turns_the_shortcut_off_for_as_long_as_it_is_set():
     def make(n):
         return n

@@ -25,7 +25,7 @@ from tilelang.fingerprint import Describer, Unfaithful, source_text, watch
 from tilelang.fingerprint.cached import results_are_current
 from tilelang.fingerprint.canonical import canonical, digest
 from tilelang.fingerprint.missing import MISSING
-from tilelang.fingerprint.plain import NotPlain
+from tilelang.fingerprint.plain import NotPlain, containers
 from tilelang.fingerprint.watch import Recall, Watch
 from tilelang.records import Record
 
@@ -93,6 +93,7 @@ class FunctionTracker:
         self._known: _Known | None = None
         self._refused: tuple[str, Any] | None = None
         self._problems: list[str] = []
+        self._has_containers = False
         self.remembered: Callable[[tuple[Any, ...], dict[Any, Any]], Any] | None = None
 
     def recall(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -129,10 +130,11 @@ class FunctionTracker:
             return
         try:
             known.recall.rows()[self._row(args, kwargs)] = result
+            self._has_containers = self._has_containers or bool(containers((*args, *kwargs.values())))
         except Exception as error:  # as in recall
             warn.once("remember", f"a kernel is not kept in memory: {warn.describe(error)}")
             return
-        self.remembered = known.recall.get
+        self.remembered = self._getter(known)
 
     def _is_as_in(self, source: SourceKey) -> bool:
         known = self._known
@@ -225,7 +227,7 @@ class FunctionTracker:
             # Other objects with the same content: what is remembered stays right.
             fresh.recall.rows().update(known.recall.rows())
         known = self._known = fresh
-        self.remembered = fresh.recall.get if fresh.recall.rows() else None
+        self.remembered = self._getter(fresh) if fresh.recall.rows() else None
         return known
 
     def _describe(self, compiler: Fingerprint, headers: list[Any]) -> _Known:
@@ -250,8 +252,19 @@ class FunctionTracker:
         keys = (*env.code_changing_keys(self.kind), *variables_of_tools())
         return [(watch.ITEM, table, key, table.get(key, MISSING)) for key in keys]
 
+    def _getter(self, known: _Known) -> Callable[[tuple[Any, ...], dict[Any, Any]], Any]:
+        if not self._has_containers:
+            return known.recall.get
+
+        def get(args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Any:
+            _expect_unshared(args, kwargs, known)
+            return known.recall.get(args, kwargs)
+
+        return get
+
     def _row(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         try:
+            _expect_unshared(args, kwargs, self._known)
             return watch.plain_key((args, kwargs))
         except NotPlain:
             return _describe_arguments(args, kwargs, self._known and self._known.description).digest().encode()
@@ -262,6 +275,17 @@ class FunctionTracker:
             self.forget()
             return None
         return known.recall.rows().get(self._row(args, kwargs))
+
+
+def _expect_unshared(args: tuple[Any, ...], kwargs: dict[Any, Any], known: _Known | None) -> None:
+    """Checks that each list and dictionary is in one place: tracing may change it, which changes it wherever else it is.
+
+    Raises:
+        NotPlain: one is in several places of the arguments, or is one that the function reads.
+    """
+    found = containers((*args, *kwargs.values()))
+    if found and (len(set(found)) < len(found) or (known is not None and any(map(known.description.has_met, found)))):
+        raise NotPlain("a list or dictionary in several places")
 
 
 def trace(source: SourceKey, work: Callable[[], Any]) -> tuple[Any, SourceKey]:
