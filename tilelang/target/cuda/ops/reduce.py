@@ -19,7 +19,7 @@ from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.expr import extremum
 from tilelang.target.cuda.codegen.nest_loops import thread_digit
 from tilelang.target.cuda.inference.cost import BARRIER, REQUEST, SHUFFLE
-from tilelang.target.cuda.ir.code import Block, Code, leaf, nested, under
+from tilelang.target.cuda.ir.code import Block, Code, counted, leaf, nested, under
 from tilelang.target.cuda.ir.conversions import converted
 from tilelang.target.cuda.ir.instructions import Assign, Define
 from tilelang.target.cuda.ir.values import Array, Binary, Call, Convert, Literal, Name, Number, Type, Unary, Value, total
@@ -52,6 +52,9 @@ KINDS: Mapping[str, Combine] = {
     "bitor": Combine("BitOr", "|"),
     "bitxor": Combine("BitXor", "^"),
 }
+
+_UNROLLED_TERMS = 1024
+"""The most terms of a thread's sums in shared memory that are unrolled; device compilers take seconds for more."""
 
 
 class Reduction:
@@ -232,10 +235,15 @@ class _Reducer:
         parts = [(e.names.take("p"), mode) for mode in across]
         offset = _sum([name for name, _ in parts], [mode.stride // same for _, mode in parts])
         part = scratch.at(row + first + offset)
+        body: list[Any] = [Assign(self.value, self.r.combine(self.value, part))]
+        # Only the loop over the results must be unrolled: they are registers.
+        terms = prod(mode.extent for mode in (*across, *(mode for _, mode in self.outer)))
+        for name, mode in reversed(parts):
+            body = [counted(name, mode.extent, body, unroll=0 if terms <= _UNROLLED_TERMS else 4)]
         return [
             Define(self.value, self.r.wide, self.r.identity(), constant=False),
             Define(first, "int32", base // same),
-            *nested([(name, mode.extent) for name, mode in parts], [Assign(self.value, self.r.combine(self.value, part))]),
+            *body,
             self._finish(),
         ]
 
