@@ -40,7 +40,7 @@ def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any =
 
 def _check_rounding(round: str, sat: bool, rbits: Any) -> None:
     if round == "rs" or rbits is not None:
-        raise UnsupportedError("T.cast(round='rs', rbits=...): stochastic rounding needs sm_100, which is no target")
+        raise UnsupportedError("T.cast(round='rs', rbits=...): stochastic rounding is of sm_100 and not lowered yet")
     if round not in ("", "rn"):
         raise UnsupportedError(f"T.cast(round={round!r}): conversions round to nearest even")
     if sat is not True:
