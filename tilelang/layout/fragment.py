@@ -375,9 +375,12 @@ def Fragment(
     Returns:
         The layout, for ``T.annotate_layout`` or a ``loop_layout``.
 
+    Threads are counted from the one that holds the first element: which threads of a block they are follows from the statements
+    that use the fragment.
+
     Raises:
         LayoutError: the functions are no mixed-radix map (every part of an index must go to one place by a stride), threads are
-            not numbered from 0 without gaps, or elements share a register.
+            not numbered without gaps, or elements share a register.
     """
     shape = tuple(map(int, shape))  # a buffer's shape has expressions
     rank = len(shape)
@@ -397,7 +400,8 @@ def Fragment(
             return None
         return _number(forward_fn(*(index if replicate > 1 else index[:rank]))[1])
 
-    axes = recover_modes((*shape, replicate), thread_of, register_of)
+    first = thread_of(*(0,) * (rank + 1))
+    axes = recover_modes((*shape, replicate), lambda *index: thread_of(*index) - first, register_of)
     modes = tuple(
         tuple(Mode(extent, stride, THREAD if kind == "t" else REGISTER) for extent, stride, kind in axis) for axis in axes
     )

@@ -77,7 +77,7 @@ def _axis_modes(
 
     values = [at(value) for value in range(extent)]
     if values[0] != (0, 0):
-        raise LayoutError("a fragment's first element must be in thread 0, register 0")
+        raise LayoutError("a fragment's first element must be in its first thread and in register 0")
     modes: list[_Mode] = []
     step = 1
     while step < extent:

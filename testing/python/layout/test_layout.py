@@ -79,6 +79,11 @@ def test_fragment_with_replication():
     assert layout.owners((2,)) == [8, 9, 10, 11]
 
 
+def test_threads_of_a_fragment_count_from_the_first():
+    layout = Fragment((8,), forward_fn=lambda i, rep: (32 + i * 4 + rep, 0), replicate=4)
+    assert layout == Fragment((8,), forward_fn=lambda i, rep: (i * 4 + rep, 0), replicate=4)
+
+
 def test_fragment_that_is_no_sum_is_refused():
     with pytest.raises(CompileError, match="do not add up|decompose"):
         Fragment((8, 8), forward_fn=lambda i, j: (i ^ j, j))

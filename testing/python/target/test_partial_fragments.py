@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+
+import pytest
 import torch
 
 import tilelang.language as T
@@ -85,3 +88,22 @@ def test_a_diagonal_access_does_not_determine_a_layout():
     x, w = torch.arange(8, dtype=torch.int16).reshape(4, 2), torch.randn(8, 8)
     *_, y, z = check_meaning(main, x, w, torch.zeros(1), torch.zeros(8))
     assert y[0] == 7 and torch.equal(z, w.diag())
+
+
+@pytest.mark.parametrize("group", [False, True], ids=["of all threads", "of a group of threads"])
+def test_a_fragment_laid_out_over_threads_from_another_than_the_first(group):
+    @T.prim_func
+    def main(A: T.Tensor((2, 256), "float32"), B: T.Tensor((2, 256), "float32")):
+        with T.Kernel(1, threads=256):
+            x, total = T.alloc_fragment((2, 256), "float32"), T.alloc_fragment((2,), "float32")
+            T.annotate_layout({
+                x: T.Fragment((2, 256), forward_fn=lambda i, j: (128 + j // 8, i * 8 + j % 8)),
+                total: T.Fragment((2,), forward_fn=lambda i, rep: (128 + rep, i), replicate=32),
+            })  # fmt: skip
+            with T.ws(1) if group else contextlib.nullcontext():
+                T.copy(A, x)
+                T.reduce_sum(x, total, dim=1)
+                for i, j in T.Parallel(2, 256):
+                    B[i, j] = x[i, j] - total[i]
+
+    check_meaning(main, torch.randint(-9, 9, (2, 256)).float(), torch.zeros(2, 256))
