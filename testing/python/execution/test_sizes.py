@@ -219,8 +219,9 @@ def test_a_size_that_its_type_does_not_hold_is_an_error(target, backend, size):
     assert kernel(torch.ones(5, dtype=torch.int8)).tolist() == [1]
 
 
+@pytest.mark.parametrize("size", [2**31 + 8, 2**32 + 8])
 @pytest.mark.parametrize("target", ["cpu", "c", {"kind": "cuda", "arch": "sm_80"}], ids=str)
-def test_a_size_that_its_type_does_not_hold_is_an_error_with_the_default_backend(target):
+def test_a_size_that_its_type_does_not_hold_is_an_error_with_the_default_backend(target, size):
     n = T.dynamic("n")
 
     @T.prim_func
@@ -229,7 +230,7 @@ def test_a_size_that_its_type_does_not_hold_is_an_error_with_the_default_backend
             B[0] = A[n - 1]
 
     with tilelang.simulator(), pytest.raises(ArgumentError, match="n does not fit int32"):
-        tilelang.compile(main, target=target, out_idx=-1)(torch.empty(2**31 + 8, dtype=torch.int8))
+        tilelang.compile(main, target=target, out_idx=-1)(torch.empty(size, dtype=torch.int8))
 
 
 @pytest.mark.parametrize("target", ["cpu", "c", {"kind": "cuda", "arch": "sm_80"}], ids=str)

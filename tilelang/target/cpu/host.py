@@ -20,7 +20,7 @@ from tilelang.ir.host_value import host_names
 from tilelang.ir.visit import variables
 from tilelang.target.cpu import formats, packed
 from tilelang.target.cpu.emit import seq
-from tilelang.target.cpu.host_sizes import solve_sizes
+from tilelang.target.cpu.host_sizes import solve_sizes, wide_sizes
 from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.params import dynamic_names, kernel_params
 from tilelang.transform.in_place import are_distinct
@@ -50,7 +50,7 @@ def packed_entry(func: Any, name: str, failed: Any) -> Any:
         name: of the entry.
         failed: gives the statements that report a return code (0: success).
     """
-    sizes = _dynamic_vars(func)
+    sizes = wide_sizes(func.params, _dynamic_vars(func))
     params, solve = solve_sizes(func, [_as_bytes(param) for param in func.params], sizes)
     arguments = [ir.StringImm(f"{name}_call"), *map(_passed, params)]
     arguments += [ir.Cast("int64", sizes[dynamic]) for dynamic in dynamic_names(kernel_params(func))]

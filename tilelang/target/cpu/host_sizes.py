@@ -6,9 +6,37 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.dim import to_expr
+from tilelang.ir.dim import to_dim, to_expr
 from tilelang.sizes import AXIS, Binding, bindings, divisors, stored_dims
 from tilelang.target.params import kernel_params, scalar_names
+
+
+def wide_sizes(params: Iterable[Any], variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Variables of 64 bits for dynamic sizes: TVM's convention would cut a larger size to the type of its variable.
+
+    Args:
+        params: of the program; a size that is a scalar argument stays that argument.
+        variables: the program's, by name.
+    """
+    scalars = [param for param in params if not ir.is_buffer_var(param)]
+    given = {name for name, var in variables.items() if any(var.same_as(scalar) for scalar in scalars)}
+    return {name: var if name in given else ir.Var(name, "int64") for name, var in variables.items()}
+
+
+def _widened(param: Any, variables: Mapping[str, Any]) -> Any:
+    """A tensor whose sizes are over ``variables``."""
+    dims = [*param.shape, *param.strides]
+    if all(isinstance(dim, (ir.IntImm, int)) for dim in dims):
+        return param
+
+    def wide(dim: Any) -> Any:
+        if isinstance(dim, ir.Var):
+            return variables[str(dim.name)]
+        return to_expr(to_dim(dim), {name: ir.Cast("int64", var) for name, var in variables.items()})
+
+    shape, strides = map(wide, param.shape), list(map(wide, param.strides)) or None
+    alignment = param.data_alignment
+    return ir.decl_buffer(list(shape), str(param.dtype), name=param.name, strides=strides, layout=None, data_alignment=alignment)
 
 
 def solve_sizes(func: Any, params: list[Any], variables: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
@@ -17,8 +45,9 @@ def solve_sizes(func: Any, params: list[Any], variables: Mapping[str, Any]) -> t
     Args:
         func: the program.
         params: its parameters as they are stored.
-        variables: its dynamic sizes by name.
+        variables: its dynamic sizes by name, of 64 bits as callers give them.
     """
+    params = [_widened(param, variables) if ir.is_buffer_var(param) else param for param in params]
     records = kernel_params(func)
     found = bindings(records, scalar_names(records))
     mixed = {str(param.name) for param in params if ir.is_buffer_var(param) and _mixes_types(param)}
