@@ -235,6 +235,21 @@ def elected(threads: range, code: list[Any]) -> list[Any]:
     return [BranchCode(_elected_in(threads), Block(code))]
 
 
+def elected_in_each(threads: range, size: int, code: list[Any]) -> list[Any]:
+    """Code that one thread of each so many neighbouring ones of a group runs.
+
+    Args:
+        threads: the group, whole warps.
+        size: of the neighbours, a power of two of at least a warp.
+        code: the statements.
+    """
+    if size >= len(threads):
+        return elected(threads, code)
+    leads = (Call("tl::warp_rank") & size // WARP - 1).is_("==", 0)
+    one = Call("tl::elect_one")
+    return [BranchCode(one if size == WARP else Binary("&&", leads, one), Block(code))]
+
+
 def _elected_in(threads: range) -> Value:
     """Whether this is the one thread that the hardware elects in the first warp of a group."""
     return Binary("&&", Call("tl::warp_rank").is_("==", threads.start // WARP), Call("tl::elect_one"))

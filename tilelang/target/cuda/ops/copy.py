@@ -6,13 +6,13 @@ from typing import Any
 
 from tilelang.errors import UnsupportedError
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int
+from tilelang.ir.expr import as_int, constant
 from tilelang.ir.memory import is_global, lies_in_shared
 from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.ir.code import Code
 from tilelang.target.cuda.ir.instructions import CommitCopies
 from tilelang.target.cuda.operators import OperatorRule, TileDemand, implements
-from tilelang.target.cuda.ops.copy_bulk import bulk_store, emit_bulk_copy, is_candidate, natural_layout
+from tilelang.target.cuda.ops.copy_bulk import bulk_layout, bulk_store, emit_bulk_copy, is_candidate, natural_layout
 from tilelang.target.cuda.ops.copy_matrix import emit_matrix_store
 from tilelang.target.cuda.tile.build import axes_of, copy_nest, load_at, store_at, typed
 from tilelang.target.cuda.tile.nest import Nest
@@ -48,9 +48,9 @@ class CopyRule(OperatorRule):
     def moved_in_bulk(self, op: Any, problem: Any) -> list[TileDemand]:
         if op.kind == "tma":
             tiles = [region for region in (op.src, op.dst) if lies_in_shared(region)]
-        else:
-            stored = arch_of(problem.target).uses(Feature.TMA) and lies_in_shared(op.src)
-            tiles = [op.src] if stored and is_candidate(op.src, op.dst, problem.facts) else []
+            return [TileDemand(tile.buffer, bulk_layout(tile, problem.facts)) for tile in tiles]
+        stored = arch_of(problem.target).uses(Feature.TMA) and lies_in_shared(op.src)
+        tiles = [op.src] if stored and is_candidate(op.src, op.dst, problem.facts) else []
         return [TileDemand(tile.buffer, natural_layout(tile)) for tile in tiles]
 
     def lower(self, node: Any, generator: Any) -> list[Code]:
@@ -68,7 +68,9 @@ class CopyRule(OperatorRule):
             return [bulk]
         # By cp.async threads move bytes as they are, and fill with zeros.
         loads = is_global(op.src) and lies_in_shared(op.dst) and op.src.dtype == op.dst.dtype
-        code = generator.nest(node, self.overwritten(op), loads and e.options.use_async)
+        # Threads that each make the copy, to places on which neighbours agree, would have several writes of an element in flight.
+        alike = node in e.layouts.per_thread and e.analyses.uniformity.group(map(constant, op.dst.mins)) > 1
+        code = generator.nest(node, self.overwritten(op), loads and e.options.use_async and not alike)
         if op.kind == "async":  # the program waits for it itself
             for group in code:
                 group.body.append(CommitCopies())

@@ -15,7 +15,7 @@ from typing import Any
 
 from tilelang.artifact import TensorMapSpec
 from tilelang.dtypes import canonical
-from tilelang.errors import OperandError, UnsupportedError
+from tilelang.errors import DivergenceError, OperandError, UnsupportedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 from tilelang.ir.expr import as_int, constant
@@ -26,8 +26,9 @@ from tilelang.ir.span import location_of
 from tilelang.layout import TileLayout, row_major
 from tilelang.layout.digits import largest_divisor
 from tilelang.layout.panels import panel_bytes_of, panel_layout, panel_widths
+from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.emitter import Emitter
-from tilelang.target.cuda.codegen.structure import elected
+from tilelang.target.cuda.codegen.structure import elected, elected_in_each
 from tilelang.target.cuda.intrinsics.tensor_maps import ALIGNMENT, MAX_BOX, MAX_RANK, coordinates_in
 from tilelang.target.cuda.ir.code import Block, BranchCode, Leaf, leaf
 from tilelang.target.cuda.ir.instructions import BulkLoad, BulkStore, CommitBulk, ExpectBytes, WaitBulk
@@ -114,6 +115,19 @@ def _fit(outer: Region, inner: Region, layout: Any, facts: Facts) -> tuple[list[
     pieces += [prod(box) * bits // 8] if prod(box) != prod(int(extent) for extent in inner.extents) else []
     fits = box[axes[-1]] * bits // 8 % ALIGNMENT == 0
     return (axes, box) if fits and all(facts.divisible(place, SHARED_ALIGNMENT) for place in pieces) else None
+
+
+def bulk_layout(region: Region, facts: Facts) -> TileLayout:
+    """The layout of the shared tile of a copy by the accelerator: by rows where boxes fill the region in that only.
+
+    Args:
+        region: the shared side.
+        facts: what is known of variables.
+    """
+    layout, bits = natural_layout(region), canonical(region.dtype).stored_bits
+    width = panel_bytes_of(layout, bits)
+    by_rows = width is not None and not _region_fits(region, width * 8 // bits, facts) and _region_fits(region, None, facts)
+    return row_major(layout.shape) if by_rows else layout
 
 
 def natural_layout(region: Region) -> TileLayout:
@@ -285,10 +299,11 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
     """The code of ``T.tma_copy``: started, and completed by the program's own waits.
 
     Where one thread runs it already, the barrier expects the bytes. Below a condition of the program's own the threads that come
-    start it: no other is there to be elected.
+    start it: no other is there to be elected. Of threads that name the same places one starts it.
 
     Raises:
         CompileError: the accelerator cannot do this copy.
+        DivergenceError: threads of a warp name different places.
     """
     emitter, op = generator.emitter, node.op
     plan = plan_bulk(emitter, op)
@@ -300,7 +315,7 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
     tile = emitter.array(plan.shared_region.buffer)
     if not plan.load:
         code = plan.stores(tile, emitter.index)
-        return leaf(code if generator.divergent else elected(emitter.threads, code))
+        return leaf(_started(generator, node, code))
     if op.barrier is None:
         raise OperandError("T.tma_copy: a load needs a barrier to complete on", location_of(node.span), "pass barrier=")
     if op.src.buffer in emitter.tree.hints.safe_values:
@@ -313,7 +328,30 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
     if generator.single:
         return leaf(code)
     code = [ExpectBytes(barrier, plan.bytes), *code]
-    return leaf(code if generator.divergent else elected(emitter.threads, code))
+    return leaf(_started(generator, node, code))
+
+
+def _started(generator: Any, node: Any, code: list[Any]) -> list[Any]:
+    """A copy that is started once by the threads that name the same places."""
+    emitter = generator.emitter
+    if generator.divergent:
+        return code
+    places = _places(node.op)
+    if emitter.analyses.uniformity.agree(places, emitter.threads):
+        return elected(emitter.threads, code)
+    alike = emitter.analyses.uniformity.group(places)
+    if alike < WARP or len(emitter.threads) % WARP:
+        raise DivergenceError(
+            "T.tma_copy: the threads of a warp name different places", location_of(node.span),
+            "let one thread run it, below a condition on its number: each copy is started by one thread",
+        )  # fmt: skip
+    return elected_in_each(emitter.threads, alike, code)
+
+
+def _places(op: Any) -> list[Any]:
+    """Where a copy's regions start, and its barrier is."""
+    regions = [region for region in (op.src, op.dst, getattr(op, "barrier", None)) if region is not None]
+    return [constant(low) for region in regions for low in region.mins]
 
 
 def _load_code(emitter: Emitter, op: Any, plan: TmaPlan, tile: Array, barrier: Value) -> list[Any]:
@@ -345,7 +383,8 @@ def bulk_store(generator: Any, node: Any, reduction: str | None = None) -> Leaf 
     if op.dst.buffer in generator.read_tensors or emitter.root(op.dst.buffer) in emitter.analyses.communicating:
         return None
     plan = plan_bulk(emitter, op, reduction)
-    if plan is None:
+    # Where threads name different places each has a copy of its own to make.
+    if plan is None or not emitter.analyses.uniformity.agree(_places(op), emitter.threads):
         return None
     code = plan.stores(emitter.array(plan.shared_region.buffer), emitter.index)
     if reduction is None and emitter.analyses.iterations.repeats(node, plan.global_region):
