@@ -208,7 +208,7 @@ class KernelArtifact(Record):
     backend: str
     params: tuple[KernelParam, ...]
     out_idx: tuple[int, ...]
-    files: Mapping[str, bytes]
+    files: Mapping[str, bytes] = field(repr=False)
     launches: tuple[KernelLaunch, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
 

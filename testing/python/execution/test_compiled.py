@@ -375,3 +375,9 @@ def test_a_tensor_of_one_byte(dtype, backend):
     a = torch.ones((1, 1), dtype=torch.int8 if dtype == "int4" else torch.uint8)
     tilelang.compile(main, target="cpu", execution_backend=backend)(a)
     assert a.item() == 0
+
+
+def test_the_text_of_an_artifact_has_no_contents_of_files():
+    artifact = tilelang.compile(scaled("float32", "float32"), target="cpu").artifact
+    assert artifact.files
+    assert len(repr(artifact)) < 5000
