@@ -14,6 +14,7 @@ from tilelang.target.cpu import (  # noqa: F401  (each registers its rules)
     hints,
     intrinsics,
     reduce,
+    scan,
 )
 from tilelang.target.cpu.accumulate import accumulate
 from tilelang.target.cpu.codegen_c import build_c, emit_c

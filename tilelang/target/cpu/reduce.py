@@ -1,4 +1,4 @@
-"""``T.reduce_*`` and ``T.cumsum``/``T.cummax``.
+"""``T.reduce_*``.
 
 A reduction along the innermost axis keeps several registers of partial results, so that neither the latency of one addition nor
 the order that floating point demands stands in the way; ``lines.py`` has what LLVM gets where elements are combined as they are.
@@ -22,7 +22,6 @@ from tilelang.target.cpu.functions import is_nan
 from tilelang.target.cpu.lines import folds, reduce_line
 from tilelang.target.cpu.lower import Scope, rule
 from tilelang.tileop.reduce import FinalizeReducer, Reduce
-from tilelang.tileop.scan import Scan
 
 Combine = Callable[[Any, Any], Any]
 Make = Callable[[list[Any], Any, int], Any]
@@ -237,41 +236,3 @@ def _fold(partial: Any, combine: Combine, half: int) -> Any:
 def lower_finalize_reducer(record: FinalizeReducer, scope: Scope) -> Any:
     """Nothing: a block is one thread, which has no partial values to combine."""
     return no_op()
-
-
-def _running(kind: str, dtype: str) -> tuple[Any, Combine]:
-    """What a scan begins with, and how it goes on: a maximum of floats is NaN up to the first number."""
-    if kind != "max" or not dtype.startswith("float"):
-        return identity(kind, dtype), COMBINE[kind]
-    # `x > a` is false where x is NaN, so that a number, once there, stays.
-    return ir.FloatImm(dtype, math.nan), lambda a, x: ir.Select(ir.Or(is_nan(a), x > a), x, a)
-
-
-@rule(Scan)
-def lower_scan(record: Scan, scope: Scope) -> Any:
-    """A running value for each line along the axis; lines beside each other advance together."""
-    src, dst, dim = record.src, record.dst, record.dim
-    dtype = accumulator_type(dst.dtype)
-    start, combine = _running(record.kind, dtype)
-    extents = [as_int(extent) for extent in src.extents]
-    outer, inner, length = extents[:dim], extents[dim + 1 :], extents[dim]
-    shape = [_static(extent, src, dim + 1 + axis) for axis, extent in enumerate(inner)] or [1]
-    running = local("running", shape, dtype)
-
-    def step(before: list[Any], position: Any, after: list[Any]) -> Any:
-        at = length - 1 - position if record.reverse else position
-        offsets = [*before, at, *after]
-        place = after or [0]
-        value = cast(ir.BufferLoad(src.buffer, [low + offset for low, offset in zip(src.mins, offsets)]), dtype)
-        advance = ir.BufferStore(running, combine(ir.BufferLoad(running, place), value), place)
-        indices = dst.index([offset for offset, extent in zip(offsets, extents) if extent != 1])
-        return seq(advance, ir.BufferStore(dst.buffer, cast(ir.BufferLoad(running, place), dst.dtype), indices))
-
-    def lines(before: list[Any]) -> Any:
-        return seq(
-            nest(inner or [1], lambda after: ir.BufferStore(running, start, after), "xyzw"),
-            loop("r", length, lambda position: nest(inner, lambda after: step(before, position, after), "xyzw")),
-        )
-
-    # The axis is outside of the lines beside each other: the innermost loop then touches consecutive elements and is vectorised.
-    return seq(alloc(running), nest(outer, lines))
