@@ -24,6 +24,15 @@ _X86_FEATURES = {
     "avx_vnni": "avxvnni", "amx_tile": "amx-tile", "amx_bf16": "amx-bf16", "amx_int8": "amx-int8",
 }  # fmt: skip
 
+SLOW_BF16_DOT = "slow-dpbf16ps"
+"""Feature of a target, named as LLVM names its own of this kind: vdpbf16ps sums products slower than float32 multiply-adds do."""
+
+_SLOW = {
+    # vendor -> a flag, and the feature that says that its instructions are slow there
+    # vdpbf16ps starts every second cycle, multiply-adds of float32 twice in each: 87 beside 191 Gop/s (Emerald Rapids).
+    "GenuineIntel": {"avx512_bf16": SLOW_BF16_DOT},
+}
+
 _ARM_FEATURES = {
     "asimd": "neon", "asimdhp": "fullfp16", "asimddp": "dotprod", "bf16": "bf16", "i8mm": "i8mm", "sve": "sve", "sve2": "sve2",
     "atomics": "lse",
@@ -43,10 +52,11 @@ def host_cpu() -> HostCpu:
     """This machine's processor."""
     machine = platform.machine().lower()
     system = {"darwin": "apple-darwin", "windows": "pc-windows-msvc"}.get(platform.system().lower(), "unknown-linux-gnu")
-    flags = frozenset(_kernel_flags())
+    vendor, flags = _kernel_report()
     if machine in ("x86_64", "amd64"):
         arch = next(name for name, needed in _X86_LEVELS if needed <= flags)
-        return HostCpu(arch, _translate(_X86_FEATURES, flags), f"x86_64-{system}")
+        features = _translate(_X86_FEATURES, flags) + _translate(_SLOW.get(vendor, {}), flags)
+        return HostCpu(arch, tuple(sorted(features)), f"x86_64-{system}")
     if machine in ("aarch64", "arm64"):
         features = _translate(_ARM_FEATURES, flags) or ("neon",)
         return HostCpu("apple-m1" if system == "apple-darwin" else "generic", features, f"aarch64-{system}")
@@ -57,13 +67,17 @@ def _translate(table: dict[str, str], flags: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(table[flag] for flag in flags if flag in table))
 
 
-def _kernel_flags() -> list[str]:
+def _kernel_report() -> tuple[str, frozenset[str]]:
+    """The first processor's vendor and flags as the kernel reports them; empty where it does not."""
+    found = {"vendor_id": "", "flags": "", "features": ""}
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
             for line in file:
                 name, _, value = line.partition(":")
-                if name.strip().lower() in ("flags", "features"):
-                    return value.split()
+                if name.strip().lower() in found:
+                    found[name.strip().lower()] = value.strip()
+                elif not line.strip():
+                    break
     except OSError:
         pass
-    return []
+    return found["vendor_id"], frozenset((found["flags"] or found["features"]).split())

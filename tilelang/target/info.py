@@ -15,7 +15,7 @@ from typing import Any
 from tilelang import env
 from tilelang.errors import UnknownTargetError
 from tilelang.records import Record
-from tilelang.target.host import host_cpu
+from tilelang.target.host import SLOW_BF16_DOT, host_cpu
 
 KINDS = {"cuda": "cuda", "cpu": "cpu", "llvm": "cpu", "c": "c", "interpret": "interpret"}
 """Accepted kind names and what each selects: a target package, or the interpreter."""
@@ -60,6 +60,11 @@ class TargetInfo(Record):
         if self.triple:
             fields["triple"] = self.triple
         return json.dumps({**self.options, **fields}, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def instruction_sets(self) -> tuple[str, ...]:
+        """The features that compilers know: all but those that say how fast an instruction is."""
+        return tuple(feature for feature in self.features if feature != SLOW_BF16_DOT)
 
     @property
     def sm(self) -> int:

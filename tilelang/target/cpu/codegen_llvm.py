@@ -90,7 +90,7 @@ def llvm_target(
 
 
 def _target(info: TargetInfo, level: int, without: tuple[str, ...] = (), distinct: bool = True) -> Any:
-    return llvm_target(info.arch, info.triple, info.features, level, without, distinct)
+    return llvm_target(info.arch, info.triple, info.instruction_sets, level, without, distinct)
 
 
 _MAKES_MASKS = "avx512dq"

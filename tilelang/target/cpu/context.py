@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilelang.assumptions import Assumption
+from tilelang.target.host import SLOW_BF16_DOT
 from tilelang.target.info import TargetInfo
 from tilelang.target.request import CompileRequest
 
@@ -17,6 +18,7 @@ class VectorUnit:
         bits: width of one register.
         registers: how many there are.
         bf16_dot: pairs of bfloat16 products are summed into float32 lanes by one instruction (AVX512-BF16).
+        slow_bf16_dot: that instruction is slower than multiply-adds of float32.
         int_dot: pairs of 16-bit and fours of 8-bit products are summed into int32 lanes by one instruction (AVX512-VNNI).
         like_dot: fours of products of 8-bit numbers that are both signed, or both unsigned, are (Arm's dot product extension).
     """
@@ -26,6 +28,7 @@ class VectorUnit:
     bf16_dot: bool = False
     int_dot: bool = False
     like_dot: bool = False
+    slow_bf16_dot: bool = False
 
     def lanes(self, dtype_bits: int) -> int:
         """Elements of a type in one register."""
@@ -48,7 +51,12 @@ def vector_unit(target: TargetInfo) -> VectorUnit:
             wide, arm = bits == 512, feature == "neon"
             has = target.has
             return VectorUnit(
-                bits, registers, wide and has("avx512bf16"), wide and has("avx512vnni"), like_dot=arm and has("dotprod")
+                bits,
+                registers,
+                wide and has("avx512bf16"),
+                wide and has("avx512vnni"),
+                like_dot=arm and has("dotprod"),
+                slow_bf16_dot=has(SLOW_BF16_DOT),
             )
     return VectorUnit(128, 16)
 

@@ -55,7 +55,6 @@ class Way:
             value, raw = cast(element(d), operand), f"uint{width}"
             integer = canonical(operand).is_integer
             bits = ir.Cast(raw, value) if integer else ir.Call(ir.Op.get("tirx.reinterpret"), [value], ret_ty=raw)
-            # The instructions number the elements of a word from its low bits.
             part = ir.Cast(self.panel, bits ^ ir.IntImm(raw, flipped) if flipped else bits)
             joined = part if joined is None else joined | (part << ir.IntImm(self.panel, width * d))
         return joined
@@ -106,7 +105,7 @@ class Way:
         return whole >> shift(32 - width, "int32") if operand.startswith("int") else whole
 
 
-def choose_way(a: str, b: str, c: str, k: Any, context: Any) -> Way:
+def choose_way(a: str, b: str, c: str, k: Any, context: Any, loads_bind: bool = False) -> Way:
     """The way for operands and accumulator of these types.
 
     Floating-point sums are kept in float32 at least, integer sums in C's type. Where the machine sums products of 8 bits by fours
@@ -116,6 +115,7 @@ def choose_way(a: str, b: str, c: str, k: Any, context: Any) -> Way:
         a, b, c: element types of the operands and of the accumulator.
         k: extent of the summed axis; an expression where it is not known.
         context: the context of the pipeline, for the machine's instructions.
+        loads_bind: elements are used so seldom that reading them takes longer than multiplying them.
     """
     left, right, target = canonical(a), canonical(b), canonical(c)
 
@@ -123,7 +123,9 @@ def choose_way(a: str, b: str, c: str, k: Any, context: Any) -> Way:
         return isinstance(k, int) and k % depth == 0
 
     # The instruction sums pairs along K, so K has to be even: an odd rest would need another way of its own.
-    if left == right == "bfloat16" and divides(2) and context.vectors.bf16_dot:
+    # A slow one still saves the instructions that widen its operands.
+    dot = context.vectors.bf16_dot and (loads_bind or not context.vectors.slow_bf16_dot)
+    if left == right == "bfloat16" and divides(2) and dot:
         return Way("bfloat16", "uint32", "float32", 2, "tl_dot_bf16")
     unit = context.vectors
     bytes_by_fours = divides(4) and left.is_integer and right.is_integer and left.bits <= 8 and right.bits <= 8

@@ -1,7 +1,8 @@
 """Packing a transposed operand: blocks of 16 x 16 words are transposed in registers.
 
 A compiler makes gathers of the loop, which take four cycles a word. Here a block takes 16 loads, four rounds of 16 shuffles (of
-words, of pairs of words, and twice of quarters of the register), and 16 stores.
+words, of pairs of words, and twice of quarters of the register), and 16 stores; 32 where words are pairs of bfloat16 that are
+stored as float32, the first of each pair in one row and the second in the next.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from tilelang.target.cpu.emit import address_of, extern_call
 SIDE = 16
 """Rows and columns of a block, in words of 32 bits."""
 
-_NAME = "tl_transpose_16x16"
+_NAMES = {False: "tl_transpose_16x16", True: "tl_transpose_16x16_widened"}
+"""Whether words are pairs of bfloat16 that are widened -> the helper function."""
 
 _SHUFFLES = {
     # name -> what is taken of each quarter of both operands (b's words count from 4), or which quarters; the C intrinsic
@@ -29,7 +31,7 @@ _SHUFFLES = {
 }
 
 
-def transpose(target: Any, columns: int, source: Any, stride: Any, flipped: int) -> Any:
+def transpose(target: Any, columns: int, source: Any, stride: Any, flipped: int = 0, widened: bool = False) -> Any:
     """The statement that stores, transposed, the block whose first word is at ``source``.
 
     Args:
@@ -37,11 +39,12 @@ def transpose(target: Any, columns: int, source: Any, stride: Any, flipped: int)
         columns: words in a row of the target.
         stride: words in a row of the source.
         flipped: bits that change in each word.
+        widened: words are pairs of bfloat16, and are stored as two rows of float32.
     """
     places = [address_of(first) for first in (target, source)]
     distance = ir.IntImm("int64", stride) if isinstance(stride, int) else ir.Cast("int64", stride)
     arguments = [places[0], ir.IntImm("int64", columns), places[1], distance, ir.IntImm("uint32", flipped)]
-    return ir.Evaluate(extern_call(_NAME, arguments, "int32", pure=False))
+    return ir.Evaluate(extern_call(_NAMES[widened], arguments, "int32", pure=False))
 
 
 def _rounds() -> list[list[tuple[str, int, int]]]:
@@ -80,7 +83,7 @@ def _body(load: Callable, shuffle: Callable, store: Callable) -> str:
     return "\n".join([*lines, *(store(row, register) for row, register in enumerate(registers))])
 
 
-def _llvm() -> str:
+def _llvm(widened: bool) -> str:
     kind = "<16 x i32>"
 
     def load(row: int) -> str:
@@ -93,14 +96,22 @@ def _llvm() -> str:
         mask = ", ".join(f"i32 {word}" for word in _mask(name))
         return f"  %{result} = shufflevector {kind} %{a}, {kind} %{b}, {kind} <{mask}>"
 
-    def store(row: int, register: str) -> str:
+    def put(row: int, register: str) -> str:
         return (
             f"  %to{row} = mul i64 %to, {row}\n  %tp{row} = getelementptr i32, ptr %target, i64 %to{row}\n"
             f"  store {kind} %{register}, ptr %tp{row}, align 4"
         )
 
+    def halves(row: int, register: str) -> str:
+        # bfloat16 is the upper half of a float32; the first of a pair is the lower half of its word.
+        low, high = f"low{row}", f"high{row}"
+        made = f"  %{low} = shl {kind} %{register}, splat (i32 16)\n  %{high} = and {kind} %{register}, splat (i32 -65536)\n"
+        return f"{made}{put(2 * row, low)}\n{put(2 * row + 1, high)}"
+
+    store = halves if widened else put
+
     return f"""
-define i32 @{_NAME}(ptr %target, i64 %to, ptr %source, i64 %from, i32 %flipped) alwaysinline {{
+define i32 @{_NAMES[widened]}(ptr %target, i64 %to, ptr %source, i64 %from, i32 %flipped) alwaysinline {{
   %one = insertelement {kind} poison, i32 %flipped, i32 0
   %flip = shufflevector {kind} %one, {kind} poison, {kind} zeroinitializer
 {_body(load, shuffle, store)}
@@ -108,21 +119,29 @@ define i32 @{_NAME}(ptr %target, i64 %to, ptr %source, i64 %from, i32 %flipped) 
 }}"""
 
 
-def _c() -> str:
+def _c(widened: bool) -> str:
     def load(row: int) -> str:
         return f"  const __m512i r0_{row} = _mm512_xor_si512(_mm512_loadu_si512((const uint32_t*)source + {row} * from), flip);"
 
     def shuffle(result: str, name: str, a: str, b: str) -> str:
         return f"  const __m512i {result} = {_SHUFFLES[name][1].format(a=a, b=b)};"
 
-    def store(row: int, register: str) -> str:
+    def put(row: int, register: str) -> str:
         return f"  _mm512_storeu_si512((uint32_t*)target + {row} * to, {register});"
 
+    def halves(row: int, register: str) -> str:
+        low, high = f"_mm512_slli_epi32({register}, 16)", f"_mm512_and_si512({register}, _mm512_set1_epi32(-65536))"
+        return f"{put(2 * row, low)}\n{put(2 * row + 1, high)}"
+
+    store = halves if widened else put
+
+    parameters = "void* target, int64_t to, const void* source, int64_t from, uint32_t flipped"
     return (
         "#include <immintrin.h>\n"
-        f"static inline int32_t {_NAME}(void* target, int64_t to, const void* source, int64_t from, uint32_t flipped) {{\n"
+        f"static inline int32_t {_NAMES[widened]}({parameters}) {{\n"
         f"  const __m512i flip = _mm512_set1_epi32((int)flipped);\n{_body(load, shuffle, store)}\n  return 0;\n}}"
     )
 
 
-helpers.register(_NAME, _llvm(), _c())
+for _widened, _name in _NAMES.items():
+    helpers.register(_name, _llvm(_widened), _c(_widened))

@@ -45,7 +45,7 @@ def assembly(func, target) -> str:
     host = run(pipeline.LLVM, func, context, stop_after="lower_host").value
     info = request.target
     built = ir.tvm.get_global_func("target.build.llvm")(
-        host.kernel, llvm_target(info.arch, info.triple, info.features, KERNEL_LEVEL)
+        host.kernel, llvm_target(info.arch, info.triple, info.instruction_sets, KERNEL_LEVEL)
     )
     return built.inspect_source("asm")
 

@@ -54,7 +54,7 @@ def emulated(func, features, folder, *tensors):
     context = CpuContext(request, "main", vector_unit(request.target))
     host = run(pipeline.LLVM, func, context, stop_after="lower_host").value
     info = request.target
-    machine = llvm_target(info.arch, info.triple, info.features, KERNEL_LEVEL)
+    machine = llvm_target(info.arch, info.triple, info.instruction_sets, KERNEL_LEVEL)
     built = ir.tvm.get_global_func("target.build.llvm")(host.kernel, machine)
     built.write_to_file(str(folder / "kernel.o"), "o")
     (folder / "runtime.o").write_bytes(runtime_object(TRIPLE, False))
