@@ -31,7 +31,6 @@ from tilelang.errors.base import (
     TileLangError,
     TuningError,
     concise,
-    first_line,
 )
 from tilelang.errors.compiling import (
     DeviceCompileError,
@@ -153,5 +152,4 @@ __all__ = [
     "UnsupportedSyntaxError",
     "axes_text",
     "concise",
-    "first_line",
 ]

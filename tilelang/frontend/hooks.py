@@ -296,10 +296,7 @@ class Hooks:
             return True
         if builder.kernel is not None:
             if value is not None:
-                raise MisplacedError(
-                    "a kernel cannot return a value from inside `with T.Kernel(...)`",
-                    hint="store to a tensor argument; an eager program returns tensors of T.empty, after the `with`",
-                )
+                raise MisplacedError("a kernel cannot return a value from inside `with T.Kernel(...)`")
             builder.emit(ir.Evaluate(intrinsic_call("thread_return"), builder.span()))
             return False
         if explicit:

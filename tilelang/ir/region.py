@@ -97,6 +97,18 @@ class Region:
             for low, extent, size in zip(map(as_int, self.mins), self.extents, map(as_int, self.buffer.shape))
         )
 
+    def part(self, axis: int, first: Any, count: Any) -> Region:
+        """The part of the region that has only some elements of one axis.
+
+        Args:
+            axis: number of the axis.
+            first: the first of the elements, counted from the region's own.
+            count: how many they are.
+        """
+        mins, extents = list(self.mins), list(self.extents)
+        mins[axis], extents[axis] = self.mins[axis] + first, count
+        return Region(self.buffer, tuple(mins), tuple(extents))
+
     def index(self, offsets: Sequence[Any]) -> list[Any]:
         """Buffer indices of the element at ``offsets`` inside the region; one offset for each axis of :attr:`shape`."""
         remaining = iter(offsets)

@@ -119,7 +119,7 @@ def resolve_options(
         The options, with a concrete target and backend.
 
     Raises:
-        UnknownTargetError: no such target or backend.
+        UnknownTargetError: no such target.
         UnsupportedBackendError: the backend does not run that target's kernels.
         CompileError: an unknown pass configuration.
     """

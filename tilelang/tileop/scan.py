@@ -37,5 +37,4 @@ class Scan(TileOp):
     def check(self) -> None:
         """``dst`` must have the shape of ``src``."""
         if not fits(self.src.shape, self.dst.shape):
-            source, target = shape_text(self.src.extents), shape_text(self.dst.extents)
-            raise ReduceShapeError(f"cum{self.kind}", self.dim, source, target, source)
+            raise ReduceShapeError(f"cum{self.kind}", self.dim, shape_text(self.src.extents), shape_text(self.dst.extents))

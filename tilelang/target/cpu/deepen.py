@@ -23,12 +23,10 @@ from tilelang.target.cpu.dot import choose_way
 from tilelang.target.cpu.elide import is_call, record_of
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.lower import Scope
+from tilelang.target.cpu.panels import STEPS, summed
 from tilelang.target.cpu.rewriter import StmtRewriter
 from tilelang.tileop.gemm import Gemm
 from tilelang.transform.substitute import substitute
-
-_STEPS = 256
-"""Steps of a deep product: a panel of B as wide as two registers of 64 bytes takes 32 KiB of the first-level cache then."""
 
 
 def deepen(func: Any, context: Any) -> Any:
@@ -53,7 +51,7 @@ class _Deepening(StmtRewriter):
         """The largest number of products that one deep product replaces."""
         # Products of 256 steps, which are 512 or 1024 elements along K where a step sums two or four.
         way = _way(record, self.scope)
-        return max(1, _STEPS * way.depth // record.k)
+        return max(1, STEPS * way.depth // record.k)
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ class _Loop:
     def _product(self, first: Any, count: int, clear: Any) -> Any:
         """``count`` turns from ``first`` on as one product."""
         turn = {self.node.loop_var: constant(self.low + first, str(self.node.loop_var.ty))}
-        a, b = (_longer(region, axis, count, turn) for region, axis in _summed(self.record))
+        a, b = (_longer(region, axis, count, turn) for region, axis in summed(self.record))
         return replace(self.record, a=a, b=b, clear_accum=clear).to_stmt(self.span)
 
 
@@ -109,7 +107,7 @@ def _loop_of_products(node: Any, scope: Scope) -> _Loop | None:
     sums = clears or isinstance(record.clear_accum, int) and not record.clear_accum
     if not sums or not isinstance(record.k, int) or not _is_disjoint(record) or _way(record, scope).accumulator != record.c.dtype:
         return None
-    operands = [*_summed(record), (record.c, None)]
+    operands = [*summed(record), (record.c, None)]
     if not all(_advances(region, axis, record.k, node.loop_var, scope) for region, axis in operands):
         return None
     return _Loop(node, low, turns, record, clears, body[0].span)
@@ -117,12 +115,6 @@ def _loop_of_products(node: Any, scope: Scope) -> _Loop | None:
 
 def _way(record: Gemm, scope: Scope) -> Any:
     return choose_way(record.a.dtype, record.b.dtype, record.c.dtype, record.k, scope.context)
-
-
-def _summed(record: Gemm) -> list[tuple[Region, int]]:
-    """A and B, and the axis of each that counts K."""
-    (a_row, a_column), (b_row, b_column) = record.a.matrix_axes, record.b.matrix_axes
-    return [(record.a, a_row if record.transpose_a else a_column), (record.b, b_column if record.transpose_b else b_row)]
 
 
 def _is_first(clear: Any, variable: Any, low: int) -> bool:

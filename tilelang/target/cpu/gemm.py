@@ -2,8 +2,8 @@
 
 B is packed into panels (``panels.py``), so that the inner loop reads it in order; A is read in place where its elements need no
 conversion, and is converted into scratch otherwise. The micro-kernel (``tiles.py``) holds ``rows x vectors`` accumulators over
-all of K: each step loads ``vectors`` registers of B, and broadcasts ``rows`` elements of A. Few rows with a transposed B are dot
-products (``thin.py``).
+all of K: each step loads ``vectors`` registers of B, and broadcasts ``rows`` elements of A. A K that is too long for the caches
+is cut into products that follow each other. Few rows with a transposed B are dot products (``thin.py``).
 
 Products are formed in one of the ways of ``dot.py``: element by element in float32, float64 or an integer type, or by
 instructions that sum several products (two of bfloat16 into float32, two of 16-bit or four of 8-bit integers into int32).
@@ -12,6 +12,7 @@ instructions that sum several products (two of bfloat16 into float32, two of 16-
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -21,7 +22,7 @@ from tilelang.ir.region import Region
 from tilelang.target.cpu.dot import Way, choose_way
 from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, seq, span, splat, when
 from tilelang.target.cpu.lower import Scope, rule
-from tilelang.target.cpu.panels import Before, are_rows_dense, bound, columns_of
+from tilelang.target.cpu.panels import STEPS, Before, are_rows_dense, bound, columns_of, summed, widening
 from tilelang.target.cpu.thin import ROWS, dot_products
 from tilelang.target.cpu.tiles import Elements, Matrices, element, multiply, register_tile
 from tilelang.tileop.gemm import Gemm
@@ -30,25 +31,80 @@ from tilelang.tileop.gemm import Gemm
 @rule(Gemm)
 def lower_gemm(record: Gemm, scope: Scope) -> Any:
     """``C (+)= op(A) op(B)``; see the module's text."""
-    m, n, k = as_int(record.m), as_int(record.n), as_int(record.k)
-    few = isinstance(m, int) and m <= ROWS
+    few = _is_few(record)
     read_once = few and not record.transpose_b and record.b.dtype == "bfloat16" and not len(record.b.buffer.strides)
     # Ways that sum several products need pairs of rows of B packed, which does not pay if they are read only once.
-    way = choose_way(record.a.dtype, record.b.dtype, record.c.dtype, None if read_once else k, scope.context)
+    depth = None if read_once else as_int(record.k)
+    way = choose_way(record.a.dtype, record.b.dtype, record.c.dtype, depth, scope.context, loads_bind=few)
+    scratch, c, into, out_of = _accumulator(record, way)
+    return seq(scratch, into, _by_depths(record, way, c, scope), out_of)
+
+
+def _is_few(record: Gemm) -> bool:
+    """Whether there are so few rows that a transposed B is read as it lies."""
+    m = as_int(record.m)
+    return isinstance(m, int) and m <= ROWS
+
+
+def _by_depths(record: Gemm, way: Way, c: Region, scope: Scope) -> Any:
+    """The product as several of up to ``STEPS`` steps along K, each of which adds to the sums of the ones before."""
+    k, cleared = as_int(record.k), _cleared(record)
+    if not isinstance(k, int) or k <= STEPS * way.depth or _is_few(record):
+        return _product(record, way, c, cleared, scope)
+    steps = k // way.depth
+    count = -(-steps // STEPS)
+    # As equal as possible: a short one would load and store all of C for a few steps.
+    each, longer = divmod(steps, count)
+
+    def parts(first: int, count: int, depth: int, cleared: Any) -> Any:
+        """``count`` products of a depth, from an element of K on; ``cleared`` is of the first."""
+
+        def part(turn: Any) -> Any:
+            (a, a_axis), (b, b_axis) = summed(record)
+            low = turn * depth + first
+            shorter = replace(record, a=a.part(a_axis, low, depth), b=b.part(b_axis, low, depth))
+            return _product(shorter, way, c, _at_first(turn, cleared), scope)
+
+        return loop("kk", count, part)
+
+    long = (each + 1) * way.depth
+    rest = parts(longer * long, count - longer, each * way.depth, False if longer else cleared)
+    return seq(parts(0, longer, long, cleared), rest)
+
+
+def _at_first(turn: Any, condition: Any) -> Any:
+    """A condition in the first turn of a loop, False in the others."""
+    if condition is False or isinstance(turn, int) or as_int(turn) == 0:
+        return condition
+    first = ir.EQ(turn, ir.IntImm(turn.ty, 0))
+    return first if condition is True else ir.And(first, condition)
+
+
+def _product(record: Gemm, way: Way, c: Region, cleared: Any, scope: Scope) -> Any:
+    """The sums in ``c`` over all of the record's K.
+
+    Args:
+        record: the product; its C is where ``c`` says.
+        way: how products are formed.
+        c: where sums are kept.
+        cleared: whether the old content of ``c`` is ignored: a bool, or an expression.
+        scope: of the statement.
+    """
+    m, n, k = as_int(record.m), as_int(record.n), as_int(record.k)
     steps = k // way.depth if isinstance(k, int) else k
     before = Before([], [])
     a = _elements_of_a(record, way, steps, scope, before)
-    c, into, out_of = _accumulator(record, way, before)
     excess = _row_sums(record, way, a, steps, scope, before) if way.bias else None
-    product = Matrices(m, n, steps, a, c, way, _cleared(record), excess)
+    product = Matrices(m, n, steps, a, c, way, cleared, excess)
     static = all(isinstance(extent, int) and extent > 0 for extent in (n, steps))
-    rows = _rows_of_b(record, way, scope, before) if few and static and not scope.context.emits_c else None
+    thin = _is_few(record) and static and not scope.context.emits_c
+    rows = _rows_of_b(record, way, scope, before) if thin else None
     if rows is not None:
         multiplied = dot_products(product, rows, scope.context.vectors)
     else:
         tile = register_tile(scope.context.vectors, way.accumulator, m, n)
         multiplied = multiply(product, columns_of(record, way, tile, steps, before), tile)
-    return seq(before.allocations, before.statements, into, multiplied, out_of)
+    return seq(before.allocations, before.statements, multiplied)
 
 
 # Operands
@@ -86,6 +142,9 @@ def _rows_of_b(record: Gemm, way: Way, scope: Scope, before: Before) -> Elements
     """The rows of a transposed B as they lie, if its elements can be read so."""
     if not record.transpose_b or canonical(way.accumulator).bits < 32:
         return None
+    if way.operand == "float32" and record.b.dtype == "bfloat16" and are_rows_dense(record.b):
+        _, widened = widening(record.b, before)
+        return lambda row, step, lanes=1: widened(row, step, lanes)
     rows = _rows_in_place(record.b, way.operand_b or way.operand, way, scope, before)
     if rows is None or not way.bias:
         return rows
@@ -99,7 +158,6 @@ def _rows_in_place(region: Region, operand: str, way: Way, scope: Scope, before:
         return None
     if depth == 1:
         return lambda row, step, lanes=1: element(region, row, step, lanes)
-    # A word holds `depth` neighbours of a row: rows, and the part of them that is read, must begin with a whole word.
     if not isinstance(width, int) or width % depth or not scope.facts.divisible(first, depth):
         return None
     shape = [*region.buffer.shape[:-1], width // depth]
@@ -139,22 +197,21 @@ def _row_sums(record: Gemm, way: Way, a: Elements, steps: int, scope: Scope, bef
     return lambda at: ir.BufferLoad(sums, [at])
 
 
-def _accumulator(record: Gemm, way: Way, before: Before) -> tuple[Region, Any, Any]:
-    """Where C is accumulated, and the statements before and after.
+def _accumulator(record: Gemm, way: Way) -> tuple[Any, Region, Any, Any]:
+    """Where C is accumulated: its allocation or None, the place, and the statements before and after.
 
     That is C itself if it has the accumulator's type and its rows lie along the last axis; else a copy of that type, which is
     rounded into C once at the end. The old content of C is copied only if the product adds to it.
     """
     c, clear = record.c, _cleared(record)
     if c.dtype == way.accumulator and c.has_rows:
-        return c, None, None
+        return None, c, None, None
     scratch = local("accumulator", (bound(c, 0), bound(c, 1)), way.accumulator)
-    before.allocations.append(ir.AllocBuffer(scratch))
 
     old = nest([record.m, record.n], lambda at: ir.BufferStore(scratch, cast(element(c, *at), way.accumulator), at))
     into = None if clear is True else when(None if clear is False else ir.Not(clear), old)
     out = nest([record.m, record.n], lambda at: _set(c, at, cast(ir.BufferLoad(scratch, at), c.dtype)))
-    return Region(scratch, (0, 0), c.matrix_extents), into, out
+    return ir.AllocBuffer(scratch), Region(scratch, (0, 0), c.matrix_extents), into, out
 
 
 def _cleared(record: Gemm) -> Any:

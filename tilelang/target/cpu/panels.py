@@ -2,14 +2,15 @@
 
 A packed panel is read in order, once for each row of tiles. Packing does not pay if there is only one row of tiles, if B is so
 small that it stays in the first-level cache anyway, or if its memory already has the order of a panel. B is then read in place,
-provided that its elements need no conversion but widening.
+provided that its elements need no conversion but widening. Under the same condition the first row of tiles packs the panels for
+the others: it reads B in place, and stores what it has loaded, while its multiply-adds wait for nothing.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -27,8 +28,12 @@ from tilelang.tileop.gemm import Gemm
 _NEAR = 24 * 1024
 """Bytes from the first to the last element of a B that several rows of tiles read in place: less than a first-level cache has."""
 
-_DISTANCE = 8 * 1024
-"""Bytes between what is read and what is fetched."""
+STEPS = 256
+"""Steps of a deep product: a panel of B as wide as two registers of 64 bytes takes 32 KiB of the first-level cache then."""
+
+_AHEAD = 8
+"""Rows between what is read and what is fetched: with more, what was fetched leaves the first-level cache before it is read, as
+rows of large tensors lie a power of two apart."""
 
 _FETCH = "tl_fetch"
 helpers.register(
@@ -60,7 +65,15 @@ def columns_of(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -
     """
     if _needs_no_packing(record, way, tile):
         return _in_place(record, way, tile, before)
+    if _is_vectors(record.b, record.transpose_b, way) and all(isinstance(size, int) for size in (record.m, record.n, steps)):
+        return _packed_by_the_first(record, way, tile, before)
     return _packed(record, way, tile, steps, before)
+
+
+def summed(record: Gemm) -> list[tuple[Region, int]]:
+    """A and B, and the axis of each that counts K."""
+    (a_row, a_column), (b_row, b_column) = record.a.matrix_axes, record.b.matrix_axes
+    return [(record.a, a_row if record.transpose_a else a_column), (record.b, b_column if record.transpose_b else b_row)]
 
 
 def bound(region: Region, axis: int) -> Any:
@@ -92,12 +105,21 @@ def pitch(region: Region) -> Any:
 def _needs_no_packing(record: Gemm, way: Way, tile: Tile) -> bool:
     """Whether rows of B can be loaded as vectors where they are, and are used too seldom, or are too near, to be copied first."""
     b = record.b
-    if record.transpose_b or way.depth > 1 or not are_rows_dense(b) or b.dtype not in (way.operand, "bfloat16"):
+    if not _is_vectors(b, record.transpose_b, way):
         return False
     # Read in place: where there is one row of tiles, so that packing would read B as often as the product does; or where B costs
     # no more in place than packed.
-    kept = _is_near(b) or _is_panel(b, tile)
-    return _is_read_once(record, tile) and (tile.rows <= 4 or _is_near(b)) or kept and b.dtype == way.operand
+    return _is_read_once(record, tile) or (_is_near(b) or _is_panel(b, tile)) and b.dtype == way.operand
+
+
+def _is_vectors(b: Region, transposed: bool, way: Way) -> bool:
+    """Whether rows of B can be loaded as vectors where they are, and need no conversion but widening."""
+    return not transposed and way.depth == 1 and are_rows_dense(b) and b.dtype in (way.operand, _widened(way))
+
+
+def _widened(way: Way) -> str:
+    """The type whose elements become the way's operands by a shift; the operand's own where there is none."""
+    return "bfloat16" if way.operand == "float32" else way.operand
 
 
 def _is_read_once(record: Gemm, tile: Tile) -> bool:
@@ -121,18 +143,24 @@ def _in_place(record: Gemm, way: Way, tile: Tile, before: Before) -> Columns:
     b = record.b
     if b.dtype == way.operand:
         read = lambda p, k, column, lanes: element(b, k, p * tile.columns + column, lanes)  # noqa: E731
-        return Columns(read, _fetches(b, tile) if _is_read_once(record, tile) else None)
+        return Columns(read, None if _is_near(b) else _fetches(b, tile))
+    view, widened = widening(b, before)
+    return Columns(lambda p, k, column, lanes: widened(k, p * tile.columns + column, lanes), _fetches(view, tile))
+
+
+def widening(b: Region, before: Before) -> tuple[Region, Callable[[Any, Any, int], Any]]:
+    """A matrix of bfloat16 as bits, and ``(row, column, lanes)`` -> its elements as float32."""
     bits = ir.decl_buffer(list(b.buffer.shape), "uint16", name=f"{b.buffer.name}_bits", layout=None, data_alignment=2)
     before.allocations.append(ir.DeclBuffer(bits, data=ir.buffer_data(b.buffer)))
     view = Region(bits, b.mins, b.extents)
 
-    def widened(p: Any, k: Any, column: Any, lanes: int) -> Any:
-        words = ir.Cast(_vector("uint32", lanes), element(view, k, p * tile.columns + column, lanes))
+    def widened(row: Any, column: Any, lanes: int) -> Any:
+        words = ir.Cast(_vector("uint32", lanes), element(view, row, column, lanes))
         # bfloat16 is the upper half of a float32.
         shifted = words << splat(ir.IntImm("uint32", 16), lanes)
         return ir.Call(ir.Op.get("tirx.reinterpret"), [shifted], ret_ty=_vector("float32", lanes))
 
-    return Columns(widened, _fetches(view, tile))
+    return view, widened
 
 
 def _vector(dtype: str, lanes: int) -> str:
@@ -143,12 +171,10 @@ def _fetches(b: Region, tile: Tile) -> Callable[[Any, Any], Any] | None:
     """Fetches the same columns of a later row, where B is a tensor too large for the first-level cache."""
     if not is_global(b) or _is_near(b):
         return None
-    size = canonical(str(b.buffer.dtype)).bytes
-    # A row of the panel is read in each step, so this many steps lie between the fetch of a line and its use.
-    rows = max(1, _DISTANCE // (tile.columns * size))
+    line = 64 // canonical(str(b.buffer.dtype)).bytes
 
     def ahead(p: Any, k: Any) -> Any:
-        return seq([fetch(element(b, k + rows, p * tile.columns + column)) for column in range(0, tile.columns, 64 // size)])
+        return seq([fetch(element(b, k + _AHEAD, p * tile.columns + column)) for column in range(0, tile.columns, line)])
 
     return ahead
 
@@ -161,13 +187,31 @@ def fetch(load: Any) -> Any:
 # Packed
 
 
-def _packed(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -> Columns:
-    """B as ``[panel, step, column]``; columns past N are left as they are, the micro-kernel does not read them."""
+def _panels(record: Gemm, way: Way, tile: Tile, before: Before) -> Any:
+    """The buffer of B as ``[panel, step, column]``; columns past N are left as they are, the micro-kernel does not read them."""
     b, transposed = record.b, record.transpose_b
     columns, depth = bound(b, 0 if transposed else 1), bound(b, 1 if transposed else 0)
-    width = tile.columns
-    panel = local("b_panel", (_ceil(columns, width), _ceil(depth, way.depth), width), way.panel)
+    panel = local("b_panel", (_ceil(columns, tile.columns), _ceil(depth, way.depth), tile.columns), way.panel)
     before.allocations.append(ir.AllocBuffer(panel))
+    return panel
+
+
+def _packed_by_the_first(record: Gemm, way: Way, tile: Tile, before: Before) -> Columns:
+    """B in place for the first row of tiles, which packs it for the others."""
+    panel = _panels(record, way, tile, before)
+    place = lambda p, k, column, lanes: ir.BufferLoad(panel, [p, k, span(column, lanes)])  # noqa: E731
+    in_place = _in_place(record, way, tile, before)
+
+    def keep(p: Any, k: Any, column: Any, value: Any, lanes: int) -> Any:
+        return ir.BufferStore(panel, value, place(p, k, column, lanes).indices)
+
+    return Columns(place, first=replace(in_place, keep=keep))
+
+
+def _packed(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -> Columns:
+    """Panels that are packed before the product."""
+    b, transposed, width = record.b, record.transpose_b, tile.columns
+    panel = _panels(record, way, tile, before)
 
     def store(p: Any, step: Any, column: Any) -> Any:
         n = p * width + column
@@ -177,15 +221,20 @@ def _packed(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -> C
 
         return ir.BufferStore(panel, way.pack_b(one), [p, step, column])
 
+    # Words of a transposed B: elements in each, and rows of the panel that it becomes.
+    elements, rows = (2, 2) if way.depth == 1 and b.dtype == "bfloat16" else (way.depth, 1)
+    side = SIDE * rows
+
     def block(p: Any, v: Any, k: Any) -> Any:
-        source = element(b, p * width + v * SIDE, k * (SIDE * way.depth))
-        words = pitch(b) // way.depth
-        return transpose(ir.BufferLoad(panel, [p, k * SIDE, v * SIDE]), width, source, words, 0x80808080 if way.bias else 0)
+        source = element(b, p * width + v * SIDE, k * (SIDE * elements))
+        words = pitch(b) // elements
+        target = ir.BufferLoad(panel, [p, k * side, v * SIDE])
+        return transpose(target, width, source, words, 0x80808080 if way.bias else 0, widened=rows == 2)
 
     full = whole(record.n, width)
-    done = steps // SIDE * SIDE if transposed and _is_of_words(b, way, tile, steps) else 0
+    done = steps // side * side if transposed and _is_of_words(b, way, tile, steps, elements) else 0
     if done:
-        before.statements.append(nest([full, width // SIDE, done // SIDE], lambda at: block(*at), "pvk"))
+        before.statements.append(nest([full, width // SIDE, done // side], lambda at: block(*at), "pvk"))
     if transposed:
         before.statements.append(nest([full, steps - done, width], lambda at: store(at[0], done + at[1], at[2]), "pkj"))
     else:
@@ -199,11 +248,11 @@ def _packed(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -> C
     return Columns(read)
 
 
-def _is_of_words(b: Region, way: Way, tile: Tile, steps: Any) -> bool:
-    """Whether the rows of a transposed B are panel elements of 32 bits side by side, and panels whole blocks of them."""
+def _is_of_words(b: Region, way: Way, tile: Tile, steps: Any, elements: int) -> bool:
+    """Whether the rows of a transposed B are words of 32 bits, of so many elements, and panels whole blocks of them."""
     width = pitch(b)
-    stored_as_is = b.dtype == (way.operand_b or way.operand) and are_rows_dense(b)
-    words = canonical(way.panel).bits == 32 and isinstance(width, int) and width % way.depth == 0
+    stored_as_is = b.dtype in (way.operand_b or way.operand, _widened(way)) and are_rows_dense(b)
+    words = canonical(way.panel).bits == 32 and isinstance(width, int) and width % elements == 0
     return stored_as_is and words and isinstance(steps, int) and tile.lanes == SIDE
 
 

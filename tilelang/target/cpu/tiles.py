@@ -45,10 +45,14 @@ class Columns:
     Attributes:
         registers: ``(panel, step, column, lanes)`` -> the elements of so many columns, counted in a panel.
         ahead: ``(panel, step)`` -> the statement that fetches a later step; None where the caches hold B.
+        keep: ``(panel, step, column, value, lanes)`` -> the statement that stores what was loaded, for later rows of tiles.
+        first: how the first row of tiles reads B, where it differs.
     """
 
     registers: Callable[[Any, Any, Any, int], Any]
     ahead: Callable[[Any, Any], Any] | None = None
+    keep: Callable[[Any, Any, Any, Any, int], Any] | None = None
+    first: Columns | None = None
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,6 @@ def multiply(x: Matrices, b: Columns, tile: Tile) -> Any:
     full = whole(x.n, tile.columns)
     parts = [loop("p", full, lambda p: _panel(x, b, tile, p, p * tile.columns, 0))]
     if not isinstance(x.n, int):
-        # How many columns are left is not known: no register tile of several is sure to fit.
         rest = x.n - full * tile.columns
         one = Tile(tile.rows, 1, 1)
         parts.append(loop("j", rest, lambda j: _panel(x, b, one, full, full * tile.columns + j, j)))
@@ -168,7 +171,9 @@ def _pieces(columns: int, tile: Tile) -> list[Tile]:
 def _panel(x: Matrices, b: Columns, tile: Tile, p: Any, column: Any, inside: Any) -> Any:
     """All rows of C under one panel; ``column`` counts in C, ``inside`` in the panel."""
     full = whole(x.m, tile.rows)
-    parts = [loop("q", full, lambda q: _micro(x, b, tile, q * tile.rows, p, column, inside))]
+    apart = 0 if b.first is None else 1
+    parts = [_micro(x, b.first, tile, 0, p, column, inside)] if b.first else []
+    parts.append(loop("q", full - apart, lambda q: _micro(x, b, tile, (q + apart) * tile.rows, p, column, inside)))
     if isinstance(x.m, int):
         rest = x.m - full * tile.rows
         if rest:
@@ -208,7 +213,8 @@ def _micro(x: Matrices, b: Columns, tile: Tile, row: Any, p: Any, column: Any, i
             for v in range(tile.vectors):
                 old = ir.BufferLoad(acc, at(r, v))
                 updates.append(ir.BufferStore(acc, way.multiply_add(old, broadcast, factors[v], lanes), at(r, v)))
-        return seq(b.ahead(p, k) if b.ahead else None, loads, updates)
+        kept = [b.keep(p, k, inside + v * lanes, factor, lanes) for v, factor in enumerate(factors)] if b.keep else None
+        return seq(b.ahead(p, k) if b.ahead else None, loads, kept, updates)
 
     known = isinstance(x.cleared, bool)
     load = start(x.cleared) if known else ir.IfThenElse(x.cleared, seq(start(True)), seq(start(False)))
