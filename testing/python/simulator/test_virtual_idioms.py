@@ -185,6 +185,18 @@ def test_recurrent_modules_do_not_miss_a_library():
     assert torch.backends.cudnn.is_available() and torch.backends.cuda.is_built()
 
 
+def test_packed_sequences_keep_their_lengths_on_the_host():
+    packed = torch.nn.utils.rnn.pack_padded_sequence(there(3, 2, 4), torch.tensor([3, 2]))
+    assert packed.is_cuda and not packed.batch_sizes.is_cuda
+    output, lengths = torch.nn.utils.rnn.pad_packed_sequence(torch.nn.GRU(4, 2).cuda()(packed)[0])
+    assert output.is_cuda and not lengths.is_cuda
+
+
+def test_parameters_whose_sizes_are_not_known_yet():
+    layer = torch.nn.LazyLinear(3).cuda()
+    assert layer(there(2, 4)).is_cuda and layer.weight.is_cuda
+
+
 def test_attention_by_any_allowed_kernel():
     x = there(1, 1, 4, 8, dtype=torch.float16)
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.EFFICIENT_ATTENTION):

@@ -189,6 +189,12 @@ def test_what_has_no_meaning_on_a_simulator_can_be_asked_for():
         untimed.elapsed_time(untimed)
 
 
+def test_results_are_freed_with_their_last_name(gpu):
+    x = torch.ones(2, device="cuda")
+    gpu.launches.call(torch.ones_like, (x,), {})
+    assert torch.cuda.memory_allocated() == 8
+
+
 def test_kernels_take_tensors_of_inference_mode(gpu):
     with torch.inference_mode():
         x = torch.ones(2, device="cuda")

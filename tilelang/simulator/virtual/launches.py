@@ -56,8 +56,10 @@ class Launches:
             clock.modelled += self._of_call or 0.0
             return self._result
         self.made += 1
-        self._last, self._result = same, self._make(kernel, args, kwargs)
-        return self._result
+        result = self._make(kernel, args, kwargs)
+        # Kept only where it may be asked for again, since a program may count the memory that is in use.
+        self._last, self._result = (same, result) if clock.measuring else ((), None)
+        return result
 
     def _make(self, kernel: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
         """A call that is really made, traced where it is to be modelled."""

@@ -273,6 +273,21 @@ def _cuda_array_interface(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str
 _FLOAT8 = [value for name, value in vars(torch).items() if name.startswith("float8_")]
 
 
+def _with_lengths(function: Any) -> Any:
+    """The rule of a function that gives a tensor, and lengths that are always the host's."""
+
+    def rule(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> Any:
+        on_device = mode.placement.holds(args[0])
+        data, lengths = function(*args, **kwargs)
+        return (mode.placement.put(data) if on_device else data), lengths
+
+    return rule
+
+
+for _function in (torch._VF._pack_padded_sequence, torch._VF._pad_packed_sequence):
+    _rule(_function)(_with_lengths(_function))
+
+
 @_rule(torch.nn.functional.scaled_dot_product_attention)
 def _attention(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> torch.Tensor:
     """Which of CUDA's kernels for it a program allows says nothing of the CPU's."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.nn.parameter import is_lazy
 
 _LOOKED_AT = 256  # storages for each new one
 
@@ -125,6 +126,9 @@ def _storages(tensor: torch.Tensor) -> list[Any]:
     flatten = getattr(tensor, "__tensor_flatten__", None)
     if flatten is not None:
         parts: Any = [getattr(tensor, name) for name in flatten()[0]]
+    elif is_lazy(tensor):
+        with torch._C.DisableTorchFunctionSubclass():  # it refuses most questions
+            return [tensor.untyped_storage()]
     elif tensor.layout is torch.strided:
         return [tensor.untyped_storage()]
     else:
