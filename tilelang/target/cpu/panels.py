@@ -64,7 +64,9 @@ def columns_of(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -
         before: takes the statements that run before the product.
     """
     if _needs_no_packing(record, way, tile):
-        return _in_place(record, way, tile, before)
+        columns = _in_place(record, way, tile, before)
+        # The later rows of tiles find B in the caches.
+        return columns if _is_read_once(record, tile) else replace(columns, ahead=None)
     if _is_vectors(record.b, record.transpose_b, way) and all(isinstance(size, int) for size in (record.m, record.n, steps)):
         return _packed_by_the_first(record, way, tile, before)
     return _packed(record, way, tile, steps, before)
@@ -143,7 +145,7 @@ def _in_place(record: Gemm, way: Way, tile: Tile, before: Before) -> Columns:
     b = record.b
     if b.dtype == way.operand:
         read = lambda p, k, column, lanes: element(b, k, p * tile.columns + column, lanes)  # noqa: E731
-        return Columns(read, None if _is_near(b) else _fetches(b, tile))
+        return Columns(read, _fetches(b, tile))
     view, widened = widening(b, before)
     return Columns(lambda p, k, column, lanes: widened(k, p * tile.columns + column, lanes), _fetches(view, tile))
 
