@@ -179,6 +179,11 @@ def test_compiled_references_of_all_kinds():
     torch.compiler.reset()
 
 
+def test_forward_derivatives_need_scripts_of_torch():
+    value, tangent = torch.func.jvp(lambda x: (x * x).sum(), (there(3),), (there(3),))
+    assert value.is_cuda and tangent.item() == 6
+
+
 @pytest.mark.filterwarnings("error")
 def test_recurrent_modules_do_not_miss_a_library():
     assert torch.nn.LSTM(2, 3).cuda()(there(4, 1, 2))[0].is_cuda

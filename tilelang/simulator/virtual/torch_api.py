@@ -73,7 +73,7 @@ def _whole_torch() -> list[Change]:
         (torch, "Stream", Stream),
         (torch, "Event", AnyEvent),
         (torch, "compile", _eagerly),
-        (torch.jit, "script", lambda obj, *_, **__: obj),
+        (torch.jit, "script", _unscripted(torch.jit.script)),
         (torch.jit, "trace", lambda func, *_, **__: func),
         (torch.version, "cuda", "13.0"),
         (torch.profiler, "profile", _profile),
@@ -161,6 +161,16 @@ def _constant(value: Any) -> Callable[..., Any]:
 def _eagerly(function: Callable[..., Any] | None = None, **_: Any) -> Any:
     """``torch.compile``: the function as it is, since no compiler of torch knows this device."""
     return function if function is not None else _eagerly
+
+
+def _unscripted(script: Callable[..., Any]) -> Callable[..., Any]:
+    """``torch.jit.script``: a program's function as it is; torch scripts functions of its own for ``torch.func.jvp``."""
+
+    def call(obj: Any, *args: Any, **settings: Any) -> Any:
+        is_torchs = getattr(obj, "__module__", "").split(".")[0] == "torch"
+        return script(obj, *args, **settings) if is_torchs else obj
+
+    return call
 
 
 def _of_one_device(self: Any, *inputs: Any, **kwargs: Any) -> Any:
