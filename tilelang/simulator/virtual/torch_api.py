@@ -167,7 +167,7 @@ def _unscripted(script: Callable[..., Any]) -> Callable[..., Any]:
     """``torch.jit.script``: a program's function as it is; torch scripts functions of its own for ``torch.func.jvp``."""
 
     def call(obj: Any, *args: Any, **settings: Any) -> Any:
-        is_torchs = getattr(obj, "__module__", "").split(".")[0] == "torch"
+        is_torchs = isinstance(obj, types.FunctionType) and obj.__module__.split(".")[0] == "torch"
         return script(obj, *args, **settings) if is_torchs else obj
 
     return call
