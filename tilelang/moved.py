@@ -131,6 +131,18 @@ def submodule(package: str, name: str) -> ModuleType | None:
     return importlib.import_module(path)
 
 
+def is_bound(module: ModuleType, name: str, value: object) -> bool:
+    """Whether a module is an attribute because a moved path was imported: Python binds what it has imported to the parent.
+
+    Args:
+        module: the module that has the attribute.
+        name: the attribute's name.
+        value: what it is.
+    """
+    parents = (path.rpartition(".")[0] for path in MOVED if path.rpartition(".")[2] == name)
+    return any(sys.modules.get(parent) is module and sys.modules.get(f"{parent}.{name}") is value for parent in parents)
+
+
 def install() -> None:
     """Makes the paths importable."""
     finders: list[Any] = sys.meta_path

@@ -207,7 +207,7 @@ def _whole_module(describer: Describer, module: ModuleType) -> None:
     written = genuine.class_text(module.__file__ or "", "<module>").names
     for name, value in module.__dict__.items():
         home = own.home_of_name(module, name)
-        is_submodule = isinstance(value, ModuleType) and sys.modules.get(f"{module.__name__}.{name}") is value
+        is_submodule = isinstance(value, ModuleType) and own.is_submodule(module, name, value)
         if is_submodule or attributes.is_special(name) or home is not None and value is own.made_on_demand(module, name, home):
             continue
         if name not in written:

@@ -30,6 +30,11 @@ def load_submodule(module: ModuleType, name: str) -> None:
         moved.submodule(module.__name__, name)
 
 
+def is_submodule(module: ModuleType, name: str, value: ModuleType) -> bool:
+    """Whether an attribute of one of tilelang's modules is a module because that one, or a path that was moved, was imported."""
+    return sys.modules.get(f"{module.__name__}.{name}") is value or moved.is_bound(module, name, value)
+
+
 def is_pristine(describer: Describer, module: ModuleType, name: str, value: Any) -> bool:
     """Feeds an attribute of one of tilelang's modules by name, unless it was replaced by another value.
 

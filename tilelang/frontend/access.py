@@ -8,7 +8,7 @@ from tilelang.errors import BufferIndexError, IndexRangeError, OperandError, Run
 from tilelang.frontend import lanes
 from tilelang.frontend.builder import current
 from tilelang.frontend.conversion import convert
-from tilelang.frontend.tiles import Computed, Slice, StridedSlice, assign, whole
+from tilelang.frontend.tiles import Computed, Slice, StridedSlice, assign, is_repeated, whole
 from tilelang.frontend.values import BufferLike, ExprLike, LocalVar, as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
@@ -157,7 +157,7 @@ def _assign_part(target: Slice | StridedSlice, value: Any) -> None:
             f"{rank - len(target.axes)} of the {rank} axes of {name} are indexed, and T.Parallel assigns single elements",
             hint=f"{name}[{', '.join('ijkl'[:rank])}] = ... with a loop for each axis, or move it out of the loop",
         )
-    if isinstance(target, StridedSlice) or isinstance(value, (StridedSlice, Computed)):
+    if isinstance(target, StridedSlice) or isinstance(value, (StridedSlice, Computed)) or is_repeated(value, target):
         assign(target, value)
     elif isinstance(value, ir.PrimExpr) and not is_buffer(value) and lanes.lanes_of(value) > 1:
         _assign_lanes(target, convert(value, target.dtype, lanes.lanes_of(value)))

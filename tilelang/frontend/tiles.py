@@ -155,6 +155,15 @@ def assign(target: Part, value: Any) -> None:
         builder.emit(ir.BufferStore(target.buffer, store, target.place(index), builder.span()))
 
 
+def is_repeated(value: Any, target: Part) -> bool:
+    """Whether a tile has to be repeated along an axis to have the shape of what it is assigned to; a copy repeats nothing."""
+    tile = as_tile(value)
+    if tile is None or not _fits(tile.lengths, target.lengths):
+        return False
+    own, wanted = ([size for size in lengths if size != 1] for lengths in (tile.lengths, target.lengths))
+    return len(own) != len(wanted)
+
+
 def _scalar(value: Any) -> Computed:
     return Computed((), (), lambda _: value)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import subprocess
 import sys
 
@@ -150,6 +151,17 @@ def test_the_language_as_a_value_keeps_its_names(monkeypatch):
     before, _ = described(reads)
     monkeypatch.setattr(T, "float32", T.float64)
     assert described(reads)[0] != before
+
+
+def test_the_language_as_a_value_is_the_same_after_imports_of_public_paths():
+    name = "float32"
+
+    def reads():
+        return getattr(T, name)
+
+    before, _ = described(reads)
+    importlib.import_module("tilelang.cuda.language.intrinsics")  # binds `intrinsics` in the language's own module
+    assert described(reads)[0] == before
 
 
 CONSTANTS = ["T.int32(3)", "T.int32(4)", "T.int64(3)", "T.float32(3)", "T.float32(-0.0)", "T.float32(0.0)", "T.float16(3)"]

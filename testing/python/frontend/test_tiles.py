@@ -82,6 +82,23 @@ def test_whole_tile_arithmetic(target):
 
 
 @every_target
+def test_slices_and_tensors_are_repeated_along_axes(target):
+    @T.prim_func
+    def main(A: T.Tensor((8, 8), "float32"), C: T.Tensor((8,), "float32"), B: T.Tensor((4, 8, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            B[0, :, :] = A[3, :]
+            B[1, :, :] = A[:, 2:3]
+            B[2, :, :] = C
+            B[3, 1:2, :] = A[5, :]  # as long: a copy
+            B[3, 0, :] = C[:]
+            B[3, 2:, :] = A[2:, :]
+
+    c = torch.arange(8).float() * 100
+    want = torch.stack([X[3].expand(8, 8), X[:, 2:3].expand(8, 8), c.expand(8, 8), torch.cat([c[None], X[5:6], X[2:]])])
+    assert torch.equal(run(main, target, X, c), want)
+
+
+@every_target
 def test_a_range_as_parallel_loop(target):
     @T.prim_func
     def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
