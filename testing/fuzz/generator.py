@@ -22,7 +22,7 @@ LARGE = (16, 32, 64, 64, 64, 80, 96, 128)
 """Sizes that the widest instructions need."""
 PRODUCTS = ("gemm", "matmul", "chain")
 """Statements that need these."""
-THREADS = (32, 32, 64, 64, 128, 128, 128, 256, 96)
+THREADS = (32, 32, 64, 64, 128, 128, 128, 256, 96, 48, 100)
 FAST_MATH = "tl.enable_fast_math"
 """It changes no result of small numbers."""
 CONFIGS = (

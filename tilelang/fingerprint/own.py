@@ -31,7 +31,13 @@ def load_submodule(module: ModuleType, name: str) -> None:
 
 
 def is_submodule(module: ModuleType, name: str, value: ModuleType) -> bool:
-    """Whether an attribute of one of tilelang's modules is a module because that one, or a path that was moved, was imported."""
+    """Whether an attribute of one of tilelang's modules is a module because that one, or a path that was moved, was imported.
+
+    Args:
+        module: one of ours.
+        name: of the attribute.
+        value: what it holds.
+    """
     return sys.modules.get(f"{module.__name__}.{name}") is value or moved.is_bound(module, name, value)
 
 
