@@ -1,7 +1,7 @@
 """Split-K whose result has the same bits in every run: the block that finishes last adds the parts in their order.
 
 What to learn: how blocks hand data on. Each block stores its part of the sum, then raises a counter of its tile;
-``memory_order=`` ``"acq_rel"`` makes what was written before the addition visible to whoever sees the new value. The block
+``memory_order=`` ``"acq_rel"`` makes what was written before the addition visible to blocks that see the new value. The block
 that gets the last number knows that all parts are there.
 
 Why so: ``splitk_gemm`` adds the parts atomically, in the order in which blocks happen to finish, and floats added in another

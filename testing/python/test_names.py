@@ -25,7 +25,7 @@ ORDERS = ("import tilelang; from tvm import tirx", "from tvm import tirx; import
 
 
 @pytest.mark.parametrize("imports", ORDERS)
-def test_expressions_of_tvm_have_a_dtype_whoever_loads_it_first(imports):
+def test_expressions_of_tvm_have_a_dtype_in_any_order_of_imports(imports):
     program = f"""{imports}
 import tilelang.language as T
 def helper(value: tirx.PrimExpr): return value.dtype

@@ -352,7 +352,7 @@ class KernelCache:
         if entry is not None:
             return entry
         with self.disk.only_one(key.digest):
-            # Whoever held the lock before may have made it.
+            # The process that held the lock before may have made it.
             return self._find(key.digest) or self._fetch_or_compile(key, compile, source)
 
     def _fetch_or_compile(self, key: KernelKey, compile: Compile, source: SourceKey | None) -> CacheEntry:

@@ -31,6 +31,7 @@ from tilelang.errors.base import (
     TileLangError,
     TuningError,
     concise,
+    first_line,
 )
 from tilelang.errors.compiling import (
     DeviceCompileError,
@@ -152,4 +153,5 @@ __all__ = [
     "UnsupportedSyntaxError",
     "axes_text",
     "concise",
+    "first_line",
 ]

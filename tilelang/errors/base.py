@@ -75,6 +75,11 @@ def concise(error: TileLangError) -> TileLangError:
     return error if env.get("TILELANG_TRACEBACK") == "full" else error.with_traceback(None)
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of what an exception says, or its class where it says nothing; to be quoted in another message."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
 class CompileError(TileLangError, ValueError):
     """A program that cannot be compiled."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from tilelang.errors.base import CompileError, Location
+from tilelang.errors.base import CompileError, Location, first_line
 
 
 class UnsupportedError(CompileError):
@@ -52,9 +52,8 @@ class PassFailedError(CompileError):
     """A compiler pass failed in a way that is not the program's fault."""
 
     def __init__(self, step: str, cause: BaseException):
-        first_line = next(iter(str(cause).splitlines()), "")
         super().__init__(
-            f"internal error in pass {step!r}: {type(cause).__name__}: {first_line}",
+            f"internal error in pass {step!r}: {type(cause).__name__}: {first_line(cause)}",
             hint="this is a defect of the compiler; TILELANG_TRACEBACK=full shows where it happened",
         )
 

@@ -71,10 +71,11 @@ class GemmDtypeError(DtypeError):
 class ReduceShapeError(ShapeError):
     """Source and destination of a reduction or a scan do not fit."""
 
-    def __init__(self, kind: str, dim: int, source: str, target: str):
+    def __init__(self, kind: str, dim: int, source: str, target: str, expected: str):
         super().__init__(
             f"T.{kind if kind.startswith('cum') else 'reduce_' + kind}: source {source} and destination "
-            f"{target} do not fit for dim={dim}"
+            f"{target} do not fit for dim={dim}",
+            hint=f"the destination has the shape {expected}, axes of length 1 aside",
         )
 
 

@@ -93,7 +93,7 @@ _MEANINGS: tuple[tuple[str, str | None, str | None], ...] = (
     (
         "unsupported operand type.* 'Var'",
         None,
-        "operators take elements, not buffers: index it, below for i, j in T.Parallel(m, n)",
+        "operators take elements or slices: B[:] = A[:] + 1, or B[i] = A[i] + 1 below for i in T.Parallel(n)",
     ),
     (
         r"'(Var|TensorLoad)' object has no attribute '(\w+)'",

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from tilelang.artifact import Dim, KernelParam, dim_names, evaluate_dim
 from tilelang.dtypes import canonical
-from tilelang.errors import ON_THE_SIMULATOR, ArgumentCountError, ArgumentError, ArgumentValueError
+from tilelang.errors import ON_THE_SIMULATOR, ArgumentCountError, ArgumentError, ArgumentValueError, first_line
 from tilelang.execution.signature import CallSignature, torch_dtypes
 from tilelang.sizes import Binding, solution, stored_dims
 from tilelang.storage import storage_shape, storage_strides
@@ -143,7 +143,7 @@ def _imported(place: _Place, value: Any) -> Any:
     try:
         return torch.from_dlpack(value)
     except Exception as error:  # raised by the exporting library, whatever its classes are
-        raise place.error("type", "a torch tensor", f"{_type_name(value)} ({_first_line(error)})") from None
+        raise place.error("type", "a torch tensor", f"{_type_name(value)} ({first_line(error)})") from None
 
 
 def has_memory(tensor: Any) -> bool:
@@ -400,7 +400,3 @@ def _type_name(value: Any) -> str:
         return "None"
     kind: type = value.__class__
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)

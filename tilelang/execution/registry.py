@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tilelang.artifact import KernelArtifact
-from tilelang.errors import UnsupportedBackendError
+from tilelang.errors import UnknownTargetError, UnsupportedBackendError
 from tilelang.execution.executor import Executor
 from tilelang.records import Record
 
@@ -45,11 +45,14 @@ def resolve(backend: str | None, target: str) -> str:
     """The backend that ``backend`` (``None`` and ``"auto"`` included) names for a target kind.
 
     Raises:
-        UnsupportedBackendError: there is none; the message lists those that there are.
+        UnknownTargetError: no backend has that name.
+        UnsupportedBackendError: it does not run kernels of that target; the message lists those that do.
     """
     names = supported(target)
     if backend in (None, "auto") and names:
         return names[0]
+    if backend not in BACKENDS:
+        raise UnknownTargetError(str(backend), ["auto", *names], "execution backend")
     if backend not in names:
         raise UnsupportedBackendError(str(backend), target, names)
     return backend

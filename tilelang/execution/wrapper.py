@@ -306,6 +306,7 @@ class _Text:
                 locals_ = [f"s{index}_{at + axis}" for axis in range(len(dims))]
                 of = [places.get((param.name, at + axis)) for axis in range(len(dims))]
                 at += len(dims)
+                # Reading a shape costs more than comparing it: without checks only the tensors that give a size are read.
                 if locals_ and (check or any(of)):
                     self._emit(f"({''.join(name + ', ' for name in locals_)}) = v{index}.{attribute}")
                 checks += [(name, dim) for name, dim, binding in zip(locals_, dims, of) if binding is None or binding.solved]

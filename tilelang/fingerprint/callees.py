@@ -51,6 +51,8 @@ def is_called(code: CodeType, offset: int) -> bool:
         extended = argument << 8 if name == "EXTENDED_ARG" else 0
         if name in _IGNORED:
             continue
+        # `above` counts the values on the stack above the followed one. A call takes its arguments and the function below them:
+        # the followed value is the function if nothing but arguments lies above it.
         if name in _CALLS:
             taken, given = argument + _CALLS[name], 1
             if taken > above:

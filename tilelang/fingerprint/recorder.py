@@ -216,7 +216,7 @@ def _is_frozen_choice(function: Any) -> bool:
 
 
 def _started(touched: Touched, code: CodeType, frame: FrameType) -> None:
-    # Python's own look-up in os.environ was called: whoever is behind it on the stack asked.
+    # Python's own look-up in os.environ was called: the next frame on the stack is the one that reads the variable.
     if code is _environment_code:
         if _asked_by_user(frame.f_back):
             touched.environment.add(str(frame.f_locals.get("key")))

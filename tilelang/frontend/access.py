@@ -41,6 +41,8 @@ def index_expr(value: Any) -> Any:
     Raises:
         OperandError: not an integer.
     """
+    if isinstance(value, (str, bytes)) or value is None:
+        raise OperandError(f"an index must be an integer, got {value!r}")
     expr = as_expr(value)
     kind = str(expr.ty)
     if not kind.startswith(("int", "uint", "bool")):

@@ -88,6 +88,7 @@ def _narrowed(expr: Any, target: DType) -> Any:
         sides, make = tuple(expr.args[1:]), functools.partial(ir.tirx.if_then_else, expr.args[0])
     else:
         return None
+    # No sums or products here: those may leave the narrow type, and would wrap around there but not in int32.
     narrow = [_narrowed(side, target) for side in sides]
     return None if any(side is None for side in narrow) else make(*narrow)
 

@@ -296,7 +296,10 @@ class Hooks:
             return True
         if builder.kernel is not None:
             if value is not None:
-                raise MisplacedError("a kernel cannot return a value from inside `with T.Kernel(...)`")
+                raise MisplacedError(
+                    "a kernel cannot return a value from inside `with T.Kernel(...)`",
+                    hint="store to a tensor argument; an eager program returns tensors of T.empty, after the `with`",
+                )
             builder.emit(ir.Evaluate(intrinsic_call("thread_return"), builder.span()))
             return False
         if explicit:

@@ -184,8 +184,10 @@ def write(x: Lanes, box: Box, value: Any) -> None:
         return
     rank = len(box.extents)
     differs = box.differs or np.ndim(value) > rank or (x.mask is not True and storage.private)
+    # Private memory has one row while all threads agree on it, which is the common case and the cheap one.
     if storage.private and differs:
         storage.spread(x.lanes)
+    # Where nothing else runs beside these threads, no other access can conflict: there is nothing to record, and one copy does.
     if storage.blocks is None and x.strand.is_alone and not differs and _is_row_major(box):
         view.storage.elements(view.kind)[0, : view.size] = np.broadcast_to(view.kind.encode(value), box.extents).ravel()
         _all_written(view)

@@ -97,6 +97,8 @@ class Compiler:
             if isinstance(stmt, ir.DeclBuffer):
                 source = source_of(stmt.data)
                 if source is not None:
+                    # Accesses are recorded in cells of the narrowest element that any view has, so that views of different
+                    # types are compared.
                     root = self.roots[stmt.buffer] = self.root(source)
                     self.cells[root] = min(self.cells.get(root, 64), _bits(stmt.buffer))
         self.stored = {self.root(buffer) for buffer in element_stores(func.body)}

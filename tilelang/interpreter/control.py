@@ -209,6 +209,7 @@ def _loop(c: Compiler, stmt: Any) -> Step:
                 break
         return _leave(x, outer, frame)
 
+    # Most loops never wait for other threads: they run without a generator, which costs several times a plain call.
     if body.wait is None:
         return Step(run)
 

@@ -60,6 +60,7 @@ def _moving(name: str, load: bool) -> None:
             view, at = _first(x, registers)
             width = 16 // (memory.kind.bits // 8)
             for warp in _warps(x, name):
+                # Lanes 8i to 8i + 7 give the addresses of the rows of matrix i.
                 source = rows[warp : warp + 8 * count].reshape(count, 8)[:, :, None] + np.arange(width)
                 held = _registers(x, view, at, int(warp), count * width // 4)
                 (_load if load else _store)(x, memory, source, view, held, bool(transposed))

@@ -91,6 +91,7 @@ class Storage:
         if self.data.shape[0] == lanes:
             return
         self.data = np.repeat(self.data, lanes, axis=0)
+        # Those were views of the single row.
         self.typed = {}
         if self.written is not None:
             self.written = np.repeat(self.written, lanes, axis=0)

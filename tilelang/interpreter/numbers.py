@@ -97,12 +97,14 @@ def _float_of_code(code: int, mantissa: int, bias: int, name: str) -> float:
     width = canonical(name).bits
     magnitude, sign = code & ((1 << (width - 1)) - 1), -1.0 if code >> (width - 1) else 1.0
     _, _, largest, overflow, nan = _SMALL_FLOATS[name]
+    # These formats have neither infinities nor a negative zero, whose code is the only NaN.
     if name.endswith("fnuz"):
         if code == nan:
             return math.nan
     elif magnitude > largest:
         return sign * math.inf if magnitude == overflow else math.nan
     exponent, fraction = magnitude >> mantissa, magnitude & ((1 << mantissa) - 1)
+    # Subnormal: no implicit leading one, and the exponent of the smallest normal numbers.
     if exponent == 0:
         return sign * math.ldexp(fraction, 1 - bias - mantissa)
     return sign * math.ldexp((1 << mantissa) + fraction, exponent - bias - mantissa)

@@ -210,6 +210,7 @@ class Program:
         slots = {str(v.name): (v, self._compiler.slot(v)) for dims in declared.values() for dim in dims for v in variables(dim)}
         known = {name: int(x.values[slot]) for name, (_, slot) in slots.items() if x.values[slot] is not None}
         axes = [pair for position, dims in declared.items() for pair in zip(dims, self._given(position, arguments[position]))]
+        # One size may need another that is solved later in the list, so rounds go on until no equation has exactly one unknown.
         while len(known) < len(slots):
             found = next((found for dim, size in axes if (found := solved(to_dim(dim), size, known))), None)
             if found is None:

@@ -152,6 +152,7 @@ def _barrier_step(span: Any, barrier_of: Callable[[Lanes], tuple[ThreadBarrier, 
     def run(x: Lanes) -> bool:
         x.begin(span)
         barrier, needed = barrier_of(x)
+        # These lanes run to their end without giving way, so no other thread can arrive while they are here.
         if barrier.arrive(x, needed) == barrier.phase:
             x.find("deadlock", f"threads wait for {what}")
             barrier.arrived[:] = False
@@ -248,6 +249,7 @@ class BlockBarrier:
         if self.arrived >= self.count:
             self.arrived = 0
             self.phase += 1
+            # A copy: blocks that go on arrive at the next phase while others have not seen the end of this one.
             self._published = dict(self.clock)
             self._order_blocks()
         return phase
@@ -261,6 +263,7 @@ class BlockBarrier:
 
     def _order_blocks(self) -> None:
         """Orders the blocks' accesses before the barrier before those after it."""
+        # Where all blocks of the launch meet, everything before comes before everything after: no clocks are needed for that.
         if self.count == self.order.size:
             self.order.phase += 1
             return

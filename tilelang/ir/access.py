@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 READ, WRITE, UPDATE, ADDRESS = "read", "write", "update", "address"
-"""An update is atomic. ``ADDRESS``: the address is passed on, and whoever gets it may read and write there."""
+"""An update is atomic. ``ADDRESS``: the address is passed on to code that may read and write there."""

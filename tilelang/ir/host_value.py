@@ -55,6 +55,7 @@ def host_value(expr: Any, names: Mapping[Any, str]) -> Dim | None:
     if isinstance(expr, ir.Not):
         return _combined("eq", expr.a, ir.IntImm("int32", 0), names)
     for table, left, right in ((_COMPARISONS, "a", "b"), (_SWAPPED, "b", "a"), (_LOGIC, "a", "b")):
+        # The host computes with signed 64-bit numbers, among which the upper half of uint64 is negative.
         if type(expr) in table and str(expr.a.ty) == "uint64":
             return _unsigned(table[type(expr)], getattr(expr, left), getattr(expr, right), names)
         if type(expr) in table:

@@ -123,6 +123,7 @@ def _retrying(operation: Operation) -> Operation:
 
     def apply(a: Any, b: Any, span: Any = None) -> Any:
         a, b = _pair(a, b)
+        # TVM first: what it accepts keeps the type that it gives, and only what it refuses is promoted.
         try:
             return operation(a, b, span)
         except (RuntimeError, ValueError, TypeError):

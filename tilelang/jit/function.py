@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from tilelang.cache.keys.source_key import FunctionTracker
-from tilelang.errors import DeclarationError, RunTimeValueError, TileLangError, concise
+from tilelang.errors import DeclarationError, RunTimeValueError, TileLangError, concise, first_line
 from tilelang.ignored import ignored
 from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel
@@ -178,7 +178,7 @@ class JitFunction(Generic[_P, _R]):
                 raise
             name = self.function.__name__
             raise RunTimeValueError(
-                f"{name} makes kernels from compile-time values, and the call gives it a tensor ({_first_line(error)})",
+                f"{name} makes kernels from compile-time values, and the call gives it a tensor ({first_line(error)})",
                 hint=f"kernel = {name}(sizes, ...); kernel(tensors, ...)",
             ) from None
 
@@ -234,10 +234,6 @@ def _locate(error: Exception) -> None:
         from tilelang.ir.span import traceback_location
 
         error.at(traceback_location(error))
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _job(function: JitFunction[..., Any], config: Any) -> Callable[[], JITKernel]:

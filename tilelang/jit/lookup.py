@@ -125,7 +125,7 @@ def from_source(
         source: the key of the call.
         options: how the kernel is compiled.
         key_now: gives the key that the same call has later.
-        make: traces the program, where somebody asks the kernel for it.
+        make: traces the program, when the kernel is asked for it.
 
     Returns:
         The loaded kernel.

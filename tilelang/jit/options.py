@@ -119,7 +119,7 @@ def resolve_options(
         The options, with a concrete target and backend.
 
     Raises:
-        UnknownTargetError: no such target.
+        UnknownTargetError: no such target or backend.
         UnsupportedBackendError: the backend does not run that target's kernels.
         CompileError: an unknown pass configuration.
     """

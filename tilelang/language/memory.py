@@ -29,7 +29,7 @@ def _buffer(
     sizes = [as_int(as_expr(size)) for size in as_shape(shape)]
     for size in sizes:
         if not isinstance(size, int) or size <= 0:
-            raise ShapeError(f"{what}: every size must be a positive compile-time integer", hint=f"got shape {shape!s}")
+            raise ShapeError(f"{what}: every size must be a positive compile-time integer, got the shape {shape!s}")
     buffer = ir.decl_buffer(
         declared_sizes(sizes, kind), kind.base, builder.take_name(default), scope=scope, data_alignment=kind.bytes, layout=None
     )

@@ -74,6 +74,11 @@ class FragmentLayout:
         """Elements in each thread, padding included."""
         return 1 + sum((m.extent - 1) * m.stride for axis in self.modes for m in axis if m.coord == REGISTER)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether each of its threads holds all elements."""
+        return all(mode.coord == REGISTER for axis in self.modes for mode in axis)
+
     def padded(self, axis: int) -> int:
         """The extent of an axis with its padding."""
         return _product([m.extent for m in self.modes[axis]])

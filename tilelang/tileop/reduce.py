@@ -46,8 +46,10 @@ class Reduce(TileOp):
         for region in (self.src, self.dst):
             if self.kind.startswith("bit") and canonical(region.dtype).is_float:
                 raise DtypeError(f"T.reduce_{self.kind} takes integers, {region.buffer.name} is {region.dtype}")
-        if not fits(tuple(self.src.extents[axis] for axis in self.kept), self.dst.shape):
-            raise ReduceShapeError(self.kind, self.dim, shape_text(self.src.extents), shape_text(self.dst.extents))
+        kept = tuple(self.src.extents[axis] for axis in self.kept)
+        if not fits(kept, self.dst.shape):
+            source, target = shape_text(self.src.extents), shape_text(self.dst.extents)
+            raise ReduceShapeError(self.kind, self.dim, source, target, shape_text(kept or (1,)))
 
     @property
     def kept(self) -> list[int]:

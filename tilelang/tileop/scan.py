@@ -37,4 +37,5 @@ class Scan(TileOp):
     def check(self) -> None:
         """``dst`` must have the shape of ``src``."""
         if not fits(self.src.shape, self.dst.shape):
-            raise ReduceShapeError(f"cum{self.kind}", self.dim, shape_text(self.src.extents), shape_text(self.dst.extents))
+            source, target = shape_text(self.src.extents), shape_text(self.dst.extents)
+            raise ReduceShapeError(f"cum{self.kind}", self.dim, source, target, source)

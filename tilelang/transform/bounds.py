@@ -101,6 +101,7 @@ class _Checker:
             low, extent = as_int(node.min), as_int(node.extent)
             if extent == 0:
                 return
+            # A loop that may have no iterations, or is left early, need not reach the access at the ends of its range.
             conditional = not self._ranges_over(node, low, extent) or conditional or _leaves_early(node.body)
         elif isinstance(node, ir.AttrStmt) and isinstance(node.node, ir.IterVar):
             self._bind_range(node.node.var, 0, as_int(node.value))

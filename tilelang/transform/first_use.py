@@ -221,6 +221,7 @@ class FirstUse:
         ends = [self._after(child, before) for child in children(stmt)]
         if isinstance(stmt, ir.IfThenElse) and stmt.else_case is not None:
             return ends[0].meet(ends[1])
+        # A branch without an else may not run: what it stores is not certain to be stored.
         return ends[0] if isinstance(stmt, ir.AttrStmt) else before
 
     def _used(self, use: Use, before: _Stored) -> _Stored:

@@ -12,7 +12,7 @@ After: no statement outside of such a loop uses the memory that its iterations s
                                             if stored: last = own; any = True
                                         if any: v = last
 
-Copies that nobody needs are left out: the copy in, if an iteration stores to the element before it reads it; the copy out, if
+Copies that are not needed are left out: the copy in, if an iteration stores to the element before it reads it; the copy out, if
 nothing reads the element after the loop before it is stored to again. If iterations leave different values, the element is
 undefined afterwards (docs/semantics.md), so the order of their stores to ``last`` does not matter.
 
@@ -88,6 +88,7 @@ def _shared_by_iterations(body: Any) -> dict[Any, list[Memory]]:
     outside = {memories[use.buffer] for stmt in _statements_outside(body) for use in uses(stmt) if use.buffer in memories}
     found = {}
     for loop in loops:
+        # What other loops or statements use as well has to be copied out when the loop ends.
         others = outside.union(
             memories[use.buffer] for other in loops if other is not loop for use in within[other] if use.buffer in memories
         )

@@ -36,6 +36,7 @@ def _check(loop: Any) -> None:
         return
     span = location_of(loop.span)
     statements = flattened(loop.body)
+    # Users count the names that they give to values as statements, or not: both are accepted.
     least, most = sum(map(_counts_always, statements)), len(statements)
     if group is not None:
         least = most = len(group)

@@ -1,4 +1,4 @@
-// Work on streams: what is to be done, and after what. It is done when somebody waits for it, never before, and of what may be
+// Work on streams: what is to be done, and after what. It is done when a call waits for it, never before, and of what may be
 // done next the latest comes first: work that nothing orders is done in another order than it was submitted in.
 #pragma once
 

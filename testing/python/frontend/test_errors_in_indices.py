@@ -36,6 +36,15 @@ def test_too_many_indices():
                 A[0, 0] = 1.0  # <- error
 
 
+def test_text_as_index():
+    with error_at_mark(CompileError, "an index must be an integer, got 'x'"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                A["x"] = 1.0  # <- error
+
+
 def test_float_index():
     with error_at_mark(CompileError, "an index must be an integer, got float32"):
 

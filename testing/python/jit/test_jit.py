@@ -211,6 +211,7 @@ def test_par_compile_keeps_order_and_reports_errors():
         ({"target": "cude"}, UnknownTargetError, "did you mean 'cuda'"),
         ({"target": {"kind": "cuda", "arch": "sm_999"}}, UnknownTargetError, "unknown CUDA architecture"),
         ({"target": "cpu", "execution_backend": "nvrtc"}, UnsupportedBackendError, "tvm_ffi"),
+        ({"target": "cpu", "execution_backend": "cythn"}, UnknownTargetError, "did you mean 'cython'"),
         ({"target": "cpu", "out_idx": 5}, CompileError, "out of range for 2 parameters"),
         ({"target": "cpu", "out_idx": [1, -1]}, CompileError, "names a parameter twice"),
         ({"target": "cpu", "pass_configs": {"tl.disable_tma_lowr": True}}, CompileError, "did you mean 'tl.disable_tma_lower'"),

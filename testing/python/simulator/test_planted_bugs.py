@@ -180,7 +180,7 @@ BUGS = {
         'else {\n    asm volatile("bar.arrive 1, 64;" ::: "memory");\n    asm volatile("bar.sync 2, 64;" ::: "memory");',
         'else {\n    asm volatile("bar.arrive 1, 64;" ::: "memory");\n    asm volatile("bar.arrive 2, 64;" ::: "memory");',
         {"race", "uninitialised"}),
-    "nobody arrives": Bug(
+    "no thread arrives": Bug(
         kernel("""\
   if (t < 32) asm volatile("bar.sync 3, 64;" ::: "memory");
   else asm volatile("bar.arrive 3, 64;" ::: "memory");
@@ -313,7 +313,7 @@ WGMMA_BUGS = {
     "wrong full parity": (
         "barrier_wait(&full[s], i / 2 & 1)", "barrier_wait(&full[s], (i / 2 + 1) & 1)", {"race", "uninitialised"}),
     "wrong empty parity": ("barrier_wait(&empty[s], (i / 2 + 1) & 1)", "barrier_wait(&empty[s], i / 2 & 1)", {"deadlock"}),
-    "nobody releases the stage": ("      barrier_arrive(&empty[s]);\n", "", {"deadlock"}),
+    "the stage is never released": ("      barrier_arrive(&empty[s]);\n", "", {"deadlock"}),
     "no mbarrier initialisation": ("barrier_init(&full[s], 1);", "", {"mbarrier"}),
     "misaligned tile": ("+ 1023) & ~1023u", "+ 1023 & ~1023u) + 64", {"misaligned", "descriptor"}),
 }  # fmt: skip

@@ -88,7 +88,7 @@ def test_asynchronous_groups_and_phases_are_awaited():
     copy = step("cp.async.cg.shared.global [%r1], [%rd1], 16;", "async copy", moved=512)
     commit, wait = step("cp.async.commit_group;"), step("cp.async.wait_group 0;")
     assert clocks([copy, commit, wait, ADD]) >= 8 + 200 + 4
-    assert clocks([copy, commit, step("cp.async.wait_group 1;"), *[ADD] * 4]) == 8 + 200  # nobody waits for the copy
+    assert clocks([copy, commit, step("cp.async.wait_group 1;"), *[ADD] * 4]) == 8 + 200  # no instruction waits for the copy
     load = step("cp.async.bulk.tensor.2d [%r1], [%rd1], [%r2];", "async copy", moved=6400, barrier=2048, phase=1)
     try_wait = step("mbarrier.try_wait.parity.b64 %p1, [%r2], %r3;", barrier=2048, phase=1)
     assert clocks([try_wait, ADD], [load]) > clocks([load]) == 100 + 200

@@ -1,4 +1,4 @@
-"""Local arrays in ``T.Parallel``: an iteration has its own elements while the loop runs, and what is left is everybody's."""
+"""Local arrays in ``T.Parallel``: iterations have their own elements; what they agree on is there after the loop."""
 
 from __future__ import annotations
 

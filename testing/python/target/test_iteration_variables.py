@@ -1,4 +1,4 @@
-"""Variables in ``T.Parallel``: an iteration's own while the loop runs, and everybody's afterwards."""
+"""Variables in ``T.Parallel``: iterations have their own; what they agree on is there after the loop."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What happens in a cache, as lines appended to ``<root>/journal``: hits of kernels, and counts of other events.
 
 A hit must not open a database: a line of some hundred bytes, appended in one write, takes microseconds and never waits.
-Whoever writes to the index takes the lines over; a journal that is never taken over is cut when it reaches a megabyte.
+A process that writes to the index takes the lines over; a journal that is never taken over is cut when it reaches a megabyte.
 """
 
 from __future__ import annotations

@@ -62,6 +62,7 @@ def command_of(text: str, path: str) -> Command | None:
     first, _, rest = text.partition("\n")
     shell = _SHELL.match(first)
     lines = [line for line in rest.replace("\\\n", " ").split("\n") if not _IDLE.match(line)]
+    # The marks stand for folders in what follows: a script that has such a character itself would be misread.
     if shell is None or len(lines) != 1 or {_HERE, _REAL} & set(text):
         return None
     found = _words(lines[0])
@@ -85,6 +86,7 @@ def _words(line: str) -> tuple[list[str], list[str]] | None:
     while line[position:].strip(" \t"):
         position += len(line[position:]) - len(line[position:].lstrip(" \t"))
         matches = [pattern.match(line, position) for pattern in (_ARGUMENTS, _VARIABLE, _LITERAL)]
+        # A pattern counts only if it ends with its word: "$@"x is not the list of arguments.
         ends = [match.end() if match else -1 for match in matches]
         arguments, variable, literal = (
             match if match and (end == len(line) or line[end] in " \t") else None for match, end in zip(matches, ends)

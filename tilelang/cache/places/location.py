@@ -179,7 +179,7 @@ def distrust(root: Path, owners: tuple[int, ...]) -> str | None:
         return "it is not a directory"
     if found.st_uid not in owners:
         return f"it belongs to user {found.st_uid}, not to {owners[0]}"
-    # Whoever may write to the directory may put a library there, which a call of a kernel then runs as this user.
+    # A user who may write to the directory may put a library there, which a call of a kernel then runs as this user.
     if found.st_mode & (stat.S_IWOTH | stat.S_IWGRP):
         who = "everyone" if found.st_mode & stat.S_IWOTH else "its group"
         return f"{who} may write to it (chmod go-w would mend that)"

@@ -92,7 +92,7 @@ class SharedTier:
                 if connection is None:
                     break
             if self.ask(functools.partial(_try_lock, connection, key), False):
-                # Whoever held it before may just have sent the kernel.
+                # The host that held it before may just have sent the kernel.
                 return Flight(self, key, self.fetch(key), connection)
             time.sleep(_POLL_SECONDS)
         if connection is not None:

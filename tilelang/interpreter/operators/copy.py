@@ -118,12 +118,15 @@ def _im2col(c: Compiler, record: Im2Col) -> Effect:
         rows, columns = (col.extents[axis] for axis in record.col.matrix_axes)
         m = (int(first_row(x)) * rows + np.arange(rows))[:, None]
         k = (int(first_column(x)) * columns + np.arange(columns))[None, :]
+        # Columns run over the taps, and within a tap over the channels: the order of weights of shape (height, width, channels,
+        # ...).
         tap, channel = k // channels, k % channels
         across = m % out_width * record.stride + tap % record.kernel * record.dilation - record.pad
         down = m // out_width % out_height * record.stride + tap // record.kernel * record.dilation - record.pad
         picture = m // (out_width * out_height)
         inside = (picture < count) & (tap < record.kernel**2) & (down >= 0) & (down < height) & (across >= 0) & (across < width)
         places = np.broadcast_arrays(picture, down, across, channel)
+        # Indices in the padding lie outside of the image: element 0 is read there, and its value is dropped.
         at = sum(np.where(inside, place, 0) * stride for place, stride in zip(places, img.view.strides[-4:]))
         value = np.where(inside, img.view.read(0, at + img.view.base), 0)
         write(x, col, convert(value, img.view.kind, col.view.kind).reshape(col.extents))

@@ -126,6 +126,7 @@ def expanded(kept: np.ndarray, words: np.ndarray, group: int, groups_a_word: int
     if group == 2:
         dense[row, column, second >> 1] = kept
     else:
+        # The first is stored last: as on the targets, it wins where undefined metadata gives both elements one position.
         dense[row, column, second] = kept[:, 1::2]
         dense[row, column, first] = kept[:, ::2]
     return dense.reshape(rows, groups * group)

@@ -111,7 +111,7 @@ class _Accumulation(StmtRewriter):
         if not isinstance(copy, Copy) or not copy.src.is_whole or hash(copy.src.buffer) != key:
             return None
         dst, products = copy.dst, _products(statements[user], key)
-        # As often as the whole program names it: then nobody else reads or writes the accumulator.
+        # As often as the whole program names it: then no other statement reads or writes the accumulator.
         used = uses_of(statements[user])[key] + uses_of(statements[last])[key] + 2  # its allocation, and the fill
         alone = products == uses_of(statements[user])[key] and self.uses[key] == used
         return (last, dst) if alone and self._is_exclusive(dst, accumulator) else None

@@ -55,6 +55,7 @@ class Way:
             value, raw = cast(element(d), operand), f"uint{width}"
             integer = canonical(operand).is_integer
             bits = ir.Cast(raw, value) if integer else ir.Call(ir.Op.get("tirx.reinterpret"), [value], ret_ty=raw)
+            # The instructions number the elements of a word from its low bits.
             part = ir.Cast(self.panel, bits ^ ir.IntImm(raw, flipped) if flipped else bits)
             joined = part if joined is None else joined | (part << ir.IntImm(self.panel, width * d))
         return joined

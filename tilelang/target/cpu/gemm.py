@@ -158,6 +158,7 @@ def _rows_in_place(region: Region, operand: str, way: Way, scope: Scope, before:
         return None
     if depth == 1:
         return lambda row, step, lanes=1: element(region, row, step, lanes)
+    # A word holds `depth` neighbours of a row: rows, and the part of them that is read, must begin with a whole word.
     if not isinstance(width, int) or width % depth or not scope.facts.divisible(first, depth):
         return None
     shape = [*region.buffer.shape[:-1], width // depth]

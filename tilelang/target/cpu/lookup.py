@@ -213,6 +213,8 @@ def _stored(found: _Lookup, table: Any, place: dict[Any, Any], count: int) -> li
 
     def register(first: int) -> Any:
         *outer, last = along(found.load.indices, first)
+        # No mask: the permutation looks at the bits that number its lanes alone, and where those are more than four, the table
+        # repeats every sixteen entries.
         dtype = f"uint{bits}x{lanes}"
         codes = ir.Cast(dtype, ir.BufferLoad(found.load.source, [*outer, span(last, lanes)]))
         if found.shift:

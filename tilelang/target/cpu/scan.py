@@ -54,6 +54,7 @@ def _by_elements(record: Scan) -> Any:
             loop("r", length, lambda position: nest(inner, lambda after: step(before, position, after), "xyzw")),
         )
 
+    # The axis is outside of the lines beside each other: the innermost loop then touches consecutive elements and is vectorised.
     return seq(alloc(running), nest(outer, lines))
 
 

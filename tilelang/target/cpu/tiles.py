@@ -141,6 +141,7 @@ def multiply(x: Matrices, b: Columns, tile: Tile) -> Any:
     full = whole(x.n, tile.columns)
     parts = [loop("p", full, lambda p: _panel(x, b, tile, p, p * tile.columns, 0))]
     if not isinstance(x.n, int):
+        # How many columns are left is not known: no register tile of several is sure to fit.
         rest = x.n - full * tile.columns
         one = Tile(tile.rows, 1, 1)
         parts.append(loop("j", rest, lambda j: _panel(x, b, one, full, full * tile.columns + j, j)))

@@ -124,6 +124,11 @@ def is_whole_warps(threads: range) -> bool:
     return threads.start % WARP == 0 and len(threads) % WARP == 0
 
 
+def in_one_warp(threads: range) -> bool:
+    """Whether neighbouring threads are of one warp."""
+    return threads.start // WARP == (threads.stop - 1) // WARP
+
+
 def arch_of(target: Any) -> Arch:
     """The architecture of a CUDA target."""
     return arch_named(target.arch)

@@ -128,6 +128,27 @@ def test_statements_beside_tile_operators_are_each_threads_own() -> None:
     assert torch.equal(a, b) and int(count) == 64
 
 
+@pytest.mark.parametrize("arch", ARCHS)
+def test_threads_with_others_between_them_beside_a_tile_operator(arch: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32"), C: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding(0)
+            if tx < 32 or tx >= 96:
+                C[tx] = 1.0
+            else:
+                T.copy(A, B)
+            if tx >= 32 and tx < 96:
+                T.copy(A, B)
+            else:
+                C[tx] += 1.0
+
+    a, b, c = torch.randn(64), torch.zeros(64), torch.zeros(128)
+    simulate(main, a, b, c, arch=arch)
+    assert torch.equal(a, b)
+    assert c[:32].eq(2).all() and c[96:].eq(2).all() and not c[32:96].any()
+
+
 def test_a_condition_of_the_block_beside_one_of_threads() -> None:
     @T.prim_func
     def main(A: T.Tensor((2, 64), "float32"), B: T.Tensor((2, 64), "float32")):

@@ -15,7 +15,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.visit import walk
-from tilelang.target.cuda.ops.gemm_wgmma import COMPLETE, IN_FLIGHT
+from tilelang.target.cuda.ops.gemm_plan import COMPLETE, IN_FLIGHT
 from tilelang.target.cuda.specialize.ring import find_rings
 from tilelang.target.cuda.specialize.warp_specialize import specialize
 from tilelang.target.cuda.tile.program import Kernel, split_kernels

@@ -162,58 +162,47 @@ def share_out_iterations(one: Site, other: Site, var: Any, facts: Facts) -> bool
 # Tensors through which threads communicate -----------------------------------------------------------------------------
 
 
-def communicating_tensors(tree: TileTree, root: Any, iterations: Iterations) -> set[Any]:
-    """Tensors whose accesses barriers must order: changed and read, or changed in several places that may be the same.
-
-    Args:
-        tree: the kernel.
-        root: the buffer whose memory a buffer is a view of.
-        iterations: the loops of the kernel.
-    """
+def communicating_tensors(tree: TileTree, iterations: Iterations) -> set[Any]:
+    """Tensors whose accesses barriers must order: changed and read, or changed in several places that may be the same."""
     reads: set[Any] = set()
     changes: dict[Any, dict[Any, set[str]]] = {}
     for node, buffer, kind in _accesses(tree):
         if kind == READ:
-            reads.add(root(buffer))
+            reads.add(buffer)
         elif kind in (WRITE, UPDATE):
-            changes.setdefault(root(buffer), {}).setdefault(node, set()).add(kind)
+            changes.setdefault(buffer, {}).setdefault(node, set()).add(kind)
     return {buffer for buffer, found in changes.items() if buffer in reads or _may_meet(found, iterations)}
 
 
-def repeated_tensors(tree: TileTree, root: Any, iterations: Iterations) -> set[Any]:
+def repeated_tensors(tree: TileTree, iterations: Iterations) -> set[Any]:
     """Tensors that a nest in a loop stores to at places which its other iterations may store to as well.
 
     In each iteration another thread may store to an element, so barriers must order the iterations.
-
-    Args:
-        tree: the kernel.
-        root: the buffer whose memory a buffer is a view of.
-        iterations: the loops of the kernel.
     """
     nests = (node for node in walk(tree.root) if isinstance(node, Parallel) and iterations.is_repeated(node))
     stores = ((node, access) for node in nests for access in node.nest.accesses if access.kind == WRITE)
     return {
-        root(access.buffer)
+        tree.root_of(access.buffer)
         for node, access in stores
         if is_global(access.buffer) and iterations.repeats(node, iterations.region_of(access, node.nest))
     }
 
 
-def changing_tensors(tree: TileTree, root: Any) -> set[Any]:
+def changing_tensors(tree: TileTree) -> set[Any]:
     """Tensors that are read and may be changed by other threads meanwhile.
 
     Their parameters cannot be ``__restrict__``: the compiler would move reads across barriers, as if no other thread wrote there.
     """
     kinds: dict[Any, set[str]] = {}
     for _node, buffer, kind in _accesses(tree):
-        kinds.setdefault(root(buffer), set()).add(kind)
+        kinds.setdefault(buffer, set()).add(kind)
     return {buffer for buffer, found in kinds.items() if READ in found and len(found) > 1}
 
 
 def _accesses(tree: TileTree) -> Iterator[tuple[Any, Any, str]]:
-    """(node, tensor, kind) of every access of a tensor that threads make."""
+    """(node, tensor, kind) of every access of a tensor, or of a view of it, that threads make."""
     found = ((node, access) for node in walk(tree.root) for access in (*accesses_of(node), *_reads_of_operands(node)))
-    return ((node, access.buffer, access.kind) for node, access in found if is_global(access.buffer))
+    return ((node, tree.root_of(access.buffer), access.kind) for node, access in found if is_global(access.buffer))
 
 
 def _reads_of_operands(node: Any) -> Iterator[Access]:

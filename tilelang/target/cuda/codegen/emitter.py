@@ -134,8 +134,8 @@ class Analyses:
             facts: known facts about integer expressions.
         """
         iterations = Iterations(tree.root, facts)
-        communicating = communicating_tensors(tree, tree.root_of, iterations)
-        repeated = repeated_tensors(tree, tree.root_of, iterations)
+        communicating = communicating_tensors(tree, iterations)
+        repeated = repeated_tensors(tree, iterations)
         return Analyses(Uniformity(tree, threads), ThreadMaps(tree, threads), iterations, communicating, repeated)
 
 
@@ -226,10 +226,9 @@ class Emitter:
         yield
         self.names.values.update(outer)
 
-    def named(self, var: Any, wanted: str | None = None) -> Name:
+    def named(self, var: Any) -> Name:
         """A fresh name for a variable of the program."""
-        name = self.names.take(var.name if wanted is None else wanted)
-        self.names.values[var] = name
+        name = self.names.values[var] = self.names.take(var.name)
         return name
 
     def name_of(self, var: Any) -> Name:

@@ -71,7 +71,7 @@ class NestLoops:
     """The loops of one nest.
 
     Attributes:
-        axis: variable of the contiguous axis, along which vectors lie; None where the nest has no axes.
+        axis: variable of the contiguous axis, along which vectors lie.
         width: elements of a vector; 1 where the body runs on single elements.
         vectors: decides how wide vectors may be.
         layout: the distribution, in which a vector is a digit of its own.
@@ -81,7 +81,7 @@ class NestLoops:
 
     def __init__(self, emitter: Emitter, nest: Nest, layout: LoopLayout, by_thread: bool = False):
         self.e, self.nest, self.by_thread = emitter, nest, by_thread
-        self.axis = nest.axes[contiguous_axis(nest)].var if nest.axes else None
+        self.axis = nest.axes[contiguous_axis(nest)].var
         self.vectors = Vectors(emitter.layouts.memory, emitter.facts, emitter.root)
         self.width, self.layout = self.vectors.split(nest, layout)
         self.vector: Any = None

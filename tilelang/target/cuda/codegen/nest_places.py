@@ -180,6 +180,7 @@ def _step(loops: NestLoops, buffer: Any, indices: list[Any], dim: Dimension, wei
 
 def _strides(e: Any, buffer: Any, grown: list[Any]) -> list[Any] | None:
     """The stride of each axis that matters; None where there is no such number."""
+    # Elements that share a byte have no stride in bytes.
     if is_packed(str(buffer.dtype)) or not all(isinstance(growth, int) for growth in grown):
         return None
     if not lies_in_shared(buffer):
@@ -187,6 +188,7 @@ def _strides(e: Any, buffer: Any, grown: list[Any]) -> list[Any] | None:
         known = all(isinstance(stride, int) for growth, stride in zip(grown, strides) if growth)
         return strides if known else None
     layout = e.layouts.memory.get(buffer) or row_major([as_int(size) for size in buffer.shape])
+    # An axis of several modes (a swizzle, a panel) does not advance by one number.
     if not isinstance(layout, TileLayout) or any(growth and len(modes) != 1 for growth, modes in zip(grown, layout.modes)):
         return None
     return [modes[0][1] if modes else 0 for modes in layout.modes]

@@ -9,7 +9,6 @@ from tilelang.errors import MisplacedError
 from tilelang.ir.access import ADDRESS
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_global, is_variable, lies_in_shared
-from tilelang.layout.fragment import THREAD
 from tilelang.target.cuda.inference.loop_layout import register_of
 from tilelang.target.cuda.inference.vectors import element_strides
 from tilelang.target.cuda.ir.conversions import converted
@@ -129,7 +128,7 @@ class Places:
 
     def _register_offset(self, buffer: Any, indices: list[Any], layout: Any) -> Value:
         """A fragment's element where every thread holds the whole tile."""
-        if any(mode.coord == THREAD for modes in layout.modes for mode in modes):
+        if not layout.is_whole:
             raise MisplacedError(
                 f"{buffer.name} is spread over the threads; one element of it can only be read inside T.Parallel",
                 hint="copy it to shared memory, or index it in a T.Parallel loop",

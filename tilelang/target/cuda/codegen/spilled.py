@@ -17,7 +17,7 @@ from tilelang.ir.memory import is_array, is_fragment
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.ir.code import LoopCode, find
 from tilelang.target.cuda.ir.instructions import DeclareArray, Instruction, PinRegisters, WarpGroupMultiply
-from tilelang.target.cuda.ir.values import Element, Name, Pointer, Value, parts_of
+from tilelang.target.cuda.ir.values import Element, Name, Pointer, Value, walk_value
 
 _REGISTERS = 255
 """Words that a thread can have in registers."""
@@ -65,20 +65,15 @@ def _inside(loop: LoopCode) -> Iterator[tuple[str, Value]]:
 
 def _places(instruction: Instruction) -> Iterator[tuple[str, Value]]:
     """The elements that an instruction names: array, and each part of the offset."""
-    for value, *_ in instruction.operands():
-        yield from _elements(value)
-
-
-def _elements(value: Value) -> Iterator[tuple[str, Value]]:
-    if isinstance(value, Element):
-        yield value.array.name, value.index
-    elif isinstance(value, Pointer):
-        yield from ((value.array.name, offset) for offset in value.offsets or (value,))
-    for part in parts_of(value):
-        yield from _elements(part)
+    for operand, *_ in instruction.operands():
+        for value in walk_value(operand):
+            if isinstance(value, Element):
+                yield value.array.name, value.index
+            elif isinstance(value, Pointer):
+                yield from ((value.array.name, offset) for offset in value.offsets or (value,))
 
 
 def _mentions(value: Value, loop: LoopCode) -> bool:
     """Whether a value has a counter of the loop in it."""
     counters = {name for name, _ in loop.counters}
-    return (isinstance(value, Name) and value in counters) or any(_mentions(part, loop) for part in parts_of(value))
+    return any(isinstance(part, Name) and part in counters for part in walk_value(value))

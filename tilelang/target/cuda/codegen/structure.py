@@ -14,7 +14,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_global, lies_in_shared
 from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.analysis.thread_conditions import ThreadConditions
-from tilelang.target.cuda.arch import WARP
+from tilelang.target.cuda.arch import WARP, in_one_warp, is_whole_warps
 from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER
 from tilelang.target.cuda.codegen.statements import loop_of
 from tilelang.target.cuda.inference.vectors import Vectors
@@ -73,6 +73,7 @@ def _vector_loop(generator: Any, node: Loop) -> LoopCode | None:
         or not _are_copies(generator, items)
     ):
         return None
+    # All copies share one loop, so the narrowest vector decides.
     width = min(_width(e, stmt, item.stmt) for item in items)
     if width == 1 or any(byte_count(width, str(item.stmt.buffer.dtype)) not in VECTOR_TYPES for item in items):
         return None
@@ -186,11 +187,9 @@ def _takers(emitter: Any, condition: Any) -> range | None:
     if members is None or not any(members):
         return None
     chosen = range(around.start + members.index(True), around.start + len(members) - members[::-1].index(True))
-    # `barrier.sync` with a number of threads counts whole warps (PTX manual, "barrier"); threads of one warp have a barrier of
-    # the warp.
-    whole = chosen.start % 32 == 0 and chosen.stop % 32 == 0
-    # The first and the last that take it, and as many members as lie between: neighbours without a gap.
-    if len(chosen) != sum(members) or not (whole or chosen.start // 32 == (chosen.stop - 1) // 32):
+    # The first and the last that take it, and as many members as lie between: neighbours without a gap. `barrier.sync` with a
+    # number of threads counts whole warps (PTX manual, "barrier"); threads of one warp have a barrier of the warp.
+    if len(chosen) != sum(members) or not (is_whole_warps(chosen) or in_one_warp(chosen)):
         return None
     return chosen if emitter.analyses.uniformity.agree([rest], chosen) else None
 
@@ -269,7 +268,7 @@ class NamedBarriers:
 
     def of(self, threads: range) -> Instruction:
         """A barrier of neighbouring threads: of the warp where one warp holds them, else one of the block's hardware barriers."""
-        if threads.start // WARP == (threads.stop - 1) // WARP:
+        if in_one_warp(threads):
             # Threads 40 to 47 are lanes 8 to 15: the mask is eight ones, moved up by eight.
             return WarpBarrier((1 << len(threads)) - 1 << threads.start % WARP)
         if threads not in self.numbers:

@@ -28,7 +28,7 @@ from tilelang.target.cuda.codegen.stages import (
 )
 from tilelang.target.cuda.codegen.write_text import BUILTINS, defined_names
 from tilelang.target.cuda.inference import verify as layouts
-from tilelang.target.cuda.ir.code import Block, BranchCode, GroupCode, Leaf, LoopCode, children, leaf, leaves, owner
+from tilelang.target.cuda.ir.code import Block, BranchCode, GroupCode, Leaf, LoopCode, contents, leaf, leaves, owner
 from tilelang.target.cuda.ir.instructions import (
     Declare,
     DeclareArray,
@@ -38,7 +38,7 @@ from tilelang.target.cuda.ir.instructions import (
     DefineSharedArray,
     Instruction,
 )
-from tilelang.target.cuda.ir.values import Array, Element, Name, Pointer, Value, parts_of
+from tilelang.target.cuda.ir.values import Array, Element, Name, Pointer, Value, walk_value
 from tilelang.target.cuda.operators import is_implemented
 from tilelang.target.cuda.tile.program import dimension_variables
 from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, walk
@@ -171,6 +171,7 @@ def _check_code(code: Any, known: set[str]) -> None:
         _uses(code, [value for value, *_ in code.operands() if value is not own], known)
         known |= set() if own is None else {_name(own)}
         return
+    # Braces end the scope of what is defined in them; a leaf, or a block without braces, is printed into the scope around it.
     inner = known if isinstance(code, Leaf) or (isinstance(code, Block) and not code.braces) else set(known)
     if isinstance(code, LoopCode):
         _uses(code, [first for _, first in code.counters], known)
@@ -178,7 +179,7 @@ def _check_code(code: Any, known: set[str]) -> None:
         _uses(code, [code.condition, *(value for _, value in code.advance)], inner)
     elif isinstance(code, (BranchCode, GroupCode)) and code.condition is not None:
         _uses(code, [code.condition], known)
-    for child in code.body if isinstance(code, Leaf) else children(code):
+    for child in contents(code):
         _check_code(child, set(inner) if isinstance(code, BranchCode) else inner)
 
 
@@ -189,12 +190,11 @@ def _uses(code: Any, values: list[Value], known: set[str]) -> None:
 
 
 def _names(value: Value) -> Iterator[str]:
-    if isinstance(value, (Name, Array)):
-        yield _name(value)
-    elif isinstance(value, (Element, Pointer)):
-        yield value.array.name
-    for part in parts_of(value):
-        yield from _names(part)
+    for part in walk_value(value):
+        if isinstance(part, (Name, Array)):
+            yield _name(part)
+        elif isinstance(part, (Element, Pointer)):
+            yield part.array.name
 
 
 def _name(value: Any) -> str:

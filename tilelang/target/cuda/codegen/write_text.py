@@ -214,7 +214,7 @@ class _Writer:
 
     def _tensors_and_scalars(self) -> Iterator[_Row]:
         written, used = self._written_buffers(), self.printer.names
-        changing = changing_tensors(self.tree, self.tree.root_of) | alias_sensitive(self.kernel.body)
+        changing = changing_tensors(self.tree) | alias_sensitive(self.kernel.body)
         aliased = self.tree.hints.may_overlap | {str(buffer.name) for buffer in changing}
         for param in self.kernel.func.params:
             if ir.is_buffer_var(param):
@@ -264,7 +264,7 @@ def _barrier_initialisation(barriers: Iterable[tuple[Array, list[int]]], cluster
         else:
             body += [_initialised(array.to(at), count) for at, count in enumerate(counts)]
     body.append(Evaluate(Call("tl::mbarrier_fence_init")))
-    # Whoever arrives at a barrier must find it initialised: the threads of the block, or of all blocks of the cluster.
+    # A thread that arrives at a barrier must find it initialised: the threads of the block, or of all blocks of the cluster.
     together = Evaluate(Call("tl::cluster_sync")) if clusters else Barrier()
     return [BranchCode(Call("tl::thread_rank").is_("==", 0), Block(body)), together]
 

@@ -128,40 +128,22 @@ def _is_addressed(known: Memo, access: Access, layout: FragmentLayout, loop: Loo
 
 
 def _transfer(access: Access, loop: LoopLayout, width: int, layout: Any) -> float:
-    """Cycles that a request of the first warp takes in memory."""
-    size = width * canonical(str(access.buffer.dtype)).stored_bits / 8
+    """Cycles that a request of the first warp takes in memory, for vectors of so many elements."""
+    size = canonical(str(access.buffer.dtype)).stored_bits / 8
     try:
-        indices = [_lane_values(form_of(index, loop.forms)) for index in access.site.indices]
+        indices = list(zip(*(_lane_values(form_of(index, loop.forms)) for index in access.site.indices)))
     except NotMixedRadix:
         return _GATHER * _SECTOR
     if lies_in_shared(access.buffer):
-        return _PASS * bank_passes(access, loop, layout, width)
+        if not isinstance(layout, TileLayout):
+            return _PASS
+        addresses = [int(layout.offset(index) * size) for index in indices]
+        return _PASS * (1 + conflicts(addresses, int(max(size * width, 4))))
     # A stride of unknown size counts as a large one: lanes in different rows share no sector then.
     strides = [stride if isinstance(stride, int) else 1 << 20 for stride in element_strides(access.buffer)]
-    # `size` is that of the vector and indices count elements: size / width are the bytes of an element, 1/2 for four bits.
-    starts = [sum(value * stride for value, stride in zip(index, strides)) * size / width for index in zip(*indices)]
-    sectors = {place for start in starts for place in range(int(start // 32), int((start + size - 1) // 32) + 1)}
+    starts = [sum(value * stride for value, stride in zip(index, strides)) * size for index in indices]
+    sectors = {place for start in starts for place in range(int(start // 32), int((start + size * width - 1) // 32) + 1)}
     return _SECTOR * len(sectors)
-
-
-def bank_passes(access: Access, loop: LoopLayout, layout: Any, width: int) -> int:
-    """How often the banks serve a request of the first warp for ``width`` elements of a shared tile each.
-
-    Args:
-        access: the access of a shared tile.
-        loop: the distribution of its nest.
-        layout: of the tile.
-        width: elements of a vector.
-    """
-    try:
-        indices = [_lane_values(form_of(index, loop.forms)) for index in access.site.indices]
-    except NotMixedRadix:
-        return WARP
-    if not isinstance(layout, TileLayout):
-        return 1
-    size = canonical(str(access.buffer.dtype)).stored_bits / 8
-    addresses = [int(layout.offset(index) * size) for index in zip(*indices)]
-    return 1 + conflicts(addresses, int(max(size * width, 4)))
 
 
 def _lane_values(form: Form) -> list[int]:

@@ -14,7 +14,7 @@ from tilelang.errors import LayoutConflictError
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.span import location_of
-from tilelang.layout.fragment import REGISTER, FragmentLayout
+from tilelang.layout.fragment import FragmentLayout
 from tilelang.target.cuda.analysis.program_order import ProgramOrder
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.tile.tree import Operator, Parallel, Sequence, span_of, touched_by, walk
@@ -35,7 +35,6 @@ class Layouts:
         conversions: copies that bring a fragment's elements to other places for some statements, with the error to raise where
             only some of the threads run one.
         partly_written: fragments that these move as a whole although the program may not have written every element before.
-        origins: span of the statement that fixed a fragment.
     """
 
     fragments: Mapping[Any, FragmentLayout] = field(default_factory=dict)
@@ -44,7 +43,6 @@ class Layouts:
     plans: Mapping[Operator, Any] = field(default_factory=dict)
     threads_of: Mapping[Any, range] = field(default_factory=dict)
     reducers: Mapping[Any, str] = field(default_factory=dict)
-    origins: Mapping[Any, Any] = field(default_factory=dict)
     per_thread: Set[Any] = field(default_factory=set)
     conversions: Mapping[Any, LayoutConflictError] = field(default_factory=dict)
     partly_written: Set[Any] = field(default_factory=set)
@@ -77,7 +75,7 @@ def check_fragments(root: Sequence, layouts: Any) -> None:
         touched = touched_by(node) if isinstance(node, (Parallel, Operator)) else ()
         for buffer in {access.buffer for access in touched if is_fragment(access.buffer)}:
             layout, threads = layouts.fragments.get(buffer), layouts.threads_of[node]
-            if layout is None or _is_whole(layout):
+            if layout is None or layout.is_whole:
                 continue
             found = homes.setdefault(buffer, [])
             if all(len(threads) == len(home) and threads != home for home, _ in found):
@@ -104,7 +102,8 @@ def _check_copies(root: Sequence, layouts: Any) -> None:
         return
     order = ProgramOrder(nodes)
     touches = [(node, access) for node in nodes for access in touched_by(node)]
-    touches = [(node, access) for node, access in touches if _is_whole(layouts.fragments.get(access.buffer))]
+    whole = {buffer for buffer, layout in layouts.fragments.items() if layout.is_whole}
+    touches = [(node, access) for node, access in touches if access.buffer in whole]
     stores = [(node, access.buffer) for node, access in touches if access.kind != READ]
 
     for node, access in touches:
@@ -118,11 +117,6 @@ def _check_copies(root: Sequence, layouts: Any) -> None:
             reason = f"{_range_text(threads)} read here what {_range_text(group)} alone have stored"
             error = LayoutConflictError(access.buffer.name, location_of(span_of(store)), reason)
             raise error.at(location_of(span_of(node)))
-
-
-def _is_whole(layout: FragmentLayout | None) -> bool:
-    """Whether every thread holds the whole fragment."""
-    return layout is not None and all(mode.coord == REGISTER for axis in layout.modes for mode in axis)
 
 
 def _range_text(threads: range) -> str:

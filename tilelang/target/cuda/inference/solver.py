@@ -91,7 +91,7 @@ class _Solver:
         self.memory: dict[Any, Any] = {}
         self.loops: dict[Parallel, LoopLayout] = {}
         self.plans: dict[Operator, Any] = {}
-        self.origins: dict[Any, Any] = {}
+        self.origins: dict[Any, Any] = {}  # the span of the statement that fixed a fragment
         self.requested: dict[Any, Any] = {}  # swizzles that the user asks for, whichever
         self.conflicts: dict[Any, dict[Any, LayoutConflictError]] = {}
         self.nest_work, self.operator_work = _Worklist(problem.nests), _Worklist(problem.operators)
@@ -140,7 +140,7 @@ class _Solver:
             self.memory[buffer] = min(ways, key=lambda layout: self._cost_of_users(buffer, layout)) if len(ways) > 1 else ways[0]
         self._check()
         per_thread = {node for node, is_own in problem.private.items() if is_own}
-        found = (self.fragments, self.memory, self.loops, self.plans, self.threads_of, problem.reducers, self.origins, per_thread)
+        found = (self.fragments, self.memory, self.loops, self.plans, self.threads_of, problem.reducers, per_thread)
         return Layouts(*found), self.conflicts
 
     def _annotations(self) -> None:

@@ -127,13 +127,8 @@ class Vectors:
 
         Vectors lie along the contiguous axis, where the first digit of it counts steps of one thread.
         """
-        if not nest.axes:
-            return 1, loop
         place = contiguous_axis(nest)
-        number = next((n for n, dim in enumerate(loop.dims) if dim.var is nest.axes[place].var), None)
-        if number is None:
-            return 1, loop
-        dim = loop.dims[number]
+        number, dim = next((n, dim) for n, dim in enumerate(loop.dims) if dim.var is nest.axes[place].var)
         first = dim.modes[0] if dim.modes else None
         if first is None or first.coord != REGISTER or dim.is_shifted:
             return 1, loop

@@ -92,6 +92,7 @@ def is_bijective(layout: FragmentLayout) -> bool:
         if stride != size:
             return False
         size *= extent
+    # Registers may have gaps (padding), but each mode must step beyond everything that the smaller ones reach.
     reach = 1
     for stride, extent in registers:
         if stride < reach:
@@ -108,7 +109,7 @@ def _in_order(layout: FragmentLayout) -> list[tuple[int, int, str]]:
 
 def is_whole(layout: FragmentLayout, threads: int) -> bool:
     """Whether each of the first ``threads`` threads holds the whole tile."""
-    return threads <= layout.threads and all(mode.coord == REGISTER for axis in layout.modes for mode in axis)
+    return threads <= layout.threads and layout.is_whole
 
 
 # A nest's access -------------------------------------------------------------------------------------------------------
@@ -169,7 +170,7 @@ def _position(index: Any, modes: tuple[Mode, ...], loop: LoopLayout) -> Form:
         return form
     for place, dim in enumerate(loop.dims):
         if dim.var is None and dim.modes == modes and same_index(dim.equals, form.offset):
-            return sum((Form.of_digit(digit, weight) for digit, weight in loop.digits[place]), Form())
+            return loop.position(place)
     return form
 
 

@@ -197,7 +197,7 @@ def accesses(code: Any) -> Iterator[Access]:
             yield from value_accesses(value)
     elif isinstance(code, (BranchCode, GroupCode)) and code.condition is not None:
         yield from value_accesses(code.condition)
-    for part in code.body if isinstance(code, Leaf) else children(code):
+    for part in contents(code):
         yield from accesses(part)
 
 
@@ -205,7 +205,7 @@ def find(code: Any, kind: type[Found]) -> Iterator[Found]:
     """Code and instructions of a class, in program order."""
     if isinstance(code, kind):
         yield code
-    for part in code.body if isinstance(code, Leaf) else children(code):
+    for part in contents(code):
         yield from find(part, kind)
 
 
@@ -271,6 +271,11 @@ def children(code: Any) -> list[Code]:
     if isinstance(code, BranchCode):
         return [code.then] if code.otherwise is None else [code.then, code.otherwise]
     return []
+
+
+def contents(code: Any) -> list[Any]:
+    """The code, or the statements of a leaf, directly inside."""
+    return code.body if isinstance(code, Leaf) else children(code)
 
 
 def rebuilt(code: Code, of: Callable[[Any], Any]) -> Code:

@@ -288,6 +288,13 @@ def parts_of(value: Value) -> tuple[Value, ...]:
     return tuple(found)
 
 
+def walk_value(value: Value) -> Iterator[Value]:
+    """A value and all values inside it."""
+    yield value
+    for part in parts_of(value):
+        yield from walk_value(part)
+
+
 @functools.cache
 def _part_fields(kind: Any) -> tuple[tuple[str, bool], ...]:
     """The fields of a record that hold a value, and whether each holds several."""

@@ -58,6 +58,7 @@ def _with_own_names(tree: TileTree, block: range) -> TileTree:
     aliased = tree.aliased() | {buffer for buffer, *_ in tree.hints.layouts}
     for buffer, homes in homes_of(threads, tree.root_of).items():
         users = {running for node, running in threads.items() if any(access.buffer == buffer for access in touched_by(node))}
+        # All threads may use the fragment too, or a view or a layout may name it: then it has to stay one buffer.
         if len({len(home) for home in homes}) > 1 and users == set(homes) and buffer not in aliased:
             for home in homes[1:]:
                 new = ir.decl_buffer(list(buffer.shape), str(buffer.dtype), buffer.name, scope=FRAGMENT, layout=None)

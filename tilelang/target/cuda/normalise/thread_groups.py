@@ -14,7 +14,7 @@ from tilelang.errors import DivergenceError
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of
 from tilelang.target.cuda.analysis.thread_conditions import ThreadConditions
-from tilelang.target.cuda.arch import WARP
+from tilelang.target.cuda.arch import in_one_warp, is_whole_warps
 from tilelang.target.cuda.normalise.early_exit import branch_early_exits
 from tilelang.target.cuda.normalise.group_copies import fill_group_copies
 from tilelang.target.cuda.operators import rule_of
@@ -80,28 +80,43 @@ class _Splitter:
         if members is None or (rest is not None and node.otherwise is not None):
             otherwise = None if node.otherwise is None else self.sequence(node.otherwise, threads)
             return [Branch(node.stmt, self.sequence(node.then, threads), otherwise)]
-        then = node.then
-        if rest is not None:
-            then = Sequence([Branch(ir.IfThenElse(rest, node.stmt.then_case, None, node.stmt.span), then, None)])
-        made = self.group(node, then, members, threads)
+        condition = node.stmt.condition
+        made = self.side(_one_sided(node, condition, node.then), rest, members, threads)
         if node.otherwise is not None:
-            made += self.group(node, node.otherwise, [not each for each in members], threads)
+            made += self.side(_one_sided(node, ir.Not(condition), node.otherwise), None, [not each for each in members], threads)
         return made
 
-    def group(self, node: Branch, body: Sequence, members: list[bool], threads: range) -> list[Any]:
-        """The statements of one side of a branch as work of the threads that take it."""
+    def side(self, node: Branch, rest: Any, members: list[bool], threads: range) -> list[Any]:
+        """The statements of one side of a branch as work of the threads that take it.
+
+        Args:
+            node: the side as a branch of its own.
+            rest: the part of its condition that is not about threads, if any.
+            members: which of the threads meet the other part.
+            threads: that come to it.
+        """
         chosen = [thread for thread, takes in zip(threads, members) if takes]
-        if not chosen or not body.items:
+        if not chosen or not node.then.items:
             return []
-        _check(node, body, chosen)
-        taken = range(chosen[0], chosen[0] + len(chosen))
-        body = self.sequence(body, taken)
+        taken = range(chosen[0], chosen[-1] + 1)
+        has_gaps = len(chosen) < len(taken)
+        _check(node, taken, has_gaps)
+        if has_gaps:  # a group is a range; without tile operators the branch does as well
+            return [Branch(node.stmt, self.sequence(node.then, threads), None)]
+        body = self.sequence(node.then if rest is None else Sequence([_one_sided(node, rest, node.then)]), taken)
         if all(isinstance(each, ThreadGroup) and each.threads for each in body.items):
             return body.items
         if len(taken) < len(threads):
             return [ThreadGroup(node.stmt, body, taken, by_thread=True)]
+        # All threads take this side: only statements that each thread runs for itself have to know that they are below a
+        # condition.
         own = any(isinstance(inner, Scalar) for inner in walk(body))
         return [ThreadGroup(node.stmt, body, by_thread=True)] if own else body.items
+
+
+def _one_sided(node: Branch, condition: Any, body: Sequence) -> Branch:
+    """A branch with one side, at the place of ``node``."""
+    return Branch(ir.IfThenElse(condition, node.stmt.then_case, None, node.stmt.span), body, None)
 
 
 def _is_shared_out(node: Any) -> bool:
@@ -109,17 +124,17 @@ def _is_shared_out(node: Any) -> bool:
     return isinstance(node, Parallel) or (isinstance(node, Operator) and rule_of(node.op).cooperative)
 
 
-def _check(node: Branch, body: Sequence, chosen: list[int]) -> None:
-    first, last = chosen[0], chosen[-1]
-    shared = [inner for inner in walk(body) if _is_shared_out(inner)]
+def _check(node: Branch, taken: range, has_gaps: bool) -> None:
+    shared = [inner for inner in walk(node.then) if _is_shared_out(inner)]
     if not shared:
         return
-    if last - first + 1 != len(chosen):
+    if has_gaps:
         raise DivergenceError("a tile operator below a condition that only some threads between others meet").at(
             location_of(node.stmt.span)
         )
-    whole = first % WARP == 0 and len(chosen) % WARP == 0
-    if not whole and (first // WARP != last // WARP or any(isinstance(n, Operator) and rule_of(n.op).in_warps for n in shared)):
+    in_warps = any(isinstance(each, Operator) and rule_of(each.op).in_warps for each in shared)
+    if not is_whole_warps(taken) and (in_warps or not in_one_warp(taken)):
         raise DivergenceError(
-            f"a tile operator below a condition that threads {first} to {last} meet", hint="give it whole warps of 32 threads"
+            f"a tile operator below a condition that threads {taken[0]} to {taken[-1]} meet",
+            hint="give it whole warps of 32 threads",
         ).at(location_of(node.stmt.span))

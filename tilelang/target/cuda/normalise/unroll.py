@@ -19,7 +19,7 @@ from tilelang.ir.visit import statement_exprs, variables, walk, walk_expr, with_
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import PIPELINE_NOTES
 from tilelang.tileop import decode, is_tile_op
-from tilelang.transform.substitute import substitute
+from tilelang.transform.substitute import copied
 
 MOST_ITERATIONS, MOST_STATEMENTS = 16, 64
 """Iterations of a loop, and statements that it may become: code that is much longer costs more than it saves."""
@@ -69,15 +69,10 @@ def _choices(stmt: Any) -> list[Any]:
 
 
 def _copies(loop: Any) -> Any:
-    """The body for each value of the variable; what it defines is new in each copy."""
-    first, inside = as_int(loop.min), list(walk(loop.body))
-    defined = [stmt.var if isinstance(stmt, ir.Bind) else stmt.loop_var for stmt in inside if isinstance(stmt, (ir.Bind, ir.For))]
-    copies = []
-    for number in range(first, first + as_int(loop.extent)):
-        # A variable has one definition: copies that share one would be two.
-        values = {var: ir.Var(var.name, var.ty) for var in defined}
-        values[loop.loop_var] = ir.IntImm(str(loop.loop_var.ty), number)
-        copies.append(tvm_ffi.structural_map(substitute(loop.body, values), _FOLDED))
+    """The body for each value of the variable."""
+    var, first = loop.loop_var, as_int(loop.min)
+    numbers = (ir.IntImm(str(var.ty), number) for number in range(first, first + as_int(loop.extent)))
+    copies = [tvm_ffi.structural_map(copied(loop.body, {var: number}), _FOLDED) for number in numbers]
     return ir.SeqStmt(copies, loop.span) if len(copies) > 1 else copies[0]
 
 

@@ -66,6 +66,8 @@ class _Exchanger:
         found, e = self.found, self.e
         own = total(part_of(self.values[term.digit], term) * term.weight for term in found.register if term not in found.choices)
         lane = total(part_of(self.values[term.digit], term) * term.weight for term in found.lane)
+        # A shuffle sends the register that the sender names, which cannot depend on the receiver: every register that some
+        # receiver wants is sent, and each receiver chooses.
         definitions, parts = [], []
         for offset in found.offsets():
             value: Value = source.at(own + offset)

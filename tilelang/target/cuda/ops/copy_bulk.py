@@ -158,6 +158,8 @@ def plan_copy(
     dtype = canonical(outer.dtype)
     if reduction is not None and (load or dtype not in _REDUCTIONS[reduction]):
         return None
+    # A plain copy moves bits: types that descriptors do not have travel as integers of their size. A reduction computes, and
+    # needs the type. Descriptors list dimensions from the innermost, whose stride is one element and is left out.
     spec = TensorMapSpec(
         name=name,
         tensor=str(outer.buffer.name),

@@ -166,6 +166,7 @@ class OperandLoader:
         layout = e.layouts.memory.get(o.region.buffer)
         if not o.paired or canonical(o.region.dtype).bits != 32 or not isinstance(layout, TileLayout) or layout.vector < 2:
             return None
+        # Eight bytes at once need an even column.
         if not o.region.has_rows or not e.facts.divisible(o.region.mins[-1], 2):
             return None
         tile, part = ir.Var("i", "int32"), ir.Var("r", "int32")
@@ -180,6 +181,7 @@ class OperandLoader:
         if o.is_a:
             move = [Assign(Word(o.registers.to(first + p.r * 2), 8, "float2"), source)]
         else:
+            # Neighbours along n belong to two tiles of B: a register of each tile takes one of them.
             pair = e.names.take("pair")
             halves = [o.registers.at(first + p.r), o.registers.at(first + o.each + p.r)]
             move = [Define(pair, "float2", source), *(Assign(half, Field(pair, at)) for half, at in zip(halves, "xy"))]

@@ -52,6 +52,8 @@ class MetadataLoader:
         e.names.values[tile] = p.i
         e.facts.bind_range(tile, self.count)
         row = self.warp * (self.count * 16) + tile * 16 + p.lane // 4
+        # PTX manual, "Sparse matrix storage": for 8-bit types even and odd lanes hold rows g and g + 8, in words of their own;
+        # for 16-bit types one word has row g in its lower and row g + 8 in its upper half.
         if p.mma.pack == 4:
             word = self._piece(row + p.lane % 2 * 8, p.step * 2 + p.lane // 2 % 2, 32)
         else:

@@ -7,7 +7,7 @@ commit. Shared operands lie in panels (:mod:`tilelang.layout.panels`), the bytes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,16 +15,18 @@ from tilelang.dtypes import canonical
 from tilelang.errors import LayoutError
 from tilelang.ir.access import READ
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_fragment, is_shared
+from tilelang.ir.memory import is_fragment, is_shared, lies_in_shared
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.layout import FragmentLayout, TileLayout, on_register, on_thread
 from tilelang.layout.fragment import Mode, join_modes
-from tilelang.layout.panels import panel_bytes_of, panel_widths
+from tilelang.layout.panels import panel_bytes_of, panel_layout, panel_widths
 from tilelang.target.cuda.arch import WARP_GROUP
 from tilelang.target.cuda.codegen.emitter import WARP_GROUP_NUMBER, Emitter
+from tilelang.target.cuda.inference.problem import Problem
+from tilelang.target.cuda.inference.shared_layouts import is_panels
 from tilelang.target.cuda.ir.access import Agent
-from tilelang.target.cuda.ir.code import Block, Leaf, leaf
+from tilelang.target.cuda.ir.code import Block, Code, Leaf, leaf
 from tilelang.target.cuda.ir.cpp_types import ptx_operand, ptx_type
 from tilelang.target.cuda.ir.instructions import (
     CommitProducts,
@@ -36,18 +38,16 @@ from tilelang.target.cuda.ir.instructions import (
 )
 from tilelang.target.cuda.ir.values import Array, Call, Cast, Name, Number, Pointer, Unary, Value, value_of
 from tilelang.target.cuda.ir.wgmma import ACCUMULATORS, K_OF, Wgmma, is_valid_n
+from tilelang.target.cuda.operators import TileDemand
+from tilelang.target.cuda.ops.gemm_plan import COMPLETE, IN_FLIGHT, Product, tiles_fit
 from tilelang.tileop.gemm import GemmWarpPolicy
 
 ROWS = 64
 K_BYTES = 32
 """Bytes of K that one instruction contracts, whatever the type."""
 
-IN_FLIGHT = -1
-"""``wg_wait`` of a product that a later statement waits for."""
-
-COMPLETE = -2
-"""``wg_wait`` of a product that is not started again: the statement waits for it and C is valid after it; ``COMPLETE - n`` where
-``n`` newer products may stay in flight."""
+_PRODUCT_TILE = 64
+"""Elements; the instructions of a warp group read operands from multiples of this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,71 @@ class WgmmaPlan:
     a_layout: FragmentLayout | None
     a_panel: int | None
     b_panel: int
+
+
+@dataclass(frozen=True, eq=False)
+class WarpGroupProduct(Product):
+    """A product by ``wgmma``.
+
+    Attributes:
+        plan: the instruction and the layouts.
+    """
+
+    plan: WgmmaPlan
+
+    def tiles(self, op: Any) -> Iterator[TileDemand]:
+        """Panels; as narrow as the pickiest of the products of warp groups that share a tile needs, before all others."""
+        for region, width in ((op.a, self.plan.a_panel), (op.b, self.plan.b_panel)):
+            if width is not None:
+                shape = [as_int(extent) for extent in region.buffer.shape]
+                layout = panel_layout(shape, canonical(str(region.buffer.dtype)).bits, width)
+                yield TileDemand(region.buffer, layout, (0, width))
+
+    def pinned(self, node: Any, emitter: Emitter) -> list[Any]:
+        return pinned(self.plan, emitter.array(node.op.c.buffer), None)
+
+    def lower(self, node: Any, generator: Any) -> list[Code]:
+        generator.in_flight.start(node)
+        return [_emit(generator.emitter, node, self.plan)]
+
+
+def plan_by_warp_groups(node: Any, problem: Problem, memory: Mapping[Any, Any]) -> WarpGroupProduct | None:
+    """The plan of a product whose threads are warp groups; None where the target, the kernel or the product has none.
+
+    Args:
+        node: the product in the tile tree.
+        problem: the kernel, its target and the threads of its statements.
+        memory: layouts of shared tiles that the user fixed.
+    """
+    threads, op = problem.threads_of[node], node.op
+    # The hardware's warp groups begin at multiples of four warps.
+    if not problem.wgmma or threads.start % WARP_GROUP or not _allows_panels(op, memory, problem):
+        return None
+    return problem.known(_planned, op, len(threads))
+
+
+def _planned(op: Any, threads: int) -> WarpGroupProduct | None:
+    plan = plan_gemm(op, threads) if tiles_fit(op) else None
+    if plan is None:
+        return None
+    own = ((op.a.buffer, plan.a_layout),) if plan.a_layout is not None else ()
+    return WarpGroupProduct(plan.c_layout, ((op.c.buffer, plan.c_layout), *own), plan)
+
+
+def _allows_panels(op: Any, chosen: Mapping[Any, Any], problem: Problem) -> bool:
+    """Whether nothing keeps the shared operands of a product from lying as warp group instructions want them."""
+    for region in (op.a, op.b):
+        buffer = region.buffer
+        if not lies_in_shared(region):
+            continue
+        if buffer in problem.aliased or (buffer in chosen and not is_panels(chosen[buffer], buffer)):
+            return False
+        # A panel holds consecutive rows.
+        if not region.has_neighbouring_rows:
+            return False
+        if not all(problem.facts.divisible(low, _PRODUCT_TILE) for low in region.mins[-2:]):
+            return False
+    return True
 
 
 def plan_gemm(gemm: Any, threads: int) -> WgmmaPlan | None:
@@ -120,6 +185,7 @@ def _partitions(m: int, n: int, groups: int, policy: int) -> list[tuple[int, int
         GemmWarpPolicy.FullCol: lambda part: -part[1],
         GemmWarpPolicy.Square: lambda part: m // part[0] + n // part[1],
     }
+    # Sorting is stable: of parts that are equally good, those with more groups along m stay in front.
     return sorted(found, key=key[GemmWarpPolicy(policy)])
 
 
@@ -356,9 +422,9 @@ def _a_layout(m: int, k: int, element_bits: int, groups_m: int, groups_n: int) -
 # In a kernel -----------------------------------------------------------------------------------------------------------
 
 
-def emit_warp_group_product(emitter: Emitter, node: Any) -> Leaf:
+def _emit(emitter: Emitter, node: Any, plan: WgmmaPlan) -> Leaf:
     """The code of a product by warp groups."""
-    op, plan = node.op, emitter.layouts.plans[node].way
+    op = node.op
     if op.wg_wait <= COMPLETE:
         return leaf(complete(plan, emitter.array(op.c.buffer), COMPLETE - op.wg_wait))
     shared = [_operand(emitter, region, op) for region in (op.a, op.b) if is_shared(region)]

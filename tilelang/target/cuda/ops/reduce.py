@@ -132,8 +132,6 @@ def _result_strides(source: FragmentLayout, target: FragmentLayout, dim: int, ke
     """Register stride in the result of each kept register mode of the source, in order."""
     kept_axis = dim if len(target.modes) == len(source.modes) else None
     target_modes = [modes for axis, modes in enumerate(target.modes) if axis != kept_axis]
-    if len(target_modes) != len(kept):
-        return []
     strides = []
     for axis, modes in zip(kept, target_modes):
         own = [mode for mode in source.modes[axis] if mode.coord != THREAD]

@@ -69,6 +69,8 @@ def _by_warps(e: Any, op: Any, extents: list[int], lines: int, length: int) -> l
     chunk = Number(chunks - 1) - step if op.reverse else step
     here, zero = at.is_("<", length), Convert(kind, Number(0))
     rest = Number(length) - chunk * WARP
+    # Only one chunk of a line is partial. Forwards it is the last, whose carry is not used; backwards it is the first, and the
+    # carry comes from its lane 0, which is inside of the line.
     scanned = Call("tl::warp_scan_part", (value, rest), (functor, bool(op.reverse)))
     chunk_body = [
         Define(at, "int32", chunk * WARP + Call("tl::lane_rank")),

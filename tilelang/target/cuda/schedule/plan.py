@@ -41,7 +41,7 @@ class Schedule:
 
     Attributes:
         parts: by order of issue.
-        replays: bindings that are no statements of their own: whoever needs them computes them for its own iteration.
+        replays: bindings that are no statements of their own: each statement that needs them computes them for its own iteration.
         values: variables of the other bindings that stages before the last one define.
         rings: shared tiles with more than one slot -> their slots.
         distance: the fewest steps from a copy to a ring to its use in a later step.

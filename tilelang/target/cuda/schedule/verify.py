@@ -105,6 +105,7 @@ class _Graph:
         """Adds code after some nodes; gives those that it ends in."""
         if isinstance(code, Block):
             return self._block(code, before, jumps)
+        # Threads are in divergent code at different times, so no barrier inside of it orders anything: it is one step.
         if isinstance(code, (Leaf, GroupCode)) or (isinstance(code, (LoopCode, BranchCode)) and code.divergent):
             return [self._touch(combined_accesses(code), before)]
         if isinstance(code, Barrier):

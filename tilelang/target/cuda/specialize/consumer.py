@@ -17,10 +17,11 @@ from tilelang.ir.visit import with_children
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.specialize.overlap import Overlap, find_overlap, operands_of, startable
 from tilelang.target.cuda.specialize.ring import Feed, Ring, buffers_of, operator_of
-from tilelang.target.cuda.specialize.ring_code import Counter, Place, Slots, call, loop_over, substituted
+from tilelang.target.cuda.specialize.ring_code import Counter, Place, Slots, call, loop_over
 from tilelang.target.cuda.tile.build import block
 from tilelang.target.cuda.tile.tree import is_certainly_run
 from tilelang.tileop.base import decode, is_tile_op
+from tilelang.transform.substitute import copied
 
 
 class ConsumerPart:
@@ -175,7 +176,7 @@ class _OverlappedLoop:
         repeated = loop_over(loop, loop.loop_var, body, extent=loop.extent - 1)
         begin, place = self.counter.bind()
         last = block([*begin, *self._middle(place), *self._tail(place)])
-        after = [substituted(last, {loop.loop_var: loop.min + loop.extent - 1}), *part.completed(ring, overlap.tail)]
+        after = [copied(last, {loop.loop_var: loop.min + loop.extent - 1}), *part.completed(ring, overlap.tail)]
         if ring.nested:
             after += [part.slots[feed].release(self.counter.now().slot) for feed in self.late_feeds]
         whole = block([*before, repeated, *after, *self.counter.step()])
@@ -196,7 +197,7 @@ class _OverlappedLoop:
             stmt = ring.body[at]
             stmt = started(stmt) if flying and self.overlap.products(ring, [at]) else stmt
             found.append(part.versioned(stmt, ring, place))
-        return waits, [substituted(block(found), {ring.loop.loop_var: iteration})]
+        return waits, [copied(block(found), {ring.loop.loop_var: iteration})]
 
     def _head_done(self) -> list[Any]:
         """The head's products are complete."""

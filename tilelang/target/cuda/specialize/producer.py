@@ -10,8 +10,9 @@ from tilelang.ir.region import Region
 from tilelang.ir.visit import any_statement, flattened, statement_exprs, variables, walk
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.specialize.ring import Feed, Ring, Usage
-from tilelang.target.cuda.specialize.ring_code import Counter, Slots, loop_over, substituted
+from tilelang.target.cuda.specialize.ring_code import Counter, Slots, loop_over
 from tilelang.target.cuda.tile.build import block
+from tilelang.transform.substitute import copied
 
 
 class ProducerPart:
@@ -85,7 +86,7 @@ class ProducerPart:
                 target = Region(slots.versions[tile.buffer], (place.slot, *tile.mins), (1, *tile.extents))
                 body.append(rule_of(load.op).loaded(load.op, target, barrier).to_stmt(ring.body[load.at].span))
         body += counter.step()
-        own = flattened(substituted(block(_without_unused(body)), {loop.loop_var: var}))
+        own = flattened(copied(block(_without_unused(body)), {loop.loop_var: var}))
         return self.checked(loop_over(loop, var, own), loop.min, loop.extent)
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import tvm_ffi
-
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import VARIABLE
-from tilelang.ir.visit import walk
 from tilelang.target.cuda.specialize.ring import Ring
 from tilelang.target.cuda.tile.build import block
 
@@ -103,19 +99,6 @@ class Counter:
 def value(variable: Any) -> Any:
     """What a ``local.var`` holds."""
     return ir.BufferLoad(variable, [0])
-
-
-def substituted(stmt: Any, values: Mapping[Any, Any]) -> Any:
-    """A copy of a statement with values in place of variables; its bindings get new variables."""
-    renamed = dict(values)
-    for node in walk(stmt):
-        if isinstance(node, ir.Bind):
-            renamed[node.var] = ir.Var(node.var.name, str(node.var.ty))
-
-    def var(node: Any) -> Any:
-        return renamed.get(node, node)
-
-    return tvm_ffi.structural_map(stmt, [(ir.Var, var)])
 
 
 def loop_over(loop: Any, var: Any, body: list[Any], extent: Any = None) -> Any:

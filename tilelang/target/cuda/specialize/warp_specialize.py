@@ -101,6 +101,7 @@ class _Splitter:
         before, rest = [], []
         for stmt in top:
             if isinstance(stmt, ir.AllocBuffer):
+                # The versions of a tile, one a slot of its ring, are allocated in its place.
                 if stmt.buffer not in versioned:
                     before.append(stmt)
             elif stmt in self.usage.hint_statements:

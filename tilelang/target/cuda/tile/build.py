@@ -185,6 +185,8 @@ def _rest(stmts: list[Any]) -> list[Any]:
         if not _continues(stmt):
             kept.append(stmt)
             continue
+        # The rest is duplicated into both ways of the branch: each iteration runs one of them, and the one that continues drops
+        # it.
         following = stmts[place + 1 :]
         if isinstance(stmt, ir.SeqStmt):
             return [*kept, *_rest([*stmt.seq, *following])]

@@ -217,6 +217,7 @@ class _Collector:
             for index in target.indices:
                 self.expr(index, conditional)
             self.add(target.source, target.indices, kind, conditional, known.name if known is not None else "")
+        # The condition is always evaluated, the two values only where they are chosen.
         lazily = op.endswith(".if_then_else")
         for position, argument in enumerate(arguments):
             if isinstance(argument, ir.PrimExpr) and not isinstance(argument, ir.Var):

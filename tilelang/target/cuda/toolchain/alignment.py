@@ -1,7 +1,7 @@
 """How far the addresses of tensors must be aligned: read from the PTX, which has every access that the compiler chose.
 
 An access counts for the tensors whose addresses flow into its own; where that cannot be seen, for all of them. Addresses that are
-loaded from a tensor (a table of pointers) are those of other memory, which whoever wrote the table answers for.
+loaded from a tensor (a table of pointers) are those of other memory, whose alignment the program that fills the table ensures.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ def tensor_alignment(ptx: bytes | str, params: Sequence[KernelParam], launches: 
     for symbol, body in _functions(text):
         names = arguments.get(symbol)
         for origins, width in _accesses(body):
+            # In a device function, or for an address of unknown origin, every tensor may be meant.
             of = tensors if names is None or not origins else [names[position] for position in origins - {_MEMORY}]
             found += [(name, width) for name in of]
     for name, width in found:
