@@ -7,7 +7,6 @@ import inspect
 import types
 import uuid
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from tilelang.simulator.virtual.events import CUDAGraph, Event, GraphCapture, St
 from tilelang.simulator.virtual.mode import is_cuda
 from tilelang.simulator.virtual.models import DeviceModel
 from tilelang.simulator.virtual.placement import Placement
+from tilelang.simulator.virtual.replaced import constant
 
 
 def replacements(model: DeviceModel, placement: Placement) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def replacements(model: DeviceModel, placement: Placement) -> dict[str, Any]:
         "manual_seed_all": lambda seed: random.manual_seed(int(seed)),
         "seed": lambda: random.seed(),
         "seed_all": lambda: random.seed(),
-        **{name: _constant(None) for name in _WITHOUT_EFFECT},
+        **{name: constant(None) for name in _WITHOUT_EFFECT},
         **{name: lambda device=None: placement.bytes_now() for name in ("memory_allocated", "memory_reserved")},
         **{name: lambda device=None: _peak(placement) for name in ("max_memory_allocated", "max_memory_reserved")},
         **{name: lambda device=None: placement.reset_peak() for name in _RESETS},
@@ -144,12 +144,6 @@ def properties(model: DeviceModel) -> Any:
         clock_rate=int(model.clock / 1e3), is_integrated=0, is_multi_gpu_board=0, uuid=uuid.uuid5(uuid.NAMESPACE_DNS, model.name),
         pci_bus_id=1, pci_device_id=0, pci_domain_id=0, luid=b"",
     )  # fmt: skip
-
-
-def _constant(value: Any) -> Callable[..., Any]:
-    """What has no effect on a device that works at once and owns no memory. A function of its own for each name: torch keeps
-    tables by function."""
-    return lambda *_, **__: value
 
 
 class _device_context(contextlib.nullcontext):  # noqa: N801 (torch's name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 
@@ -28,3 +28,12 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 _MISSING = object()
+
+
+def constant(value: Any) -> Callable[..., Any]:
+    """A function that returns one value whatever it is given; another function at each call, as torch keeps tables by function.
+
+    Args:
+        value: what it returns.
+    """
+    return lambda *_, **__: value

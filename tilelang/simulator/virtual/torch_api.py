@@ -19,7 +19,7 @@ from tilelang.simulator.virtual.events import AnyEvent, Stream, fresh_streams
 from tilelang.simulator.virtual.mode import DEVICE, parse_to
 from tilelang.simulator.virtual.models import DeviceModel
 from tilelang.simulator.virtual.placement import Placement
-from tilelang.simulator.virtual.replaced import replaced
+from tilelang.simulator.virtual.replaced import constant, replaced
 
 Change = tuple[Any, str, Any]
 """(owner, name, value)"""
@@ -103,8 +103,8 @@ def _unseen_by_modes(placement: Placement) -> list[Change]:
 
 def _markers() -> list[Change]:
     """Markers and switches of NVIDIA's profilers, without effect here."""
-    marks = [(torch.cuda.nvtx, name, _constant(0)) for name in ("mark", "range_push", "range_pop", "range_start", "range_end")]
-    return marks + [(torch.cuda.profiler, name, _constant(None)) for name in ("start", "stop")]
+    marks = [(torch.cuda.nvtx, name, constant(0)) for name in ("mark", "range_push", "range_pop", "range_start", "range_end")]
+    return marks + [(torch.cuda.profiler, name, constant(None)) for name in ("start", "stop")]
 
 
 def _accelerator(of_cuda: dict[str, Any]) -> list[Change]:
@@ -125,10 +125,10 @@ def _accelerator(of_cuda: dict[str, Any]) -> list[Change]:
 def _libraries() -> list[Change]:
     """NVIDIA's libraries are said to be there, and accept no tensor."""
     return [
-        (torch.backends.cuda, "is_built", _constant(True)),
-        (torch.backends.cudnn, "is_available", _constant(True)),
-        (torch.backends.cudnn, "version", _constant(91400)),
-        (torch.backends.cudnn, "is_acceptable", _constant(False)),
+        (torch.backends.cuda, "is_built", constant(True)),
+        (torch.backends.cudnn, "is_available", constant(True)),
+        (torch.backends.cudnn, "version", constant(91400)),
+        (torch.backends.cudnn, "is_acceptable", constant(False)),
     ]
 
 
@@ -152,10 +152,6 @@ class _profile(torch.profiler.profile):  # noqa: N801 (torch's name)
 
     def __init__(self, *, activities: Any = None, use_cuda: bool | None = None, **settings: Any):
         super().__init__(activities=[torch.profiler.ProfilerActivity.CPU], **settings)
-
-
-def _constant(value: Any) -> Callable[..., Any]:
-    return lambda *_, **__: value
 
 
 def _eagerly(function: Callable[..., Any] | None = None, **_: Any) -> Any:

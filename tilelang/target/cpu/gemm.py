@@ -74,7 +74,7 @@ def _by_depths(record: Gemm, way: Way, c: Region, scope: Scope) -> Any:
 
 def _at_first(turn: Any, condition: Any) -> Any:
     """A condition in the first turn of a loop, False in the others."""
-    if condition is False or isinstance(turn, int) or as_int(turn) == 0:
+    if condition is False or as_int(turn) == 0:
         return condition
     first = ir.EQ(turn, ir.IntImm(turn.ty, 0))
     return first if condition is True else ir.And(first, condition)

@@ -81,36 +81,48 @@ def _is_in_registers(record: Scan, scope: Scope) -> bool:
 
 
 def _in_registers(record: Scan, scope: Scope) -> Any:
-    src, dst = record.src, record.dst
-    extents = [as_int(extent) for extent in src.extents]
-    length, dtype = extents[-1], src.dtype
-    widest = scope.context.vectors.lanes(canonical(dtype).bits)
+    *outer, length = [as_int(extent) for extent in record.src.extents]
+    widest = scope.context.vectors.lanes(canonical(record.src.dtype).bits)
 
     def line(before: list[Any]) -> Any:
-        steps, done, carry = [], 0, None
+        steps, done, total = [], 0, identity("sum", record.src.dtype)
         for count, lanes in _pieces(length, widest):
-            # The same value in all lanes: the sum of all elements before.
-            total = local("total", (lanes,), dtype)
-            at = [span(0, lanes)]
-
-            def step(turn: Any, lanes: int = lanes, done: int = done, total: Any = total, at: Any = at) -> Any:
-                first = turn * lanes + done
-                place = span(length - lanes - first if record.reverse else first, lanes)
-                value = ir.BufferLoad(src.buffer, [low + offset for low, offset in zip(src.mins, [*before, place])])
-                sums, so_far = ir.Var("sums", value.ty), ir.BufferLoad(total, at)
-                indices = dst.index([offset for offset, extent in zip([*before, place], extents) if extent != 1])
-                return seq(
-                    ir.Bind(sums, _call("scan", value, lanes, record.reverse)),
-                    ir.BufferStore(dst.buffer, so_far + sums, indices),
-                    ir.BufferStore(total, so_far + _call("last", sums, lanes, record.reverse), at),
-                )
-
-            start = identity("sum", dtype) if carry is None else ir.BufferLoad(carry, [0])
-            steps += [register_alloc(total, lanes), ir.BufferStore(total, splat(start, lanes), at), loop("r", count, step)]
-            done, carry = done + count * lanes, total
+            piece, total = _piece(record, before, (done, count, lanes), total)
+            steps.append(piece)
+            done += count * lanes
         return seq(steps)
 
-    return nest(extents[:-1], line)
+    return nest(outer, line)
+
+
+def _piece(record: Scan, before: list[Any], part: tuple[int, int, int], start: Any) -> tuple[Any, Any]:
+    """The sums of one piece of a line, and that of all elements up to its end.
+
+    Args:
+        record: the scan.
+        before: the place of the line on the other axes.
+        part: the elements of the line before the piece, the number of its registers and of their lanes.
+        start: the sum of the elements before.
+    """
+    src, dst, (done, count, lanes) = record.src, record.dst, part
+    extents = [as_int(extent) for extent in src.extents]
+    # The same value in all lanes: the sum of all elements before.
+    total, at = local("total", (lanes,), src.dtype), [span(0, lanes)]
+
+    def step(turn: Any) -> Any:
+        first = turn * lanes + done
+        offsets = [*before, span(extents[-1] - lanes - first if record.reverse else first, lanes)]
+        value = ir.BufferLoad(src.buffer, [low + offset for low, offset in zip(src.mins, offsets)])
+        sums, so_far = ir.Var("sums", value.ty), ir.BufferLoad(total, at)
+        indices = dst.index([offset for offset, extent in zip(offsets, extents) if extent != 1])
+        return seq(
+            ir.Bind(sums, _call("scan", value, lanes, record.reverse)),
+            ir.BufferStore(dst.buffer, so_far + sums, indices),
+            ir.BufferStore(total, so_far + _call("last", sums, lanes, record.reverse), at),
+        )
+
+    fill = ir.BufferStore(total, splat(start, lanes), at)
+    return seq(register_alloc(total, lanes), fill, loop("r", count, step)), ir.BufferLoad(total, [0])
 
 
 def _pieces(length: int, lanes: int) -> list[tuple[int, int]]:
@@ -136,11 +148,7 @@ def _helper(name: str, dtype: str, lanes: int, reverse: bool) -> str:
     if full not in helpers.HELPERS:
         element = _ELEMENTS[dtype]
         vector = f"<{lanes} x {element}>"
-        body = (
-            _scan_text(vector, lanes, canonical(dtype).is_float, reverse)
-            if name == "scan"
-            else _last_text(vector, lanes, reverse)
-        )
+        body = _HELPER_TEXTS[name](vector, lanes, canonical(dtype).is_float, reverse)
         helpers.register(full, f"define {vector} @{full}({vector} %x0) alwaysinline {{\n{body}}}")
     return full
 
@@ -159,6 +167,9 @@ def _scan_text(vector: str, lanes: int, is_float: bool, reverse: bool) -> str:
     return "\n".join([*lines, f"  ret {vector} %x{steps}\n"])
 
 
-def _last_text(vector: str, lanes: int, reverse: bool) -> str:
+def _last_text(vector: str, lanes: int, _is_float: bool, reverse: bool) -> str:
     places = ", ".join([f"i32 {0 if reverse else lanes - 1}"] * lanes)
     return f"  %y = shufflevector {vector} %x0, {vector} %x0, <{lanes} x i32> <{places}>\n  ret {vector} %y\n"
+
+
+_HELPER_TEXTS = {"scan": _scan_text, "last": _last_text}

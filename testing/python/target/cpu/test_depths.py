@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 import tilelang.language as T
+from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import walk
-from tilelang.target.cpu import pipeline
-from tilelang.target.cpu.context import CpuContext, vector_unit
+from tilelang.target.cpu.dot import choose_way
 from tilelang.target.cpu.panels import STEPS
 from tilelang.target.host import SLOW_BF16_DOT
 from tilelang.target.info import parse_target
-from tilelang.target.request import CompileRequest
-from tilelang.transform.pipeline import run
 
-from .support import build, on_both
+from .support import WIDE, build, lowered, on_both
 
 TYPES = [
     ("float32", "float32"),
@@ -105,10 +106,7 @@ def test_transposed_bfloat16_with_and_without_dot_products(slow, m, k, target):
 
 def panels(program):
     """The shapes of B's panels."""
-    request = CompileRequest(parse_target("cpu"), backend="tvm_ffi")
-    context = CpuContext(request, "main", vector_unit(request.target))
-    body = run(pipeline.LLVM, program, context, stop_after="lower_tiles").value.body
-    found = [stmt.buffer for stmt in walk(body) if isinstance(stmt, ir.AllocBuffer) and stmt.buffer.name == "b_panel"]
+    found = [each.buffer for each in walk(lowered(program)) if isinstance(each, ir.AllocBuffer) and each.buffer.name == "b_panel"]
     return [tuple(as_int(extent) for extent in buffer.shape) for buffer in found]
 
 
@@ -120,3 +118,25 @@ def test_panels_fit_the_first_level_cache():
 
 def test_a_product_with_one_row_of_tiles_packs_nothing():
     assert not panels(product(8, 512, 2048, "float32", "float32"))
+
+
+def test_the_first_row_of_tiles_stores_the_registers_that_it_has_loaded():
+    body = lowered(product(64, 512, 2048, "float32", "float32"))
+    stores = [each for each in walk(body) if isinstance(each, ir.BufferStore) and each.buffer.name == "b_panel"]
+    assert stores
+    assert all(canonical(str(each.value.ty)).lanes > 1 for each in stores)
+
+
+@pytest.mark.parametrize("m, is_fetched", [(8, True), (64, False)])
+def test_a_b_in_place_is_fetched_ahead_where_it_is_read_once(m, is_fetched):
+    # B is as wide as a panel, so that several rows of tiles read it in place, too.
+    program = product(m, WIDE.lanes(32) * 2, 512, "float32", "float32")
+    assert not panels(program)
+    fetches = [each for each in walk(lowered(program)) if isinstance(each, ir.Evaluate) and "tl_fetch" in str(each.value)]
+    assert bool(fetches) == is_fetched
+
+
+@pytest.mark.parametrize("is_slow, few_rows, depth", [(False, False, 2), (True, False, 1), (True, True, 2)])
+def test_slow_dot_products_of_bfloat16_are_for_few_rows(is_slow, few_rows, depth):
+    context = SimpleNamespace(vectors=replace(WIDE, bf16_dot=True, slow_bf16_dot=is_slow))
+    assert choose_way("bfloat16", "bfloat16", "float32", 64, context, loads_bind=few_rows).depth == depth

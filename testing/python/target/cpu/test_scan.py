@@ -7,7 +7,7 @@ import torch
 
 import tilelang.language as T
 
-from .support import build, on_both
+from .support import build, lowered, on_both
 
 
 def running_sum(shape, dtype, reverse, in_place=False):
@@ -71,3 +71,7 @@ def test_parts_of_one_tile_in_order(target):
     a, b = torch.randint(-9, 10, (2, 64)).float(), torch.zeros(2, 64)
     build(main, target)(a, b)
     assert torch.equal(b, torch.stack([a[0], a[0].cumsum(0)]))
+
+
+def test_contiguous_lines_are_summed_in_registers():
+    assert "tl_scan_float32_16" in str(lowered(running_sum((3, 71), "float32", False)))
