@@ -8,7 +8,7 @@ from testing.fuzz.indices import index
 from testing.fuzz.registry import statement
 from testing.fuzz.scope import Axis, Scope
 from testing.fuzz.statements.copies import some_shape
-from testing.fuzz.statements.regions import a_shape, operand, shapes
+from testing.fuzz.statements.regions import a_shape, block, operand, shapes
 from testing.fuzz.tree import Stmt
 
 
@@ -56,7 +56,7 @@ def atomic_tile(draw: Draw, scope: Scope) -> Stmt | None:
     shape = some_shape(draw, scope)
     source, of = operand(draw, scope, shape, ("float32", "int32"))
     tensor = draw.output(("G", *shape), of.dtype)
-    return Stmt("atomic_tile", (f"T.atomic_add({tensor.name}[bx{', 0' * len(shape)}], {source})",))
+    return Stmt("atomic_tile", (f"T.atomic_add({block(tensor.name, 'bx', shape, source)}, {source})",))
 
 
 @statement("atomic_bits", 0.4)

@@ -7,7 +7,7 @@ from testing.fuzz.draw import Draw
 from testing.fuzz.indices import index
 from testing.fuzz.registry import statement
 from testing.fuzz.scope import Scope
-from testing.fuzz.statements.regions import a_shape, operand
+from testing.fuzz.statements.regions import a_shape, block, operand
 from testing.fuzz.tree import Stmt
 
 
@@ -48,7 +48,7 @@ def load(draw: Draw, scope: Scope) -> Stmt | None:
         axis = draw.pick(scope.axes)
         lead = axis.extent
         tensor = draw.input((lead, *shape), to.dtype)
-        source = f"{tensor.name}[{axis.name}{', 0' * len(shape)}]"
+        source = block(tensor.name, axis.name, shape, target)
     else:
         tensor = draw.input((f"{shape[0]} * 2 - 1", *shape[1:]), to.dtype)
         start = index(draw, scope, shape[0])
@@ -63,7 +63,7 @@ def save(draw: Draw, scope: Scope) -> Stmt | None:
     source, of = operand(draw, scope, shape, wide=None)
     dtype = of.dtype if draw.chance(0.7) else "float32"
     tensor = draw.output(("G", *shape), dtype)
-    return Stmt("save", (f"T.copy({source}, {tensor.name}[bx{', 0' * len(shape)}])",))
+    return Stmt("save", (f"T.copy({source}, {block(tensor.name, 'bx', shape, source)})",))
 
 
 @statement("read_back", 0.8)
@@ -73,7 +73,7 @@ def read_back(draw: Draw, scope: Scope) -> Stmt | None:
     source, of = operand(draw, scope, shape, ("float32", "float16", "int32"), parts=0.1)
     target, to = operand(draw, scope, shape, parts=0.1, types=("float32", "float16", "int32"))
     tensor = draw.output(("G", *shape), of.dtype)
-    place = f"{tensor.name}[bx{', 0' * len(shape)}]"
+    place = block(tensor.name, "bx", shape, source, target)
     lines = [f"T.copy({source}, {place})"]
     if to.name == target and draw.chance(0.6):
         axes = [draw.name("i") for _ in shape]

@@ -8,7 +8,7 @@ from testing.fuzz.expressions import term
 from testing.fuzz.registry import statement
 from testing.fuzz.scope import Axis, Scope, Tile
 from testing.fuzz.statements.copies import some_shape
-from testing.fuzz.statements.regions import a_shape, operand
+from testing.fuzz.statements.regions import a_shape, counted, operand
 from testing.fuzz.tree import Stmt
 
 SUMS = ("sum", "abssum")
@@ -31,7 +31,8 @@ def reduce(draw: Draw, scope: Scope) -> Stmt | None:
         dtype = draw.pick(["float16", "bfloat16", "int8"])
     source, of = operand(draw, scope, shape, (dtype,))
     target, to = operand(draw, scope, rest, (dtype,), wide=wide, apart=(of.name,))
-    shown = dim if draw.chance(0.7) else dim - len(shape)
+    dim, rank = counted(dim, source, target, len(shape))
+    shown = dim if draw.chance(0.7) else dim - rank
     name, which = (f"reduce_{kind}", "") if draw.chance(0.8) else ("reduce", f'"{kind}", ')
     call = f"T.{name}({source}, {target}, {which}dim={shown}, clear={draw.chance(0.6)})"
     return Stmt("reduce", (call,), writes=(to.name,))

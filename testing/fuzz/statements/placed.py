@@ -7,7 +7,7 @@ from testing.fuzz.registry import statement
 from testing.fuzz.scope import Axis, Scope
 from testing.fuzz.statements.copies import fitting, some_shape
 from testing.fuzz.statements.nests import store
-from testing.fuzz.statements.regions import operand
+from testing.fuzz.statements.regions import block, operand
 from testing.fuzz.tree import Stmt
 
 
@@ -46,7 +46,7 @@ def placed_copy(draw: Draw, scope: Scope) -> Stmt | None:
     target, to = operand(draw, scope, shape)
     if draw.chance(0.5):
         tensor = draw.input(("G", *shape), to.dtype)
-        source = f"{tensor.name}[bx{', 0' * len(shape)}]"
+        source = block(tensor.name, "bx", shape, target)
     else:
         source, _ = operand(draw, scope, shape, fitting(to.dtype), apart=(to.name,))
     return Stmt("placed_copy", (f"T.copy({source}, {target}, {option})",), writes=(to.name,))

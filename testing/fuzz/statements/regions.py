@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 
 from testing.fuzz.draw import Draw
@@ -42,6 +43,39 @@ def operand(
             return found
     tile = draw.tile(scope, shape, types, memories, wide, apart)
     return tile.name, tile
+
+
+def own_axes(text: str) -> list[bool]:
+    """For each axis of an operand whether a range names it, not an index; empty for a whole tile."""
+    found = ast.parse(text, mode="eval").body
+    if not isinstance(found, ast.Subscript):
+        return []
+    subscripts = found.slice.elts if isinstance(found.slice, ast.Tuple) else [found.slice]
+    return [isinstance(each, ast.Slice) for each in subscripts]
+
+
+def block(name: str, first: str, shape: Sequence[str], *operands: str) -> str:
+    """The part of a tensor that is copied to or from operands of ``shape``: where it begins, or its ranges if it must.
+
+    A beginning takes the other operand's extents axis by axis, with the 1 of an axis that an index names: beside ``tile[:, 2]``,
+    ``O[bx, 0]`` would be ``n`` by 1.
+    """
+    if any(False in own_axes(text)[1:] for text in operands):
+        return f"{name}[{', '.join([first, *(f'0:{size}' for size in shape)])}]"
+    return f"{name}[{first}{', 0' * len(shape)}]"
+
+
+def counted(dim: int, source: str, target: str, rank: int) -> tuple[int, int]:
+    """``dim``, one of the ``rank`` axes of ``source`` as a value, as a call with ``target`` counts it, and of how many axes.
+
+    All axes count where an index names the same axes of both.
+    """
+    axes = own_axes(source)
+    if all(axes):
+        return dim, rank
+    place = [number for number, own in enumerate(axes) if own][dim]
+    rest = [own for number, own in enumerate(axes) if number != place]
+    return (place, len(axes)) if rest == own_axes(target) else (dim, rank)
 
 
 def _row(draw, scope, shape, types, memories, wide, apart, first) -> tuple[str, Tile] | None:

@@ -9,7 +9,7 @@ from testing.fuzz.registry import draw_body, statement
 from testing.fuzz.scope import Axis, Scope
 from testing.fuzz.statements.copies import some_shape
 from testing.fuzz.statements.loops import MOST_TRIPS
-from testing.fuzz.statements.regions import a_shape, operand, shapes
+from testing.fuzz.statements.regions import a_shape, block, operand, shapes
 from testing.fuzz.tree import Stmt
 
 
@@ -76,7 +76,7 @@ def table_slice(draw: Draw, scope: Scope) -> Stmt | None:
     place, load = table(draw, scope, size, "3")
     at = place.format(_place(draw, scope, size))
     source = draw.input(("3", *shape), to.dtype)
-    return Stmt("table_slice", (*load, f"T.copy({source.name}[{at}{', 0' * len(shape)}], {target})"), writes=(to.name,))
+    return Stmt("table_slice", (*load, f"T.copy({block(source.name, at, shape, target)}, {target})"), writes=(to.name,))
 
 
 @statement("table_loop", 1, nests=True)

@@ -7,7 +7,7 @@ from testing.fuzz.draw import Draw
 from testing.fuzz.registry import statement
 from testing.fuzz.scope import Scope
 from testing.fuzz.statements.copies import fitting, some_shape
-from testing.fuzz.statements.regions import a_shape, operand
+from testing.fuzz.statements.regions import a_shape, block, operand
 from testing.fuzz.tree import Stmt
 
 
@@ -50,5 +50,5 @@ def workspace(draw: Draw, scope: Scope) -> Stmt | None:
     target, to = operand(draw, scope, shape, fitting(of.dtype) and (of.dtype,))
     if dtypes.is_unsigned(to.dtype) and to.dtype != of.dtype:
         return None
-    place = f"{draw.workspace(('G', *shape), of.dtype).name}[bx{', 0' * len(shape)}]"
+    place = block(draw.workspace(("G", *shape), of.dtype).name, "bx", shape, source, target)
     return Stmt("workspace", (f"T.copy({source}, {place})", f"T.copy({place}, {target})"), writes=(to.name,))

@@ -15,6 +15,7 @@ from testing.fuzz.judge import judge
 from testing.fuzz.outcome import BAD, Outcome
 from testing.fuzz.registry import BLOCK
 from testing.fuzz.scope import Scope, Tile
+from testing.fuzz.statements.regions import block, counted
 from testing.fuzz.tree import Program
 
 GROUPS = [range(start, start + 10) for start in range(0, 50, 10)]
@@ -91,3 +92,15 @@ def test_a_view_of_a_view_has_as_many_elements():
         scope = Scope(tiles=[Tile("flat1", "shared", ("D0", "(D1) * (D2)"), "float32")])
         BLOCK["view"].rule(draw, scope)
         assert draw.elements(scope.tiles[-1].shape) == 24
+
+
+def test_a_block_beside_a_slice_that_an_index_names_has_its_ranges():
+    # A[bx, 0, 0] would take the extents (2, 2, 1), so that blocks overlap.
+    assert block("A", "bx", ("D0", "D1"), "f[:, :, -1]") == "A[bx, 0:D0, 0:D1]"
+    assert block("A", "bx", ("D0",), "t", "f[t[0, 1], :]") == "A[bx, 0]"
+
+
+def test_an_axis_that_is_reduced_counts_those_that_indices_name_in_both():
+    assert counted(1, "f[g[0, 0], :, :]", "t[k % 2, :]", 2) == (2, 3)
+    assert counted(1, "f[k, :, :]", "t", 2) == counted(1, "f", "t[k, :]", 2) == counted(1, "f[:, :, k]", "t[k, :]", 2) == (1, 2)
+    assert counted(0, "f[2:D0, :]", "t", 2) == (0, 2)
