@@ -135,6 +135,7 @@ def test_why_shows_how_the_programs_differ(cache):
     assert [line.split("\t")[-1] for line in run("ls", "copy", "--sort", "name").splitlines()[1:]].count("it reads a file") == 1
     assert "shortcut\toff: it reads a file" in run("show", key.digest)
     assert json.loads(run("stats", "--json"))["without_shortcut"] == 1
+    assert "shortcut off\t1 kernel, found after tracing only" in run("stats")
 
 
 HOSTILE = "evil\x1b[31m\u202e[red]x[/]\n\tname\x07"
