@@ -88,7 +88,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         TOOLCHAIN: (
             "CUTLASS_INCLUDE_DIR TILELANG_TEMPLATE_PATH compile_cuda default_compile_options format_target_code_for_gencode"
             " get_cplus_compiler get_cuda_library_dirs get_nvcc_subprocess_env get_ptx_from_source get_sass_from_source"
-            " get_cuda_version get_nvcc_compiler get_target_arch get_target_arch_and_code get_target_code_list have_cudagraph"
+            " get_cuda_version get_nvcc_compiler get_target_arch_and_code get_target_code_list have_cudagraph"
         ),
     },
     "tilelang.cuda.intrinsics": {

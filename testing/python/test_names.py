@@ -91,3 +91,42 @@ def test_layouts_become_pictures(tmp_path):
     assert picture.count("<rect") == 64 and ">T31:1<" in picture
     swizzled = plot_layout(make_full_bank_swizzled_layout(8, 64, 16), str(tmp_path), "memory").read_text()
     assert f'y="{36 + 22}">72<' in swizzled  # row 1 begins with its second chunk of eight
+
+
+def test_the_architecture_of_a_compute_capability():
+    from tilelang.contrib.nvcc import get_target_arch
+
+    assert [get_target_arch(version) for version in ("8.0", "8.9", (9, 0), "9.0")] == ["80", "89", "90a", "90a"]
+
+
+def _assembled(names):
+    from tilelang.language.eager.builder import Builder
+
+    @T.macro
+    def body(tensors, scale):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(8):
+                tensors["B"][i] = tensors["A"][i] * scale
+
+    builder = Builder()
+    with builder.prim_func("scaled"):
+        tensors = {name: builder.arg(name, T.Tensor((8,), "float32")) for name in names}
+        body(tensors, builder.arg("scale", T.float32))
+    return builder.get()
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpret"])
+def test_a_builder_makes_a_program_of_a_list_of_parameters(target):
+    program = _assembled(["A", "B"])
+    given, result = torch.arange(8.0), torch.zeros(8)
+    tilelang.compile(program, target=target)(given, result, 3.0)
+    assert program.attrs["global_symbol"] == "scaled" and torch.equal(result, given * 3)
+
+
+def test_a_builder_out_of_order_is_an_error_at_its_line():
+    from tilelang.language.eager.builder import Builder
+
+    with pytest.raises(CompileError, match=r"Builder\.arg only works inside.*prim_func(.|\n)*test_names\.py"):
+        Builder().arg("A", T.Tensor((8,), "float32"))
+    with pytest.raises(CompileError, match=r"Builder\.get only works after"):
+        Builder().get()

@@ -23,6 +23,12 @@ def parse_compute_version(compute_version: str) -> tuple[int, int]:
     return int(major), int(minor or 0)
 
 
+def get_target_arch(compute_version: str | tuple[int, int]) -> str:
+    """What follows ``sm_`` in the name of an architecture: ``"80"`` for ``"8.0"``, ``"90a"`` for ``"9.0"`` or ``(9, 0)``."""
+    major, minor = parse_compute_version(compute_version) if isinstance(compute_version, str) else compute_version
+    return f"{major}{minor}" + ("a" if major >= 9 else "")
+
+
 def find_cuda_path() -> str:
     """The root of the CUDA toolkit, ``CUDA_HOME`` or that of the nvcc on the path.
 

@@ -53,11 +53,30 @@ def _language_function(name: str) -> Any:
 
 
 def _finish(function: Callable[..., Any], params: list[Any], builder: Builder) -> Any:
-    """The PrimFunc of a traced program."""
+    """The PrimFunc of a traced function."""
+    func = finished_program(function.__name__, _definition_location(function), params, builder)
+    enclosing = function.__qualname__.rpartition(".<locals>.")[0]
+    if enclosing:
+        set_factory(func, f"{function.__module__}.{enclosing}")
+    return func
+
+
+def finished_program(name: str, definition: Location, params: list[Any], builder: Builder) -> Any:
+    """The PrimFunc of everything that was traced.
+
+    Args:
+        name: the program's name.
+        definition: where it is defined.
+        params: its declared parameters.
+        builder: what has collected its statements.
+
+    Raises:
+        DeclarationError: it returns what it has not allocated.
+    """
     allocated = builder.allocated_params
-    body = with_views_of_safe_values(builder.finish(_definition_location(function)), builder.unique)
+    body = with_views_of_safe_values(builder.finish(definition), builder.unique)
     func = ir.PrimFunc([*params, *allocated], without_unused_views(body) if builder.aliases else body)
-    attrs: dict[str, Any] = {"global_symbol": function.__name__, **builder.attrs}
+    attrs: dict[str, Any] = {"global_symbol": name, **builder.attrs}
     if allocated:
         positions = {buffer: len(params) + i for i, buffer in enumerate(allocated)}
         everything = {buffer: i for i, buffer in enumerate([*params, *allocated])}
@@ -65,16 +84,13 @@ def _finish(function: Callable[..., Any], params: list[Any], builder: Builder) -
         attrs["tl.returned"] = [_returned(everything, value) for value in builder.outputs]
     elif builder.outputs:
         raise DeclarationError(
-            "the program returns a tensor that is not from T.empty", _definition_location(function),
+            "the program returns a tensor that is not from T.empty", definition,
             hint="a call returns what it allocates: B = T.empty(shape, dtype), or name the parameter in out_idx",
         )  # fmt: skip
     for key, value in attrs.items():
         func = func.with_attr(key, value)
     verify_scopes(func)
     verify_reducers(func, builder.reducers)
-    enclosing = function.__qualname__.rpartition(".<locals>.")[0]
-    if enclosing:
-        set_factory(func, f"{function.__module__}.{enclosing}")
     return func
 
 
