@@ -23,6 +23,7 @@ from tilelang.frontend.safe_values import with_views_of_safe_values
 from tilelang.frontend.signature import EagerSignature, SignatureParam
 from tilelang.frontend.verify import verify_scopes
 from tilelang.frontend.views import without_unused_views
+from tilelang.frontend.warp_loops import with_iterations_of_threads
 from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
@@ -74,7 +75,7 @@ def finished_program(name: str, definition: Location, params: list[Any], builder
         DeclarationError: it returns what it has not allocated.
     """
     allocated = builder.allocated_params
-    body = with_views_of_safe_values(builder.finish(definition), builder.unique)
+    body = with_views_of_safe_values(with_iterations_of_threads(builder.finish(definition)), builder.unique)
     func = ir.PrimFunc([*params, *allocated], without_unused_views(body) if builder.aliases else body)
     attrs: dict[str, Any] = {"global_symbol": name, **builder.attrs}
     if allocated:

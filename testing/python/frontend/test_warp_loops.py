@@ -1,0 +1,80 @@
+"""A T.Parallel over the threads of a block, in which lanes exchange values: iteration i is thread i."""
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from testing.python.target.cuda.support import cuda
+from tilelang import interpreter
+
+SUMS = torch.arange(256, dtype=torch.int32).view(8, 32).sum(1, dtype=torch.int32)
+
+
+def sums_of_warps(threads):
+    """The sum of each 32 elements: lanes add what others have, and the first one stores."""
+
+    @T.prim_func
+    def main(A: T.Tensor((256,), "int32"), B: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=threads):
+            for i in T.Parallel(256):
+                value = T.alloc_var("int32", init=0)
+                value = A[i]
+                for step in range(5):
+                    value = value + T.shfl_down(value, 16 >> step)
+                if i % 32 == 0:
+                    B[i // 32] = value
+
+    return main
+
+
+@pytest.mark.parametrize("target", ["interpret", cuda("sm_80"), cuda("sm_90a")])
+@pytest.mark.parametrize("threads", [256, (64, 4)])
+def test_shuffles_are_between_neighbouring_iterations(target, threads):
+    result = torch.zeros(8, dtype=torch.int32)
+    with tilelang.simulator():
+        tilelang.compile(sums_of_warps(threads), target=target)(torch.arange(256, dtype=torch.int32), result)
+    assert torch.equal(result, SUMS)
+
+
+@pytest.mark.parametrize("target", ["interpret", cuda("sm_80")])
+def test_votes_of_a_loop_over_two_axes(target):
+    @T.prim_func
+    def main(A: T.Tensor((4, 32), "int32"), B: T.Tensor((4,), "uint32")):
+        with T.Kernel(1, threads=128):
+            for row, lane in T.Parallel(4, 32):
+                votes = T.ballot(A[row, lane] > row)
+                if lane == 0:
+                    B[row] = T.cast(votes, "uint32")
+
+    values = torch.randint(0, 6, (4, 32), dtype=torch.int32)
+    result = torch.zeros(4, dtype=torch.uint32)
+    with tilelang.simulator():
+        tilelang.compile(main, target=target)(values, result)
+    bits = (values > torch.arange(4)[:, None]).long() << torch.arange(32)
+    assert torch.equal(result.long(), bits.sum(1))
+
+
+def test_a_loop_with_other_iterations_than_threads_has_no_lanes():
+    findings = interpreter.run(sums_of_warps(128), torch.arange(256, dtype=torch.int32), torch.zeros(8, dtype=torch.int32))
+    assert "an iteration of T.Parallel asks which thread it is" in str(findings[0])
+
+
+def test_a_loop_over_an_array_of_threads_stays_each_threads():
+    @T.prim_func
+    def main(A: T.Tensor((32, 32), "int32"), B: T.Tensor((32, 32), "int32")):
+        with T.Kernel(1, threads=32):
+            thread = T.get_thread_binding()
+            own = T.alloc_local((32,), "int32")
+            for i in T.Parallel(32):
+                own[i] = A[thread, i]
+            for i in T.Parallel(32):
+                own[i] = T.shfl_xor(own[i], 1)
+            for i in T.Parallel(32):
+                B[thread, i] = own[i]
+
+    values = torch.randint(0, 100, (32, 32), dtype=torch.int32)
+    result = torch.zeros_like(values)
+    with tilelang.simulator():
+        tilelang.compile(main, target=cuda("sm_80"))(values, result)
+    assert torch.equal(result, values[torch.arange(32) ^ 1])
