@@ -1,4 +1,4 @@
-// The caller's wish to end a launch early.
+// Cancellation of a launch by its caller.
 #ifndef TILELANG_SIMULATOR_CALLER_WATCH_H_
 #define TILELANG_SIMULATOR_CALLER_WATCH_H_
 

@@ -16,13 +16,24 @@ namespace simulator {
 class Decoder;
 class FunctionDecoder;
 
+/// What the passes over registers may assume of an opcode. Each value includes those before it.
+enum class Effect : uint8_t {
+  kOther,     // nothing: correct for every opcode
+  kDefines,   // it overwrites its first operand unread, so another register may lie there before (register_allocation.cc)
+  kComputes,  // its result depends on its lane's operands alone, which may be undefined where it is (undefined.cc)
+};
+
 /// One row of the instruction table: the decode function validates the statement and fills Decoder::out,
 /// `run` included. `counter_class` is the row of the counters table this opcode is summed under.
 struct OpcodeRow {
   const char* opcode;
   void (*decode)(Decoder& decoder);
   const char* counter_class;
+  Effect effect = Effect::kOther;
 };
+
+/// The effect in the opcode's row; kOther for an opcode without a row.
+Effect effect_of(const std::string& opcode);
 
 // The instruction families. Each returns its rows; duplicates are rejected when the table is built.
 const std::vector<OpcodeRow>& integer_opcodes();

@@ -182,7 +182,7 @@ void combine_byte(Atomic operation, uint8_t* place, uint8_t value) {
     __atomic_fetch_xor(place, value, __ATOMIC_SEQ_CST);
 }
 
-/// A bitwise operation whose result nobody reads touches only the bytes that its operand can change: how kernels store parts
+/// A bitwise operation whose result is not read touches only the bytes that its operand can change: how kernels store parts
 /// of a word, also at the end of a tensor whose size is no multiple of it.
 Step run_bitwise(Warp& w, const Instruction& in, LaneMask exec) {
   const auto& s = *static_cast<const AtomicSpec*>(in.extra);

@@ -399,8 +399,12 @@ void decode_copysign(Decoder& d) {
 
 const std::vector<OpcodeRow>& compare_opcodes() {
   static const std::vector<OpcodeRow> rows = {
-      {"setp", decode_setp, "compare"}, {"set", decode_set, "compare"},     {"selp", decode_selp, "compare"},
-      {"slct", decode_slct, "compare"}, {"testp", decode_testp, "compare"}, {"copysign", decode_copysign, "compare"},
+      {"setp", decode_setp, "compare", Effect::kComputes},
+      {"set", decode_set, "compare", Effect::kComputes},
+      {"selp", decode_selp, "compare", Effect::kComputes},
+      {"slct", decode_slct, "compare", Effect::kComputes},
+      {"testp", decode_testp, "compare", Effect::kComputes},
+      {"copysign", decode_copysign, "compare", Effect::kComputes},
   };
   return rows;
 }

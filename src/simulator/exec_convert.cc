@@ -274,7 +274,9 @@ void decode_cvt(Decoder& d) {
 }  // namespace
 
 const std::vector<OpcodeRow>& convert_opcodes() {
-  static const std::vector<OpcodeRow> rows = {{"cvt", decode_cvt, "convert"}};
+  static const std::vector<OpcodeRow> rows = {
+      {"cvt", decode_cvt, "convert", Effect::kComputes},
+  };
   return rows;
 }
 

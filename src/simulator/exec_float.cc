@@ -419,20 +419,20 @@ void decode_division(Decoder& d) {
 
 const std::vector<OpcodeRow>& float_opcodes() {
   static const std::vector<OpcodeRow> rows = {
-      {"add", decode_arithmetic, "arithmetic"},
-      {"sub", decode_arithmetic, "arithmetic"},
-      {"mul", decode_arithmetic, "arithmetic"},
-      {"fma", decode_arithmetic, "arithmetic"},
-      {"mad", decode_arithmetic, "arithmetic"},
-      {"div", decode_division, "arithmetic"},
-      {"sqrt", decode_root_or_reciprocal, "special function"},
-      {"rcp", decode_root_or_reciprocal, "special function"},
-      {"rsqrt", decode_approximation, "special function"},
-      {"ex2", decode_approximation, "special function"},
-      {"lg2", decode_approximation, "special function"},
-      {"sin", decode_approximation, "special function"},
-      {"cos", decode_approximation, "special function"},
-      {"tanh", decode_approximation, "special function"},
+      {"add", decode_arithmetic, "arithmetic", Effect::kComputes},
+      {"sub", decode_arithmetic, "arithmetic", Effect::kComputes},
+      {"mul", decode_arithmetic, "arithmetic", Effect::kComputes},
+      {"fma", decode_arithmetic, "arithmetic", Effect::kComputes},
+      {"mad", decode_arithmetic, "arithmetic", Effect::kComputes},
+      {"div", decode_division, "arithmetic", Effect::kComputes},
+      {"sqrt", decode_root_or_reciprocal, "special function", Effect::kComputes},
+      {"rcp", decode_root_or_reciprocal, "special function", Effect::kComputes},
+      {"rsqrt", decode_approximation, "special function", Effect::kComputes},
+      {"ex2", decode_approximation, "special function", Effect::kComputes},
+      {"lg2", decode_approximation, "special function", Effect::kComputes},
+      {"sin", decode_approximation, "special function", Effect::kComputes},
+      {"cos", decode_approximation, "special function", Effect::kComputes},
+      {"tanh", decode_approximation, "special function", Effect::kComputes},
   };
   return rows;
 }

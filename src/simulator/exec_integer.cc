@@ -371,10 +371,10 @@ bool decode_integer_arithmetic(Decoder& d) {
 
 const std::vector<OpcodeRow>& integer_opcodes() {
   static const std::vector<OpcodeRow> rows = {
-      {"rem", decode_integer_only, "integer"},
-      {"sad", decode_integer_only, "integer"},
-      {"mul24", [](Decoder& d) { decode_24(d, false); }, "integer"},
-      {"mad24", [](Decoder& d) { decode_24(d, true); }, "integer"},
+      {"rem", decode_integer_only, "integer", Effect::kComputes},
+      {"sad", decode_integer_only, "integer", Effect::kComputes},
+      {"mul24", [](Decoder& d) { decode_24(d, false); }, "integer", Effect::kComputes},
+      {"mad24", [](Decoder& d) { decode_24(d, true); }, "integer", Effect::kComputes},
   };
   return rows;
 }

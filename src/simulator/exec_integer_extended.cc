@@ -139,11 +139,11 @@ void decode_mad_carry(Decoder& d, bool uses) {
 
 const std::vector<OpcodeRow>& extended_opcodes() {
   static const std::vector<OpcodeRow> rows = {
-      {"addc", [](Decoder& d) { decode_carry(d, false, true); }, "integer"},
-      {"subc", [](Decoder& d) { decode_carry(d, true, true); }, "integer"},
-      {"madc", [](Decoder& d) { decode_mad_carry(d, true); }, "integer"},
-      {"dp4a", [](Decoder& d) { decode_dot(d, false); }, "integer"},
-      {"dp2a", [](Decoder& d) { decode_dot(d, true); }, "integer"},
+      {"addc", [](Decoder& d) { decode_carry(d, false, true); }, "integer", Effect::kDefines},
+      {"subc", [](Decoder& d) { decode_carry(d, true, true); }, "integer", Effect::kDefines},
+      {"madc", [](Decoder& d) { decode_mad_carry(d, true); }, "integer", Effect::kDefines},
+      {"dp4a", [](Decoder& d) { decode_dot(d, false); }, "integer", Effect::kComputes},
+      {"dp2a", [](Decoder& d) { decode_dot(d, true); }, "integer", Effect::kComputes},
   };
   return rows;
 }

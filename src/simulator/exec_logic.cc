@@ -464,16 +464,25 @@ void decode_szext(Decoder& d) {
 
 const std::vector<OpcodeRow>& logic_opcodes() {
   static const std::vector<OpcodeRow> rows = {
-      {"and", decode_logic<And, 0>, "logic"}, {"or", decode_logic<Or, 1>, "logic"},
-      {"xor", decode_logic<Xor, 2>, "logic"}, {"not", decode_not, "logic"},
-      {"cnot", decode_cnot, "logic"},         {"shl", decode_shl, "logic"},
-      {"shr", decode_shr, "logic"},           {"shf", decode_shf, "logic"},
-      {"lop3", decode_lop3, "logic"},         {"prmt", decode_prmt, "logic"},
-      {"bfe", decode_bfe, "logic"},           {"bfi", decode_bfi, "logic"},
-      {"bfind", decode_bfind, "logic"},       {"popc", decode_count<Popc>, "logic"},
-      {"clz", decode_count<Clz>, "logic"},    {"brev", decode_brev, "logic"},
-      {"bmsk", decode_bmsk, "logic"},         {"szext", decode_szext, "logic"},
-      {"fns", decode_fns, "logic"},
+      {"and", decode_logic<And, 0>, "logic", Effect::kComputes},
+      {"or", decode_logic<Or, 1>, "logic", Effect::kComputes},
+      {"xor", decode_logic<Xor, 2>, "logic", Effect::kComputes},
+      {"not", decode_not, "logic", Effect::kComputes},
+      {"cnot", decode_cnot, "logic", Effect::kComputes},
+      {"shl", decode_shl, "logic", Effect::kComputes},
+      {"shr", decode_shr, "logic", Effect::kComputes},
+      {"shf", decode_shf, "logic", Effect::kComputes},
+      {"lop3", decode_lop3, "logic", Effect::kComputes},
+      {"prmt", decode_prmt, "logic", Effect::kComputes},
+      {"bfe", decode_bfe, "logic", Effect::kComputes},
+      {"bfi", decode_bfi, "logic", Effect::kComputes},
+      {"bfind", decode_bfind, "logic", Effect::kComputes},
+      {"popc", decode_count<Popc>, "logic", Effect::kComputes},
+      {"clz", decode_count<Clz>, "logic", Effect::kComputes},
+      {"brev", decode_brev, "logic", Effect::kComputes},
+      {"bmsk", decode_bmsk, "logic", Effect::kComputes},
+      {"szext", decode_szext, "logic", Effect::kComputes},
+      {"fns", decode_fns, "logic", Effect::kComputes},
   };
   return rows;
 }

@@ -273,9 +273,9 @@ void decode_movmatrix(Decoder& d) {
 
 const std::vector<OpcodeRow>& matrix_opcodes() {
   static const std::vector<OpcodeRow> rows = {
-      {"mma", decode_mma, "tensor core"},
+      {"mma", decode_mma, "tensor core", Effect::kDefines},
       {"wgmma", decode_wgmma, "tensor core"},
-      {"ldmatrix", decode_ldmatrix, "matrix load/store"},
+      {"ldmatrix", decode_ldmatrix, "matrix load/store", Effect::kDefines},
       {"stmatrix", decode_stmatrix, "matrix load/store"},
       {"movmatrix", decode_movmatrix, "matrix load/store"},
   };

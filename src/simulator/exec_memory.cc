@@ -200,7 +200,7 @@ Step run_load(Warp& w, const Instruction& in, LaneMask exec) {
 }
 
 /// A vector load whose last bytes nothing reads: a compiler made one access of fewer (three floats become .v4). Memory is
-/// allocated in larger units than that, so the bytes that nobody wants are neither checked nor touched.
+/// allocated in larger units than that, so the unused bytes are neither checked nor touched.
 Step run_load_partly(Warp& w, const Instruction& in, LaneMask exec) {
   const auto& access = *static_cast<const Access*>(in.extra);
   const MemorySpec& s = access.spec;
@@ -393,8 +393,8 @@ void decode_hint(Decoder& d) {
 
 const std::vector<OpcodeRow>& memory_opcodes() {
   static const std::vector<OpcodeRow> rows = {
-      {"ld", [](Decoder& d) { decode_access(d, false); }, "load"},
-      {"ldu", [](Decoder& d) { decode_access(d, false); }, "load"},
+      {"ld", [](Decoder& d) { decode_access(d, false); }, "load", Effect::kDefines},
+      {"ldu", [](Decoder& d) { decode_access(d, false); }, "load", Effect::kDefines},
       {"st", [](Decoder& d) { decode_access(d, true); }, "store"},
       {"prefetch", decode_hint, "hint"},
       {"prefetchu", decode_hint, "hint"},

@@ -137,10 +137,10 @@ void decode_sign(Decoder& d) {
 
 const std::vector<OpcodeRow>& minmax_opcodes() {
   static const std::vector<OpcodeRow> rows = {
-      {"min", decode_minmax<false>, "arithmetic"},
-      {"max", decode_minmax<true>, "arithmetic"},
-      {"abs", decode_sign<false>, "arithmetic"},
-      {"neg", decode_sign<true>, "arithmetic"},
+      {"min", decode_minmax<false>, "arithmetic", Effect::kComputes},
+      {"max", decode_minmax<true>, "arithmetic", Effect::kComputes},
+      {"abs", decode_sign<false>, "arithmetic", Effect::kComputes},
+      {"neg", decode_sign<true>, "arithmetic", Effect::kComputes},
   };
   return rows;
 }

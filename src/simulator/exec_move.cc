@@ -286,11 +286,11 @@ void decode_createpolicy(Decoder& d) {
 
 const std::vector<OpcodeRow>& move_opcodes() {
   static const std::vector<OpcodeRow> rows = {
-      {"mov", decode_mov, "move"},
-      {"cvta", decode_cvta, "move"},
-      {"isspacep", decode_isspacep, "move"},
-      {"mapa", decode_mapa, "move"},
-      {"getctarank", decode_getctarank, "move"},
+      {"mov", decode_mov, "move", Effect::kComputes},
+      {"cvta", decode_cvta, "move", Effect::kComputes},
+      {"isspacep", decode_isspacep, "move", Effect::kDefines},
+      {"mapa", decode_mapa, "move", Effect::kDefines},
+      {"getctarank", decode_getctarank, "move", Effect::kDefines},
       {"createpolicy", decode_createpolicy, "move"},
   };
   return rows;

@@ -78,8 +78,10 @@ void decode_setmaxnreg(Decoder& d) {
 
 const std::vector<OpcodeRow>& system_opcodes() {
   static const std::vector<OpcodeRow> rows = {
-      {"membar", decode_membar, "fence"},           {"fence", decode_fence, "fence"},
-      {"nanosleep", decode_nanosleep, "control"},   {"griddepcontrol", decode_griddepcontrol, "control"},
+      {"membar", decode_membar, "fence"},
+      {"fence", decode_fence, "fence"},
+      {"nanosleep", decode_nanosleep, "control"},
+      {"griddepcontrol", decode_griddepcontrol, "control"},
       {"setmaxnreg", decode_setmaxnreg, "control"},
   };
   return rows;

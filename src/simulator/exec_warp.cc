@@ -278,9 +278,12 @@ void decode_elect(Decoder& d) {
 
 const std::vector<OpcodeRow>& warp_opcodes() {
   static const std::vector<OpcodeRow> rows = {
-      {"shfl", decode_shfl, "warp exchange"},   {"vote", decode_vote, "warp exchange"},
-      {"match", decode_match, "warp exchange"}, {"redux", decode_redux, "warp exchange"},
-      {"elect", decode_elect, "warp exchange"}, {"activemask", decode_activemask, "warp exchange"},
+      {"shfl", decode_shfl, "warp exchange", Effect::kDefines},
+      {"vote", decode_vote, "warp exchange", Effect::kDefines},
+      {"match", decode_match, "warp exchange", Effect::kDefines},
+      {"redux", decode_redux, "warp exchange", Effect::kDefines},
+      {"elect", decode_elect, "warp exchange"},
+      {"activemask", decode_activemask, "warp exchange", Effect::kDefines},
   };
   return rows;
 }

@@ -19,7 +19,7 @@ void FindingLog::add(Finding finding) {
   if (added) return;
   Finding& known = place->second;
   finding.occurrences = known.occurrences + 1;
-  // Keep the earliest thread of the earliest block, whatever the order the workers came in.
+  // Keep the earliest thread of the earliest block, so that reports do not depend on the order in which workers ran.
   auto rank = [](const Finding& f) {
     return std::make_tuple(f.block[2], f.block[1], f.block[0], f.thread[2], f.thread[1], f.thread[0]);
   };

@@ -37,6 +37,15 @@ const OpcodeTable& opcode_table() {
   return table;
 }
 
+}  // namespace
+
+Effect effect_of(const std::string& opcode) {
+  const auto row = opcode_table().find(opcode);
+  return row == opcode_table().end() ? Effect::kOther : row->second.effect;
+}
+
+namespace {
+
 struct SpecialName {
   const char* name;
   SpecialKind kind;

@@ -69,7 +69,7 @@ bool select(Warp& warp) {
       load(warp, static_cast<uint32_t>(best));
       return true;
     }
-    // Everybody has used up his turn.
+    // Every runnable fragment has used up its fuel: all get some again.
     for (Fragment& f : warp.fragments) f.fuel = 0;
   }
   return false;
@@ -80,7 +80,7 @@ void wake(Fragment& fragment, bool retry) {
   fragment.resumed = !retry;
 }
 
-/// Lanes that wait for others of their warp look again: somebody came or left.
+/// Lanes that wait for others of their warp check again, because lanes have arrived at their instruction or have exited.
 void wake_converging(Warp& warp) {
   for (Fragment& fragment : warp.fragments) {
     if (fragment.wait == WaitKind::kConverge) fragment.wait = WaitKind::kRunning;

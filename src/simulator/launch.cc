@@ -160,8 +160,8 @@ class Grid {
     }
   }
 
-  /// Every cluster of a worker waits for other workers': gives way to them. When all workers rest at once, and nothing has
-  /// happened for many passes, nobody will ever go on.
+  /// Every cluster of this worker waits for clusters of others. When all workers are in this state at once, over many passes without
+  /// progress, no event is left that could end the waits: the grid is deadlocked.
   void rest(Waiting& waiting, CallerWatch* caller) {
     waiting.idle_turns = 0;
     uint64_t heartbeat = launch_.heartbeat.load();

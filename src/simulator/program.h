@@ -68,7 +68,7 @@ struct Instruction {
   uint16_t counter_class = 0;  // index in Program::classes
 };
 
-/// What an instruction does with registers: places in the frame, in the order of the operands.
+/// How undefined values pass through an instruction's registers (undefined.cc): places in the frame, in the order of the operands.
 struct RegisterUse {
   enum class Kind : uint8_t {
     kUses,      // what it does depends on the sources

@@ -186,7 +186,7 @@ class RaceChecker {
   void add_reader(ShadowCell& cell, const Reader& reader);
   uint32_t new_reader(const Reader& reader);
   void drop_readers(ShadowCell& cell);
-  std::vector<Reader> readers_;    // of all cells, by index; 0 is nobody
+  std::vector<Reader> readers_;    // of all cells, by index; 0: none
   uint32_t unused_readers_ = 0;    // list of dropped ones
   /// What the checker does when its shadows change: a copied cell has a list of readers of its own.
   struct SharedEvents {

@@ -5,8 +5,8 @@
 // basic block is live throughout every loop (region of a backward branch) its interval touches, and from the start of
 // every divergence in which it begins: lanes that jump ahead may define it before others run the statements between.
 #include <algorithm>
-#include <unordered_set>
 
+#include "decoder.h"
 #include "function_decoder.h"
 
 namespace tilelang {
@@ -25,19 +25,6 @@ struct Interval {
 struct Region {
   uint32_t first, last;
 };
-
-/// Opcodes whose first operand is written and not read.
-bool defines_first_operand(const std::string& opcode) {
-  static const std::unordered_set<std::string> opcodes = {
-      "mov",      "ld",   "ldu",      "add",   "sub",   "mul",   "mad",   "mul24",     "mad24",    "fma",
-      "div",      "rem",  "abs",      "neg",   "min",   "max",   "cvt",   "cvta",      "setp",     "set",
-      "selp",     "slct", "and",      "or",    "xor",   "not",   "cnot",  "shl",       "shr",      "shf",
-      "lop3",     "prmt", "bfe",      "bfi",   "bfind", "brev",  "popc",  "clz",       "sad",      "sqrt",
-      "rsqrt",    "rcp",  "ex2",      "lg2",   "sin",   "cos",   "tanh",  "shfl",      "ldmatrix", "mma",
-      "isspacep", "mapa", "copysign", "testp", "vote",  "match", "redux", "activemask",
-      "bmsk",     "szext", "fns"};
-  return opcodes.count(opcode) != 0;
-}
 
 bool ends_block(const std::string& opcode) {
   return opcode == "bra" || opcode == "brx" || opcode == "ret" || opcode == "exit" || opcode == "trap";
@@ -140,7 +127,7 @@ void Allocator::touch_operand(const Operand& operand, uint32_t at, bool defines,
 void Allocator::scan() {
   for (uint32_t i = 0; i < function_.statements.size(); ++i) {
     const Statement& statement = function_.statements[i];
-    bool defines = statement.guard < 0 && defines_first_operand(statement.opcode);
+    bool defines = statement.guard < 0 && effect_of(statement.opcode) != Effect::kOther;
     bool pin = statement.opcode == "wgmma";
     if (statement.guard >= 0) touch(static_cast<uint32_t>(statement.guard), i, false, pin);
     // Sources last: a register that is both makes its interval non-local.

@@ -129,7 +129,7 @@ bool any_waits(const Warp& warp, WaitKind kind) {
   return std::any_of(warp.fragments.begin(), warp.fragments.end(), [&](const Fragment& f) { return f.wait == kind; });
 }
 
-/// How much a waiting fragment says about why nothing goes on. One that polls memory is the cause of all other waits; lanes
+/// How well a waiting fragment explains the deadlock. One that polls memory is the cause of all other waits; lanes
 /// of one warp that wait for each other at different aligned instructions come next.
 int blame(const Warp& warp, const Fragment& fragment) {
   if (fragment.wait == WaitKind::kSleep) return 2;
@@ -280,7 +280,7 @@ ClusterResult run_cluster(Cluster& cluster, uint64_t budget, CallerWatch* caller
         cluster.launch->heartbeat.fetch_add(1, std::memory_order_relaxed);
         idle = 0;
       }
-      // Operations complete now and then by themselves, not only when somebody must wait for them.
+      // Operations complete now and then by themselves, not only when a warp must wait for them.
       if (!cluster.pending.empty() && cluster.random.chance(8)) cluster.pending.land_one(cluster.random);
       // Sleepers wake, and waits time out, also while others run: those may be spinning for them.
       if (cluster.random.chance(8)) wake_retries(cluster, !cluster.random.chance(8));

@@ -127,7 +127,7 @@ class ShadowMemory {
   ShadowSpan span(uint64_t page, uint64_t pages) const;
   /// What is known of its pages is this from now on. The run must stay until it has been dissolved.
   void place(const ShadowRun& run);
-  /// Summarises a page if no other cluster has to do with it.
+  /// Summarises a page unless the last access to one of its cells was another cluster's.
   void summarise(uint64_t page, ShadowSummary& summary);
   /// Summarises the pages that are still of this run, or makes them pages of cells.
   void dissolve(const ShadowRun& run, ShadowSummary& summary);

@@ -35,7 +35,7 @@ constexpr uint64_t kWindowMask = 0xff00000000000000ull;
 enum class Space : uint8_t { kGeneric, kGlobal, kShared, kLocal, kConst, kParam };
 
 /// Strong accesses (atomic, volatile, relaxed, acquire, release) do not race with each other. An update is an atomic operation
-/// whose result nobody reads, and which says itself what it defines (define_bits).
+/// whose result is not read, and which says itself what it defines (define_bits).
 enum class AccessKind : uint8_t { kRead, kWrite, kAtomic, kStrongRead, kStrongWrite, kUpdate };
 
 inline bool reads(AccessKind kind) { return kind != AccessKind::kWrite && kind < AccessKind::kStrongWrite; }

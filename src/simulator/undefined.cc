@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 
+#include "decoder.h"
 #include "lanes.h"
 #include "machine.h"
 #include "memory.h"
@@ -16,16 +16,11 @@ namespace {
 
 constexpr uint32_t kNoRegister = 0xffffffffu;  // an immediate, a sink, an address
 
-/// Opcodes whose result depends on nothing but the lane's own operands, and that have no other effect.
+/// Whether a statement's result depends on nothing but the lane's own operands. One that sets the carry has a second result.
 bool computes(const Statement& statement) {
-  static const std::unordered_set<std::string> opcodes = {
-      "mov", "add",  "sub",  "mul",   "mad",  "mul24", "mad24", "fma",   "div", "rem", "abs", "neg",      "min",   "max",
-      "cvt", "cvta", "setp", "set",   "selp", "slct",  "and",   "or",    "xor", "not", "shl", "cnot",     "shr",   "shf",
-      "bfe", "bfi",  "lop3", "prmt",  "brev", "bfind", "popc",  "clz",   "sad", "rcp", "ex2", "copysign", "testp", "lg2",
-      "sin", "cos",  "sqrt", "rsqrt", "tanh", "bmsk",  "szext"};
   const auto& modifiers = statement.modifiers;
   const bool sets_carry = std::find(modifiers.begin(), modifiers.end(), "cc") != modifiers.end();
-  return opcodes.count(statement.opcode) != 0 && !sets_carry;
+  return effect_of(statement.opcode) == Effect::kComputes && !sets_carry;
 }
 
 Shuffle shuffle_of(const Statement& statement) {

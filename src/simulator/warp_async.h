@@ -41,7 +41,7 @@ class BulkStore {
   virtual ~BulkStore() = default;
   void read(bool waited);
   void land(bool waited);
-  /// The grid ends: lands, and reports a source that nobody waited for.
+  /// The grid ends: lands, and reports a source that was never waited for.
   void finish();
 
  protected:

@@ -24,6 +24,7 @@ WRITTEN = "@%p st.local.u32 [%l], %t;"
 UNUSED = {
     "under the condition of the store": "ld.local.u32 %y, [%l]; @%p mov.b32 %x, %y;",
     "computed with above it": "ld.local.u16 %s, [%l]; cvt.rn.f32.u16 %f, %s; cvt.rzi.s32.f32 %y, %f; @%p mov.b32 %x, %y;",
+    "summed in bytes": "ld.local.u32 %y, [%l]; dp4a.u32.u32 %y, %y, %y, %x; @%p mov.b32 %x, %y;",
     "not selected": "ld.local.u32 %y, [%l]; add.s32 %y, %y, 1; selp.b32 %x, %y, 7, %p;",
     "beside a condition that decides": "ld.local.u32 %y, [%l]; setp.gt.s32 %q, %y, 1; and.pred %q, %q, %p; @%q mov.b32 %x, 9;",
     "or one that does not hold":
