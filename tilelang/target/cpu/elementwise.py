@@ -90,8 +90,10 @@ def runs_along(indices: Sequence[Any], inner: Any, scope: Scope) -> bool:
         scope: what is known of the program here.
     """
     *outer, last = indices
-    along = as_int(scope.facts.simplify(substitute(last, {inner: inner + 1}) - last)) == 1
-    return along and not any(var.same_as(inner) for index in outer for var in variables(constant(index)))
+    if any(var.same_as(inner) for index in outer for var in variables(constant(index))):
+        return False
+    step = scope.facts.simplify(substitute(last, {inner: inner + 1}) - last)
+    return isinstance(step, int) and step == 1
 
 
 def _of_copy(record: Copy, scope: Scope) -> Elementwise | None:

@@ -23,6 +23,7 @@ from tilelang.target.cpu.deepen import deepen
 from tilelang.target.cpu.elide import elide_copies
 from tilelang.target.cpu.exits import lower_exits
 from tilelang.target.cpu.host import make_entry
+from tilelang.target.cpu.interchange import interchange
 from tilelang.target.cpu.legalize import legalize
 from tilelang.target.cpu.lower import lower_tiles
 from tilelang.target.cpu.machine import lower_machine
@@ -47,6 +48,7 @@ COMMON = (
     Step("check_bounds", check_bounds, "a static index out of range is the user's error; report it with its line"),
     Step("check_schedules", check_schedules, "statements run in program order here; a schedule that fits no body is an error"),
     Step("separate_iterations", separate_iterations, "a variable or array that iterations store to is each iteration's own"),
+    Step("interchange", interchange, "iterations are unordered; neighbours in the innermost loop should be neighbours in memory"),
     Step("elide_copies", elide_copies, "products pack their operands themselves; a copy before them is a pass over memory"),
     Step("deepen", deepen, "depths that suit a GPU's shared memory are shallow here; C stays in registers over more of K"),
     Step("accumulate", accumulate, "zeros, and sums beside their result, are passes over memory that a product can do without"),
