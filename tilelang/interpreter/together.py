@@ -15,6 +15,7 @@ import numpy as np
 from tilelang.interpreter import fragments
 from tilelang.interpreter.compiler import Step
 from tilelang.interpreter.state import Lanes, union
+from tilelang.interpreter.strands import Strand
 
 
 def run_together(x: Lanes, steps: list[Step]) -> Iterator[None]:
@@ -58,6 +59,7 @@ class _Groups:
         everyone: the threads that reached the branch.
         groups: those that still run.
         stopped: the states of groups of which no thread goes on in the sequence.
+        parted: the threads and strands of groups that a later branch has split.
     """
 
     def __init__(self, x: Lanes, steps: list[Step]):
@@ -66,6 +68,7 @@ class _Groups:
         self.everyone = x.mask
         self.groups: list[_Group] = []
         self.stopped: list[Lanes] = []
+        self.parted: list[tuple[Any, Strand]] = []
 
     def run(self, index: int, sides: list[tuple[Any, Step]]) -> Iterator[None]:
         """Runs from a divergent branch to the point of reconvergence; returns the next statement, and whether no lane is left."""
@@ -84,11 +87,21 @@ class _Groups:
         return self._merge()
 
     def _split(self, x: Lanes, index: int, sides: list[tuple[Any, Step]]) -> None:
-        for mask, step in sides:
-            if mask.any():
-                state = x.fork(mask)
-                state.strand = x.separate(mask)
-                self.groups.append(_Group(state, index, _side(step, state)))
+        taken = [(mask, step) for mask, step in sides if mask.any()]
+        if len(taken) == 1 and not x.strand.is_alone:
+            # A branch that parts no threads begins no strand: what they arrive at next publishes all that they have accessed.
+            mask, step = taken[0]
+            x.meet()
+            self._add(x.fork(mask), index, step)
+            return
+        for mask, step in taken:
+            state = x.fork(mask)
+            state.strand = x.separate(mask)
+            self._add(state, index, step)
+
+    def _add(self, state: Lanes, index: int, step: Step) -> None:
+        """A group that takes a side."""
+        self.groups.append(_Group(state, index, _side(step, state)))
 
     def _are_together(self) -> bool:
         return all(group.task is None and group.index == self.groups[0].index for group in self.groups)
@@ -119,6 +132,7 @@ class _Groups:
             group.task = _as_task(step, group.x)
         else:
             self.groups.remove(group)
+            self.parted.append((group.x.mask, group.x.strand))
             self._split(group.x, group.index, sides)
         return True
 
@@ -135,7 +149,7 @@ class _Groups:
         index = self.groups[0].index if self.groups else len(self.steps)
         # The groups' clocks are kept apart, as after a branch without waits (control._run_sides): only a statement of all threads
         # joins them.
-        x.diverged = []
+        x.diverged = self.parted
         for state in ended:
             state.meet()
             x.diverged.append((state.mask, state.strand))

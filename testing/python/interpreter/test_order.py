@@ -345,3 +345,39 @@ def test_an_update_of_the_block_publishes_what_a_branch_did_before(order):
 
     found = kinds(main, torch.zeros(1, dtype=torch.int32), torch.zeros(32), torch.zeros(32))
     assert set(found) == ({"race"} if order == "relaxed" else set())
+
+
+@pytest.mark.parametrize("between", ["nothing", "a branch", "a barrier"])
+@pytest.mark.parametrize("published", [True, False])
+def test_threads_see_what_they_did_in_branches_before_others_waited(between, published):
+    """A group goes on through the branches of others while these wait: its accesses stay its own, and it can publish them."""
+
+    @T.prim_func
+    def main(C: T.Tensor((256,), "float32")):
+        with T.Kernel(1, threads=384):
+            tx = T.get_thread_binding()
+            tile = T.alloc_shared((256,), "float32")
+            go, full = T.alloc_barrier([128]), T.alloc_barrier([128])
+            with T.ws(0):
+                T.mbarrier_wait_parity(go[0], 0)
+                T.fill(tile, 1)
+            with T.ws(1):
+                T.mbarrier_wait_parity(go[0], 1)
+                T.mbarrier_arrive(go[0])
+            if between == "a branch":
+                if tx < 64:
+                    T.mbarrier_wait_parity(go[0], 0)
+            with T.ws(0):
+                for i in T.Parallel(256):
+                    tile[i] = tile[i] + 1
+                T.mbarrier_arrive(full[0])
+            if between == "a barrier":
+                T.sync_threads()
+            with T.ws(2):
+                if published:
+                    T.mbarrier_wait_parity(full[0], 0)
+                T.copy(tile, C)
+
+    c = torch.zeros(256)
+    assert set(kinds(main, c)) == (set() if published or between == "a barrier" else {"race"})
+    assert not published or c.tolist() == [2] * 256
