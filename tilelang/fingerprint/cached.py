@@ -28,6 +28,22 @@ class _Known(NamedTuple):
     content: str
 
 
+class Cached(NamedTuple):
+    """A cached function that was described.
+
+    Attributes:
+        function: it.
+        digest: of what computes its results.
+        held: how many keys and results it held.
+        hits: how often it had given one that it held.
+    """
+
+    function: Any
+    digest: str
+    held: int
+    hits: int
+
+
 _known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
 
 
@@ -49,7 +65,7 @@ def _cached_function(describer: Describer, value: Any) -> None:
         describer.record(watch.OWN_DICT, value, None, value.__dict__)
         describer.attributes(value.__dict__)
         describer.value(inner)
-    describer.cached.append((value, alone.digest()))
+    describer.cached.append(Cached(value, alone.digest(), len(_held(value)), value.cache_info().hits))
 
 
 def _results(describer: Describer, value: Any, digest: str) -> None:
@@ -70,6 +86,7 @@ def _results(describer: Describer, value: Any, digest: str) -> None:
     if content.digest() != known.content:
         raise describer.refuse("a result that it holds was changed")
     describer.records += content.records
+    describer.holds_results(content)
 
 
 def _held(value: Any) -> list[Any]:
@@ -95,9 +112,17 @@ def _content(held: list[Any]) -> Describer:
     return content
 
 
-def results_are_current(cached: list[tuple[Any, str]]) -> None:
+def gave_earlier_results(cached: list[Cached]) -> bool:
+    """Whether one of these functions has given a result since, and may have computed it before.
+
+    That one may be of other arguments: True is looked up like 1 and 1.0, and a process with an empty cache would compute it.
+    """
+    return any(each.held and each.function.cache_info().hits > each.hits for each in cached)
+
+
+def results_are_current(cached: list[Cached]) -> None:
     """Notes that whatever these cached functions hold was computed by the functions with these digests."""
-    for function, digest in cached:
+    for function, digest, *_ in cached:
         held = _held(function)
         try:
             _known[function] = _Known(digest, held, _content(held).digest())

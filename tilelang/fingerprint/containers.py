@@ -72,6 +72,11 @@ def _proxy(describer: Describer, value: MappingProxyType) -> None:
 def _special_dict(describer: Describer, value: Any) -> None:
     found = list(value.items())
     describer.record_probe(lambda: _same_pairs(list(value.items()), found), True)
+    # dict.keys() of an OrderedDict gives the order of insertion, which move_to_end() does not change.
+    inserted = list(dict.items(value))
+    describer.record_probe(lambda: _same_pairs(list(dict.items(value)), inserted), True)
+    places = {id(key): number for number, (key, _) in enumerate(found)}
+    describer.text(f"inserted {[places.get(id(key)) for key, _ in inserted]}")
     pairs(describer, type(value).__name__, value)
     if type(value) is defaultdict:
         factory = value.default_factory
@@ -93,10 +98,15 @@ def _deque(describer: Describer, value: deque) -> None:
     items(describer, f"deque {value.maxlen}", value)
 
 
+_CHANGES_OF_SETS = frozenset("add pop update symmetric_difference_update |= ^= __ior__ __ixor__".split())
+
+
 @describes(set, frozenset)
 def unordered(describer: Describer, value: Any) -> None:
     """Feeds a set in the order in which it gives its items, which may differ between processes."""
     members(describer, value)
+    if type(value) is set:  # where an item goes depends on those that were there once, which nothing shows
+        describer.limit("a set", _CHANGES_OF_SETS)
     # Code may iterate over the set, and generate statements in its order.
     describer.text(f"order {list(map(canonical, value))}")
 

@@ -69,6 +69,7 @@ def _numpy_array(describer: Describer, value: Any) -> None:
     ambient.numpy_state(describer)
     found = _array_content(value)
     describer.record_probe(lambda: _array_content(value), found)
+    _memory(describer, value)
     describer.limit("a numpy array", _ARRAY_NAMES)
     _dtype(describer, value.dtype)
     *layout, content = found
@@ -79,12 +80,31 @@ def _array_content(value: Any) -> tuple:
     return value.dtype.str, value.shape, value.strides, str(value.flags), value.tobytes()
 
 
+def _memory(describer: Describer, value: Any) -> None:
+    """Feeds whose memory an array is, and where in it: a program that changes it changes every array of this memory."""
+    root = value
+    while type(root) is type(value) and root.base is not None:
+        root = root.base
+    root = root.obj if type(root) is memoryview else root
+    if type(root) not in (type(value), bytes, bytearray):
+        raise describer.refuse(f"a numpy array in the memory of another object ({type(root).__name__})")
+    describer.place(root)
+    describer.text(f"from {value.ctypes.data - _address(root)}")
+
+
+def _address(root: Any) -> int:
+    import numpy
+
+    array = root if isinstance(root, numpy.ndarray) else numpy.frombuffer(root, "u1")
+    return array.ctypes.data
+
+
 def _dtype(describer: Describer, value: Any) -> None:
     if value.hasobject or value.names or value.subdtype or value.metadata:
         raise describer.refuse(f"a numpy dtype of several parts ({value})")
     if value.kind == "V":
         raise describer.refuse(f"a numpy dtype of another package ({value})")  # several of them have the same text
-    describer.text(f"numpy dtype {value.str} {value.name}")
+    describer.text(f"numpy dtype {value.str} {value.char} {value.name}")  # longlong and int64 have one name, and two types
 
 
 def _by_text(describer: Describer, value: Any) -> None:

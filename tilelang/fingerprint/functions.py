@@ -151,6 +151,8 @@ def _code(describer: Describer, code: CodeType, text: str | None) -> None:
 
 def _annotations(describer: Describer, notes: dict[str, Any]) -> None:
     describer.record_dict(notes)
+    if notes:
+        describer.place(notes)
     for name, note in notes.items():
         with describer.at(f"annotation of {name}"):
             describer.text(name)

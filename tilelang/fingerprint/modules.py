@@ -186,6 +186,7 @@ def _attribute(describer: Describer, module: ModuleType, name: str) -> Any:
     describer.record(watch.TYPE, module, None, type(module))
     if type(module) is not ModuleType and not libraries.is_large_name(module.__name__):
         raise describer.refuse(f"the module {module.__name__} is of a special kind")
+    describer.place(module.__dict__)
     own.load_submodule(module, name)
     content = _item(describer, module.__dict__, name)
     if content is MISSING and own.original(module, name) != name:

@@ -25,7 +25,8 @@ class Step(NamedTuple):
 
     Attributes:
         kind: one of the names above.
-        argument: a variable, an attribute, a constant, a module, or the number of arguments of a call.
+        argument: a variable, an attribute, a constant, a module, the number of arguments of a call, or an assignment that adds to
+            a set (``"|="``).
         offset: where it is, as jump targets are given.
     """
 
@@ -90,6 +91,7 @@ _OTHERS = frozenset(
     " SETUP_WITH SET_FUNCTION_ATTRIBUTE STORE_ATTR STORE_SLICE STORE_SUBSCR SWAP UNARY_INVERT UNARY_NEGATIVE"
     " UNARY_NOT UNARY_POSITIVE UNPACK_EX UNPACK_SEQUENCE YIELD_FROM YIELD_VALUE".split()
 )
+_ADDING = {("INPLACE_OR", 0): "|=", ("INPLACE_XOR", 0): "^=", ("BINARY_OP", 20): "|=", ("BINARY_OP", 25): "^="}
 _IMPORT_STAR = 2  # the argument of CALL_INTRINSIC_1 that is `from module import *`
 _WITH_SPEC = 4  # a bit of the argument of FORMAT_VALUE, until Python 3.12
 _SUPPORTED = ((3, 10), (3, 11), (3, 12), (3, 13))
@@ -127,7 +129,7 @@ def _step(code: CodeType, name: str, argument: int, offset: int) -> Iterator[Ste
     elif name == "FORMAT_VALUE" and argument & _WITH_SPEC:
         yield Step(FORMAT, None, offset)
     elif name in _OTHERS and not (name == "CALL_INTRINSIC_1" and argument == _IMPORT_STAR):
-        yield Step(OTHER, None, offset)
+        yield Step(OTHER, _ADDING.get((name, argument)), offset)
     else:
         raise UnknownInstruction(f"the instruction {name} is not known")
 

@@ -57,7 +57,7 @@ class CodeReads(NamedTuple):
 
     Attributes:
         reads: each once, in order.
-        names: attributes that are read from any value, and ``name=`` for each keyword of a call.
+        names: attributes that are read from any value, ``name=`` for each keyword of a call, and ``|=`` and ``^=``.
         texts: strings among the constants.
         makes_sets: whether it makes sets while it runs, other than for ``in``.
         computes_names: whether attributes are read by ``getattr`` under names that are not written out there.
@@ -263,6 +263,8 @@ class _Part:
                 yield f"{attribute}()" if attribute in _CODERS and self._names_no_codec(position) else attribute
             elif step.kind is opcodes.FORMAT and not self._formats_anywhere_alike(position):
                 yield "__format__"
+            elif step.kind is opcodes.OTHER and step.argument is not None:
+                yield step.argument
             elif step.kind is opcodes.CLASS_PATTERN:
                 yield from self._texts_in_tuples()
             elif step.kind is opcodes.CALL_BY_KEYWORD:

@@ -52,7 +52,7 @@ class Describer:
         texts: strings that it has.
         computes_names: whether it reads attributes under names that are not written out there.
         environment: names of the environment variables that count.
-        cached: functions with a cache of results, and the digest of what computes them.
+        cached: functions with a cache of results; see :class:`~tilelang.fingerprint.cached.Cached`.
         in_progress: identities of the cached functions that are being described.
         local: why the digest means nothing to another process; empty where it does.
     """
@@ -61,6 +61,8 @@ class Describer:
         self.trusting = trusting
         self._state = hashlib.sha256()
         self._order: dict[int, int] = {}
+        self._places: dict[int, int] = {}
+        self._results: set[int] = set()
         self._before = before
         self._alive: list[Any] = []  # keeps visited objects alive, so that no id() is reused
         self._where: list[str] = []
@@ -77,7 +79,7 @@ class Describer:
         self.local = ""
         self.in_progress: frozenset[int] = frozenset()
         self._once: set[str] = set()
-        self.cached: list[tuple[Any, str]] = []
+        self.cached: list[Any] = []
 
     def digest(self) -> str:
         """SHA-256 of everything so far."""
@@ -142,11 +144,44 @@ class Describer:
             self.text(f"again {known}")
             return True
         self._order[id(value)] = len(self._order)
+        self._tell_place(value)
+        if self._before is not None and id(value) in self._before._results:
+            self.text("a cached result")
         return False
+
+    def place(self, value: Any) -> None:
+        """Feeds which object ``value`` is, and not what is in it, which a program may read through another one."""
+        for part, whose in self._parts():
+            known = part._order.get(id(value))
+            if known is not None:
+                self.text(f"object {known}{whose}")
+                return
+        if not self._tell_place(value):
+            self._alive.append(value)
+            self._places[id(value)] = len(self._places)
+            self.text("another object")
+
+    def _tell_place(self, value: Any) -> bool:
+        for part, whose in self._parts():
+            known = part._places.get(id(value))
+            if known is not None:
+                self.text(f"at place {known}{whose}")
+                return True
+        return False
+
+    def _parts(self) -> Iterator[tuple[Describer, str]]:
+        yield self, ""
+        if self._before is not None:
+            yield self._before, " of the function"
+
+    def holds_results(self, content: Describer) -> None:
+        """Notes the results that a cached function holds, as ``content`` describes them; an argument may be one of them."""
+        self._alive.append(content)
+        self._results.update(content._order)
 
     def has_met(self, identity: int) -> bool:
         """Whether the object of this ``id`` was met."""
-        return identity in self._order
+        return identity in self._order or identity in self._places or identity in self._results
 
     # -- limits -----------------------------------------------------------------------------------------------------
 

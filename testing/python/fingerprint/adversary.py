@@ -29,6 +29,7 @@ from tilelang.cache.keys import source_key
 from tilelang.cache.keys.fingerprint import Fingerprint
 from tilelang.cache.keys.source_key import FunctionTracker, SourceKey, trace
 
+from . import sequences
 from .fresh_ways import FRESH_WAYS
 from .hidden_ways import HIDDEN_WAYS
 from .introspection_ways import INTROSPECTION_WAYS
@@ -139,26 +140,27 @@ class Cached:
     hits: int = 0
     reason: str = ""
 
-    def __call__(self, function: Callable) -> str:
-        """The program of ``function(7)``."""
+    def __call__(self, function: Callable, args: tuple = (7,), kwargs: dict | None = None) -> str:
+        """The program of ``function(7)``, or of other arguments."""
+        kwargs = kwargs or {}
         _, tracker = self.trackers.setdefault(id(function), (function, FunctionTracker(function)))
-        found = tracker.recall((7,), {})
+        found = tracker.recall(args, kwargs)
         if found is not None:
             self.hits += 1
             return found
-        source = tracker.source_key((7,), {})
+        source = tracker.source_key(args, kwargs)
         found = self.kept.get(source.digest)
         if found is None:
-            found, source = self._traced(function, source)
+            found, source = self._traced(functools.partial(function, *args, **kwargs), source)
         else:
             self.hits += 1
-        tracker.remember((7,), {}, found, source)
+        tracker.remember(args, kwargs, found, source)
         self.reason = source.reason
         return found
 
-    def _traced(self, function: Callable, source: SourceKey) -> tuple[str, SourceKey]:
+    def _traced(self, work: Callable, source: SourceKey) -> tuple[str, SourceKey]:
         try:
-            value, source = trace(source, functools.partial(function, 7))
+            value, source = trace(source, work)
         except Exception as error:
             return f"raises {type(error).__name__}", SourceKey(None)
         if source.digest is not None:
@@ -166,10 +168,10 @@ class Cached:
         return repr(value), source
 
 
-def uncached(function: Callable) -> str:
-    """The program of ``function(7)``, traced."""
+def uncached(function: Callable, args: tuple = (7,), kwargs: dict | None = None) -> str:
+    """The program of ``function(7)``, or of other arguments, traced."""
     try:
-        return repr(function(7))
+        return repr(function(*args, **(kwargs or {})))
     except Exception as error:
         return f"raises {type(error).__name__}"
 
@@ -276,6 +278,14 @@ def imports_from(folder: str) -> Iterator[None]:
         sys.dont_write_bytecode = before
 
 
+def stale_sequences() -> tuple[dict[str, list[str]], int]:
+    """(name of a sequence of calls -> its wrong results, number of sequences)."""
+    chosen = [each for each in sequences.SEQUENCES if each.is_runnable]
+    with imports_from(tempfile.gettempdir()):
+        found = {each.name: sequences.stale(each, functools.partial(Cached, {}), uncached) for each in chosen}
+    return {name: wrong for name, wrong in found.items() if wrong}, len(chosen)
+
+
 def main() -> None:
     """Runs the combinations and tells which are stale."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -292,8 +302,12 @@ def main() -> None:
     found, count, answered = stale(options.places)
     for case, wrong in found.items():
         print(f"{case.title}: {wrong}")
+    others, sequences_run = stale_sequences()
+    for name, wrong in others.items():
+        print(f"{name}: {wrong[0]}")
+    print(f"Python {sys.version.split()[0]}: {sequences_run} sequences of calls, {len(others)} stale")
     print(f"Python {sys.version.split()[0]}: {count} combinations, {answered} with hits, {len(found)} stale")
-    sys.exit(bool(found))
+    sys.exit(bool(found or others))
 
 
 if __name__ == "__main__":

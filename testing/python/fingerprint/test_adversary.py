@@ -42,6 +42,11 @@ def test_every_change_is_noticed_without_the_compiled_helper(tmp_path, monkeypat
     assert not {title: wrong for title, wrong in found.items() if wrong}
 
 
+def test_calls_with_other_arguments_are_noticed():
+    found, count = adversary.stale_sequences()
+    assert not found and count > 100
+
+
 def test_the_same_text_in_another_directory_hits(tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     chosen, kept = list({case.way.name: case for case in PLAIN if case.way.edits}.values()), {}

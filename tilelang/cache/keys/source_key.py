@@ -22,7 +22,7 @@ from tilelang.cache.keys.versions import variables_of_tools
 from tilelang.cache.locks import forks
 from tilelang.cache.places import location
 from tilelang.fingerprint import Describer, Unfaithful, source_text, watch
-from tilelang.fingerprint.cached import results_are_current
+from tilelang.fingerprint.cached import gave_earlier_results, results_are_current
 from tilelang.fingerprint.canonical import canonical, digest
 from tilelang.fingerprint.missing import MISSING
 from tilelang.fingerprint.plain import NotPlain, containers
@@ -45,7 +45,8 @@ class SourceKey(Record):
         function: the factory, for people.
         reason: why the shortcut is off; empty where it is on.
         here: the same for this process alone, where more can be told; None where nothing can.
-        problem: tells after the trace, given what the trace touched, why the key does not stand for it; empty where it does.
+        problem: tells after the trace, given what the trace touched, why the key does not stand for it, empty where it does, and
+            whether it does so in this process.
         state: the function as it was described for the key.
     """
 
@@ -53,14 +54,20 @@ class SourceKey(Record):
     function: str = ""
     reason: str = ""
     here: str | None = field(default=None, repr=False, compare=False)
-    problem: Callable[[Touched | None], str] | None = field(default=None, repr=False, compare=False)
+    problem: Callable[[Touched | None], tuple[str, bool]] | None = field(default=None, repr=False, compare=False)
     state: Any = field(default=None, repr=False, compare=False)
 
     def traced(self, touched: Touched | None) -> SourceKey:
         """This key after the trace, when it is about to be recorded: still the same, made from the text that the front end
         read, and of everything that the trace touched. Whatever is not covered turns the shortcut off."""
-        problem = self.problem(touched) if self.here is not None and self.problem is not None else ""
-        return SourceKey(None, self.function, problem) if problem else self
+        if self.here is None or self.problem is None:
+            return self
+        problem, holds_here = self.problem(touched)
+        if holds_here:
+            return (
+                SourceKey(None, self.function, self.reason or problem, self.here, self.problem, self.state) if problem else self
+            )
+        return SourceKey(None, self.function, problem)
 
 
 @dataclass(eq=False, repr=False)
@@ -94,6 +101,7 @@ class FunctionTracker:
         self._refused: tuple[str, Any] | None = None
         self._problems: list[str] = []
         self._has_containers = False
+        self._here_only: set[bytes] = set()
         self.remembered: Callable[[tuple[Any, ...], dict[Any, Any]], Any] | None = None
 
     def recall(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -129,7 +137,9 @@ class FunctionTracker:
         if known is None:
             return
         try:
-            known.recall.rows()[self._row(args, kwargs)] = result
+            row = self._row(args, kwargs)
+            known.recall.rows()[row] = result
+            (self._here_only.discard if source.digest is not None else self._here_only.add)(row)
             self._has_containers = self._has_containers or bool(containers((*args, *kwargs.values())))
         except Exception as error:  # as in recall
             warn.once("remember", f"a kernel is not kept in memory: {warn.describe(error)}")
@@ -190,14 +200,18 @@ class FunctionTracker:
 
     def _problem(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], key: str, described: tuple[Describer, ...], touched: Touched | None
-    ) -> str:
-        """Why what was traced is not what ``key`` says; empty where it is."""
+    ) -> tuple[str, bool]:
+        """Why what was traced is not what ``key`` says, empty where it is; whether it is in this process."""
+        cached = [each for describer in described for each in describer.cached]
         try:
+            has_earlier_results = gave_earlier_results(cached)
             problem = self._difference(args, kwargs, key, described, touched)
         except Exception as error:  # as in recall
-            problem = f"looking at what it read raises {warn.describe(error)}"
+            has_earlier_results, problem = False, f"looking at what it read raises {warn.describe(error)}"
         self._problems = [*self._problems, problem] if problem else []
-        return problem
+        if has_earlier_results and not problem:
+            return "it takes results of earlier calls from a cache", True
+        return problem, not problem
 
     def _difference(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], key: str, described: tuple[Describer, ...], touched: Touched | None
@@ -224,8 +238,9 @@ class FunctionTracker:
             return known
         fresh = self._describe(compiler, headers)
         if known is not None and fresh.digest == known.digest:
-            # Other objects with the same content: what is remembered stays right.
-            fresh.recall.rows().update(known.recall.rows())
+            # Other objects with the same content: what is remembered stays right, if the digest says all of it.
+            rows = known.recall.rows()
+            fresh.recall.rows().update({row: rows[row] for row in rows.keys() - self._here_only})
         known = self._known = fresh
         self.remembered = self._getter(fresh) if fresh.recall.rows() else None
         return known
@@ -310,7 +325,7 @@ def _describe_arguments(args: tuple[Any, ...], kwargs: dict[str, Any], function:
     describer = Describer(before=function)
     with describer.at("an argument"):
         for name, value in (*enumerate(args), *kwargs.items()):
-            describer.text(f"argument {name}")
+            describer.text(f"argument {name!r}")
             describer.value(value)
     return describer
 
