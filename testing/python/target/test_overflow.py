@@ -61,8 +61,11 @@ def test_what_is_done_with_a_sum_or_product(dtype, target):
 def test_a_product_of_narrow_integers_that_their_wider_type_does_not_hold(target):
     """What is known of the operands, that they are not negative, is not true of the product."""
 
+    def wide(x):
+        return T.cast(x, "int32") * T.cast(x, "int32")
+
     @T.prim_func
-    def main(A: T.Tensor((N,), "uint16"), C: T.Tensor((5, N), "int32")):
+    def main(A: T.Tensor((N,), "uint16"), C: T.Tensor((7, N), "int32")):
         with T.Kernel(1, threads=N):
             for i in T.Parallel(N):
                 a = T.cast(A[i], "int32")
@@ -71,12 +74,16 @@ def test_a_product_of_narrow_integers_that_their_wider_type_does_not_hold(target
                 C[2, i] = T.cast(A[i], "int32") * T.cast(A[i], "int32") % 9
                 C[3, i] = T.Select(a * a < 0, 1, 0)
                 C[4, i] = 100 // (a * a)
+                C[5, i] = wide(A[i]) // wide(A[(i + 1) % N])
+                C[6, i] = wide(A[i]) * 2 % -7
 
     a = numbers("uint16", 2)
-    a[6:8] = [46341, 65535]
+    a[6:10] = [46341, 65535, 3, 32768]
     product = a.astype(np.int32) * a.astype(np.int32)
+    next_one = np.roll(product, -1)
     quotient = np.floor_divide(100, product, where=product != 0, out=np.zeros_like(product))
-    expected = [product % 9, product // 7, product % 9, product < 0, quotient]
+    ratio = np.floor_divide(product, next_one, where=next_one != 0, out=np.zeros_like(product))
+    expected = [product % 9, product // 7, product % 9, product < 0, quotient, ratio, (product * np.int32(2)) % np.int32(-7)]
     np.testing.assert_array_equal(run(main, target, torch.from_numpy(a)).numpy(), np.stack(expected))
 
 

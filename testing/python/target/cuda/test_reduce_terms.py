@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 import tilelang.language as T
@@ -34,3 +35,21 @@ def test_a_thread_that_combines_thousands_of_parts_does_so_in_a_loop():
 
 def test_few_parts_are_unrolled():
     assert "#pragma unroll 4" not in source(results_of_all_threads(31))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 200), (4, 1000)])
+def test_registers_beyond_the_end_of_a_row_do_not_count(rows, columns):
+    """The threads do not divide the row: the position along it, of a thread and its register, says which of them exist."""
+
+    @T.prim_func
+    def main(A: T.Tensor((rows, columns), "int32"), B: T.Tensor((rows,), "int32")):
+        with T.Kernel(1, threads=128):
+            tile, most = T.alloc_fragment((rows, columns), "int32"), T.alloc_fragment((rows,), "int32")
+            T.copy(A, tile)
+            T.reduce_max(tile, most, dim=1)
+            T.copy(most, B)
+
+    # All are below the zero that the other registers hold, and the last one is the greatest.
+    a, b = torch.arange(-rows * columns, 0, dtype=torch.int32).view(rows, columns), torch.zeros(rows, dtype=torch.int32)
+    simulate(main, a, b)
+    assert torch.equal(b, a[:, -1])

@@ -337,3 +337,34 @@ def test_a_statement_of_a_pipelined_loop_that_no_thread_runs(arch):
     a, b = torch.arange(4 * 64.0).view(4, 64), torch.zeros(64)
     simulate(main, a, b, arch=arch)
     assert torch.equal(b, a.sum(0))
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("source_is_shared", [False, True], ids=["part of a tile", "from a tile that changes"])
+def test_a_tile_that_no_iteration_fills_ahead(arch, source_is_shared):
+    """A slot for each iteration would lack the rows that the loop does not fill, or hold what another tile held earlier."""
+
+    @T.prim_func
+    def main(A: T.Tensor((4, 32, 64), "float16"), B: T.Tensor((32, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            tile, other = T.alloc_shared((32, 64), "float16"), T.alloc_shared((32, 64), "float16")
+            total = T.alloc_fragment((32, 64), "float32")
+            T.clear(total)
+            T.fill(tile, 2)
+            T.copy(A[3, 0, 0], other)
+            for k in T.Pipelined(4, num_stages=3):
+                if source_is_shared:
+                    T.copy(other, tile)
+                else:
+                    T.copy(A[k, 0:16, :], tile[0:16, :])
+                for i, j in T.Parallel(32, 64):
+                    total[i, j] += tile[i, j]
+                for i, j in T.Parallel(32, 64):
+                    other[i, j] += 1
+            T.copy(total, B)
+
+    a, b = torch.arange(4 * 32 * 64).view(4, 32, 64).remainder(7).half(), torch.zeros(32, 64)
+    simulate(main, a, b, arch=arch)
+    expected = torch.full((32, 64), 8.0)
+    expected[:16] = a[:, :16].float().sum(0)
+    assert torch.equal(b, 4 * a[3].float() + 6 if source_is_shared else expected)

@@ -167,6 +167,39 @@ def test_a_loop_that_runs_again_continues_in_its_ring() -> None:
     assert sorted(node.buffer.name for node in counters) == names
 
 
+def test_products_that_overlap_continue_in_their_rings() -> None:
+    @T.prim_func
+    def main(
+        Q: T.Tensor((2, 64, 64), "float16"), K: T.Tensor((2, 192, 64), "float16"), V: T.Tensor((2, 192, 64), "float16"),
+        Out: T.Tensor((2, 64, 64), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(1, threads=128):
+            Q_shared = T.alloc_shared((64, 64), "float16")
+            K_shared = T.alloc_shared((64, 64), "float16")
+            V_shared = T.alloc_shared((64, 64), "float16")
+            scores = T.alloc_fragment((64, 64), "float32")
+            weights = T.alloc_fragment((64, 64), "float16")
+            out = T.alloc_fragment((64, 64), "float32")
+            for head in T.serial(2):
+                T.copy(Q[head, 0, 0], Q_shared)
+                T.clear(out)
+                for k in T.Pipelined(3, num_stages=2):
+                    T.copy(K[head, k * 64, 0], K_shared)
+                    T.copy(V[head, k * 64, 0], V_shared)
+                    T.clear(scores)
+                    T.gemm(Q_shared, K_shared, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+                    T.copy(scores, weights)
+                    T.gemm(weights, V_shared, out, policy=T.GemmWarpPolicy.FullRow)
+                T.copy(out, Out[head, 0, 0])
+
+    # The last tile of V is released after the loop, that of K in it. One that is released twice, or never, is waited for forever.
+    generator = torch.Generator().manual_seed(1)
+    q, k, v = (torch.randint(-1, 2, (2, rows, 64), generator=generator).half() for rows in (64, 192, 192))
+    out = torch.zeros(2, 64, 64)
+    simulate(main, q, k, v, out, arch="sm_90a")
+    torch.testing.assert_close(out, q.float() @ k.float().transpose(1, 2) @ v.float())
+
+
 def written_by_hand(A, B, A_shared, B_shared, C_local, ko):
     T.sync_threads()
     A_shared[0, 0] = T.float16(0)
