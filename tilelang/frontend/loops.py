@@ -13,6 +13,7 @@ from tilelang.errors import DtypeError, MisplacedError, RunTimeValueError
 from tilelang.frontend.barriers import split_at_barriers
 from tilelang.frontend.builder import Builder, sequence
 from tilelang.frontend.values import as_expr
+from tilelang.frontend.warp_loops import may_be_of_threads
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.interval import Interval, interval_of
@@ -58,7 +59,9 @@ class LoopSpec:
         def wrap(body: Any) -> Any:
             if self.kind != "PARALLEL":
                 return self._nest(loops, body, span)
-            parts = split_at_barriers(body)
+            # Barriers of a loop over the threads may stand anywhere in it, as it becomes the threads' code.
+            as_threads = may_be_of_threads([extent for _, _, extent in loops], body, builder.kernel)
+            parts = [(body, False)] if as_threads else split_at_barriers(body)
             # A variable is defined by one loop only, so each nest after the first has variables of its own.
             nests = (part if is_barrier else self._nest(*_renamed(loops, part), span) for part, is_barrier in parts[1:])
             first, is_barrier = parts[0]

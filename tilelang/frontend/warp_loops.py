@@ -1,19 +1,22 @@
 """``T.Parallel`` loops over the threads of a block whose iterations exchange values.
 
 A shuffle or a vote is between the lanes of a warp, so it says which threads run the iterations: where there are as many
-iterations as threads, iteration i is thread i. Such a loop is written as the threads' own code.
+iterations as threads, iteration i is thread i. So it is where a barrier stands below another statement of the loop. Such a loop
+is written as the threads' own code.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tilelang.errors import MisplacedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_array
-from tilelang.ir.visit import any_statement, mentions, statement_exprs, variables, walk, walk_expr, with_children
+from tilelang.ir.span import location_of
+from tilelang.ir.visit import any_statement, flattened, mentions, statement_exprs, variables, walk, walk_expr, with_children
 from tilelang.tileop.thread import intrinsic_name
 
 _EXCHANGES = ("shfl_", "match_", "warp_reduce_", "syncthreads_")
@@ -23,6 +26,26 @@ _OF_LANES = ("any_sync", "all_sync", "ballot_sync", "activemask", "lane_idx", "w
 def with_iterations_of_threads(body: Any) -> Any:
     """A program whose loops over the threads that exchange values are the threads' code."""
     return _rewritten(body, (), set()) if any_statement(body, _exchanges) else body
+
+
+def may_be_of_threads(extents: Sequence[Any], body: Any, kernel: Any) -> bool:
+    """Whether a ``T.Parallel`` has as many iterations as its kernel has threads, and iterations that need each other.
+
+    Args:
+        extents: of its loops.
+        body: what an iteration does.
+        kernel: the kernel, None outside of one.
+    """
+    sizes = [as_int(extent) for extent in extents]
+    if kernel is None or not all(isinstance(size, int) for size in [*sizes, *kernel.thread_extents]):
+        return False
+    if math.prod(sizes) != math.prod(kernel.thread_extents):
+        return False
+    return any_statement(body, _asks) or any(_is_barrier(inner) for part in flattened(body) for inner in _below(part))
+
+
+def _below(stmt: Any) -> Iterator[Any]:
+    return (inner for inner in walk(stmt) if inner is not stmt)
 
 
 def _rewritten(stmt: Any, threads: Sequence[Any], own: set[Any]) -> Any:
@@ -40,7 +63,16 @@ def _rewritten(stmt: Any, threads: Sequence[Any], own: set[Any]) -> Any:
         own.add(stmt.var)
     elif isinstance(stmt, ir.For) and int(stmt.kind) == ir.ForKind.PARALLEL:
         axes, body = _nest(stmt)
-        return _of_threads(stmt, axes, body, threads) if _is_of_threads(stmt, axes, body, threads, own) else stmt
+        if _is_of_threads(stmt, axes, body, threads, own):
+            return _of_threads(stmt, axes, body, threads)
+        barrier = next(filter(_is_barrier, walk(body)), None)
+        if barrier is not None:
+            raise MisplacedError(
+                "a barrier in a T.Parallel that every thread runs for itself: an iteration cannot wait for others",
+                location_of(barrier.span),
+                hint="index arrays of the threads, and name threads, in a loop of its own",
+            )
+        return stmt
     return with_children(stmt, lambda child: _rewritten(child, threads, own))
 
 
@@ -99,8 +131,16 @@ def _of_threads(loop: Any, axes: list[Any], body: Any, threads: Sequence[Any]) -
     return ir.SeqStmt([*indices, body])
 
 
+def _is_barrier(stmt: Any) -> bool:
+    return isinstance(stmt, ir.Evaluate) and intrinsic_name(stmt.value) == "sync_threads" and not stmt.value.args
+
+
 def _exchanges(stmt: Any) -> bool:
-    """Whether a statement asks for lanes or warps, or exchanges values between them."""
+    """Whether a statement asks for lanes or warps, or exchanges values between them; a barrier that was left in a loop does."""
+    return _is_barrier(stmt) or _asks(stmt)
+
+
+def _asks(stmt: Any) -> bool:
     return any(_is_of_lanes(intrinsic_name(part)) for expr in statement_exprs(stmt) for part in walk_expr(expr))
 
 

@@ -65,7 +65,7 @@ def test_an_iteration_does_not_wait_for_others(barrier):
 
         @T.prim_func
         def main(A: T.Tensor((64,), "float32")):
-            with T.Kernel(1, threads=64):
+            with T.Kernel(1, threads=32):
                 for i in T.Parallel(64):
                     for _ in T.serial(2):
                         barrier()  # <- error

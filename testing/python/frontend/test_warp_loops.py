@@ -7,6 +7,7 @@ import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.support import cuda
 from tilelang import interpreter
+from tilelang.errors import CompileError
 
 SUMS = torch.arange(256, dtype=torch.int32).view(8, 32).sum(1, dtype=torch.int32)
 
@@ -78,3 +79,45 @@ def test_a_loop_over_an_array_of_threads_stays_each_threads():
     with tilelang.simulator():
         tilelang.compile(main, target=cuda("sm_80"))(values, result)
     assert torch.equal(result, values[torch.arange(32) ^ 1])
+
+
+@pytest.mark.parametrize("target", ["interpret", cuda("sm_80")])
+def test_barriers_below_statements_of_a_loop_over_the_threads(target):
+    @T.prim_func
+    def main(A: T.Tensor((4, 64), "int32"), B: T.Tensor((4, 64), "int32"), rounds: T.int32):
+        with T.Kernel(4, threads=64) as block:
+            tile = T.alloc_shared((64,), "int32")
+            for i in T.Parallel(64):
+                value = T.alloc_var("int32", init=0)
+                value = A[block, i]
+                if rounds > 0:
+                    for step in range(rounds):
+                        tile[i] = value
+                        T.sync_threads()
+                        value = value + tile[(i + step + 1) % 64]
+                        T.sync_threads()
+                B[block, i] = value
+
+    values = torch.randint(0, 100, (4, 64), dtype=torch.int32)
+    result = torch.zeros_like(values)
+    with tilelang.simulator(strict=True):
+        tilelang.compile(main, target=target)(values, result, 3)
+    expected = values
+    for step in range(3):
+        expected = expected + expected.roll(-step - 1, 1)
+    assert torch.equal(result, expected)
+
+
+def test_a_barrier_in_a_loop_that_each_thread_runs_is_an_error():
+    with pytest.raises(
+        CompileError, match=r"a barrier in a T\.Parallel that every thread runs for itself(.|\n)*test_warp_loops\.py"
+    ):
+
+        @T.prim_func
+        def main(A: T.Tensor((32,), "int32")):
+            with T.Kernel(1, threads=32):
+                thread = T.get_thread_binding()
+                for i in T.Parallel(32):
+                    if A[i] > 0:
+                        A[thread] = i
+                        T.sync_threads()
