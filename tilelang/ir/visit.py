@@ -137,11 +137,7 @@ def variables(expr: Any) -> Iterator[Any]:
 
 def mentions(expr: Any, variables: Any) -> bool:
     """Whether ``expr`` mentions any of ``variables``."""
-    if isinstance(expr, ir.Var):
-        return expr in variables
-    if isinstance(expr, (int, ir.IntImm, ir.FloatImm)):
-        return False
-    return any(mentions(child, variables) for child in operands(expr))
+    return any(isinstance(node, ir.Var) and node in variables for node in walk_expr(expr))
 
 
 def conjuncts(condition: Any) -> list[Any]:

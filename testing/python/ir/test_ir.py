@@ -13,7 +13,7 @@ from tilelang.ir.expr import as_int, constant, same, simplify
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.text import expr_text, shape_text
-from tilelang.ir.visit import any_statement, statement_exprs, variables, walk, walk_expr
+from tilelang.ir.visit import any_statement, mentions, statement_exprs, variables, walk, walk_expr
 
 N, M = ir.Var("n", "int32"), ir.Var("m", "int32")
 BUFFER = ir.decl_buffer((16, N), "float16", "A", layout=None)
@@ -108,6 +108,7 @@ def test_shared_expressions_are_walked_once():
     for _ in range(40):
         expr = expr + expr
     assert len(list(walk_expr(expr))) < 100
+    assert mentions(expr, {N}) and not mentions(expr, {M})
 
 
 def test_text_of_expressions():
