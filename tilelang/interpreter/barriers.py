@@ -25,12 +25,15 @@ class Barrier:
         phase: how many phases are complete.
         copies: what completes copies in flight, and who started them.
         clock: what those that arrived had seen.
+        published: the same when the last phase was complete. Threads that wait for it go on after others have arrived at the next
+            phase, and must not count as ordered after what those did in between.
     """
 
     def __init__(self, count: int):
         self.start(count)
         self.copies: list[tuple[Callable[[], None], Strand]] = []
         self.clock: Times = {}
+        self.published: Times = {}
 
     def start(self, count: int) -> None:
         """Begins with the first phase."""
@@ -64,6 +67,7 @@ class Barrier:
             self.copies.clear()
         if self.missing == 0 and self.bytes == 0:
             self.phase += 1
+            self.published = dict(self.clock)
             self.missing = self.count
             x.run.progress += 1
 
@@ -198,6 +202,6 @@ def _wait(c: Compiler, call: Any, span: Any) -> Step:
 
     def after(x: Lanes) -> None:
         for barrier, _ in chosen(x, slot, index(x)):
-            x.strand.acquire(barrier.clock)
+            x.strand.acquire(barrier.published)
 
     return until(span, ready, "a barrier's phase that is never complete", after=after)

@@ -107,12 +107,14 @@ class ThreadBarrier:
         arrived: a bool for each thread: whether it has arrived in this phase.
         phase: how many phases are complete.
         clock: the joined clocks of those that arrived.
+        published: the same when the last phase was complete. A thread that waits may go on after others have arrived at the next.
     """
 
     def __init__(self, lanes: int):
         self.arrived = np.zeros(lanes, bool)
         self.phase = 0
         self.clock: Times = {}
+        self.published: Times = {}
 
     def arrive(self, x: Lanes, needed: int | None) -> int:
         """The active lanes arrive; gives the number of the phase whose end they wait for.
@@ -134,6 +136,7 @@ class ThreadBarrier:
         if whole and self.arrived.any():
             self.arrived = np.zeros_like(self.arrived)
             self.phase += 1
+            self.published = dict(self.clock)
 
 
 @waits("sync_threads")
@@ -157,7 +160,7 @@ def _barrier_step(span: Any, barrier_of: Callable[[Lanes], tuple[ThreadBarrier, 
             x.find("deadlock", f"threads wait for {what}")
             barrier.arrived[:] = False
         x.cross_barrier()
-        x.strand.acquire(barrier.clock)
+        x.strand.acquire(barrier.published)
         return False
 
     def wait(x: Lanes) -> Iterator[None]:
@@ -171,7 +174,7 @@ def _barrier_step(span: Any, barrier_of: Callable[[Lanes], tuple[ThreadBarrier, 
                 x.block.waiting = what, span
                 yield None
         x.cross_barrier()
-        x.strand.acquire(barrier.clock)
+        x.strand.acquire(barrier.published)
         return False
 
     return Step(run, wait, alone=True)

@@ -381,3 +381,48 @@ def test_threads_see_what_they_did_in_branches_before_others_waited(between, pub
     c = torch.zeros(256)
     assert set(kinds(main, c)) == (set() if published or between == "a barrier" else {"race"})
     assert not published or c.tolist() == [2] * 256
+
+
+@T.macro
+def a_named_barrier(A, B, s, bar, tx, ordered):
+    if tx < 128:
+        T.sync_threads(1, 256)
+        s[tx] = A[tx]
+        T.sync_threads(1, 256)
+    else:
+        T.sync_threads(1, 256)
+        if ordered:
+            T.sync_threads(1, 256)
+        B[tx - 128] = s[255 - tx]
+        if not ordered:
+            T.sync_threads(1, 256)
+
+
+@T.macro
+def an_mbarrier(A, B, s, bar, tx, ordered):
+    if tx < 128:
+        s[tx] = A[tx]
+        T.mbarrier_arrive(bar)
+        if tx < 32:
+            if not ordered:
+                s[tx] = 0
+            T.mbarrier_arrive(bar)
+    else:
+        T.mbarrier_wait_parity(bar, 0)
+        B[tx - 128] = s[255 - tx]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("body", [a_named_barrier, an_mbarrier], ids=lambda body: body.__name__)
+def test_a_wait_orders_nothing_that_comes_after_its_phase(body, ordered):
+    """Threads may arrive at the next phase of a barrier before those that waited for the last one go on."""
+
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32"), B: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=256):
+            s, bar = T.alloc_shared((128,), "float32"), T.alloc_barrier(128)
+            T.clear(s)
+            T.sync_threads()
+            body(A, B, s, bar, T.get_thread_binding(), ordered)
+
+    assert kinds(main, torch.ones(128), torch.zeros(128)) == ([] if ordered else ["race"])
