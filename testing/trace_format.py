@@ -45,6 +45,6 @@ def _of_nesting(events: list[dict[str, Any]], slack: float = 1e-6) -> list[str]:
             while around and around[-1] <= start + slack:
                 around.pop()
             if around and end > around[-1] + slack:
-                found.append(f"{name} at {start} ends after what it is in")
+                found.append(f"{name} at {start} ends after the slice around it")
             around.append(end)
     return found

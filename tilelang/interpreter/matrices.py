@@ -160,6 +160,7 @@ def _multiply(x: Lanes, warp: int, views: list[Any], sizes: tuple[int, int], at:
         registers = _registers(x, view, first, warp, row.shape[1])
         if view.storage.written is not None and x.checks:
             check_written(x, view, *registers, True)
+        # As T.gemm: in 64 bits the order of the sums does not show.
         matrix = np.zeros(shape, np.float64 if view.kind.kind == "float" else np.int64)
         matrix[row, column] = view.read(*registers)
         held.append((matrix, registers))

@@ -93,6 +93,7 @@ class MemoryLayout:
         """Whether both put every element of the same tile at the same offset."""
         if tuple(self.shape) != tuple(other.shape) or self.size != other.size:
             return False
+        # Sizes known at run time only: no element can be evaluated, and only the same text is surely the same layout.
         if not self.extents or not other.extents:
             return self.to_text() == other.to_text()
         return self == other or all(self.offset(index) == other.offset(index) for index in _indices(self.shape))

@@ -94,6 +94,8 @@ def panel_layout(shape: Sequence[int], element_bits: int, panel_bytes: int) -> T
         stride *= extent
     # PTX manual, "Shared Memory Matrix Layout": in 128-byte panels the chunk's number (3 bits) is XORed with the row modulo 8; in
     # 64-byte panels 2 bits with row // 2, in 32-byte panels 1 bit with row // 4: always bits 7 and up of the address.
+    # These bits lie below the stride of a row, so that the XOR permutes the chunks of each row and moves none to another row.
+    # Eight rows have eight different permutations in 128-byte panels: a column of chunks takes all 32 banks once.
     bits = (panel_bytes // _CHUNK_BYTES).bit_length() - 1
     position = (_CHUNK_BYTES * 8 // element_bits).bit_length() - 1
     swizzle = Swizzle(len(shape) - 2, bits, 3 - bits, position)

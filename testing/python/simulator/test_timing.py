@@ -133,7 +133,7 @@ def test_what_is_done_at_once_is_on_rows_of_its_own(tmp_path):
     assert problems(trace) == [] and rows == {"a": 0, "b": 1, "c": 0, "d": 1}
     for event in trace["traceEvents"]:
         event["tid"] = 0
-    assert "b at 0.001 ends after what it is in" in problems(trace)
+    assert "b at 0.001 ends after the slice around it" in problems(trace)
 
 
 def test_a_launch_without_a_trace_says_so():

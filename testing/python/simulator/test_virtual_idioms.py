@@ -1,4 +1,4 @@
-"""Idioms of programs for torch's device "cuda" that reach parts of torch which no function mode sees."""
+"""Features of torch that bypass function modes, as programs for the device "cuda" use them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_only_pinned_memory_is_pinned():
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")
-def test_tensors_of_several_parts():
+def test_sparse_and_jagged_tensors():
     coo = torch.sparse_coo_tensor(torch.tensor([[0, 1], [1, 0]], device="cuda"), there(2), (2, 2))
     csr = there(3, 3).to_sparse_csr()
     jagged = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=torch.jagged, device="cuda")
@@ -105,7 +105,7 @@ def test_a_thread_that_overrides_run_sees_the_device():
 
 
 @pytest.mark.parametrize("use_reentrant", [True, False])
-def test_recomputed_parts(use_reentrant):
+def test_checkpoints_of_activations(use_reentrant):
     module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5), torch.nn.ReLU()).cuda()
     x = there(2, 4, requires_grad=True)
     checkpoint(module, x, use_reentrant=use_reentrant).sum().backward()
@@ -127,7 +127,7 @@ def test_gradients_can_be_checked_numerically():
     assert torch.autograd.gradcheck(Twice.apply, there(3, dtype=torch.float64, requires_grad=True))
 
 
-def test_saved_tensors_may_wait_in_pinned_memory():
+def test_saved_tensors_in_pinned_memory():
     x = there(3, requires_grad=True)
     with torch.autograd.graph.save_on_cpu(pin_memory=True):
         y = (x * x).sum()
@@ -174,18 +174,18 @@ def test_tensors_handed_to_other_libraries():
     assert not hasattr(x.cpu(), "__cuda_array_interface__")
 
 
-def test_compiled_references_of_all_kinds():
+def test_scripted_and_traced_functions():
     assert torch.jit.script(torch.square)(there(2)).is_cuda and torch.jit.trace(torch.square, there(2))(there(2)).is_cuda
     torch.compiler.reset()
 
 
-def test_forward_derivatives_need_scripts_of_torch():
+def test_forward_mode_derivatives():
     value, tangent = torch.func.jvp(lambda x: (x * x).sum(), (there(3),), (there(3),))
     assert value.is_cuda and tangent.item() == 6
 
 
 @pytest.mark.filterwarnings("error")
-def test_recurrent_modules_do_not_miss_a_library():
+def test_recurrent_modules_without_a_warning_about_cudnn():
     assert torch.nn.LSTM(2, 3).cuda()(there(4, 1, 2))[0].is_cuda
     assert torch.backends.cudnn.is_available() and torch.backends.cuda.is_built()
 
@@ -202,13 +202,13 @@ def test_parameters_whose_sizes_are_not_known_yet():
     assert layer(there(2, 4)).is_cuda and layer.weight.is_cuda
 
 
-def test_attention_by_any_allowed_kernel():
+def test_attention_with_a_chosen_backend():
     x = there(1, 1, 4, 8, dtype=torch.float16)
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.EFFICIENT_ATTENTION):
         assert torch.nn.functional.scaled_dot_product_attention(x, x, x).is_cuda
 
 
-def test_memory_that_a_device_has_not():
+def test_an_allocation_that_no_machine_has_memory_for():
     with pytest.raises(torch.cuda.OutOfMemoryError, match="CUDA out of memory"):
         torch.empty(1 << 45, device="cuda")
 
@@ -220,7 +220,7 @@ def test_memory_that_a_device_has_not():
         lambda: torch.cuda.set_device(1), lambda: torch.cuda.device(1), lambda: torch.cuda.memory.memory_allocated(2),
     ],
 )  # fmt: skip
-def test_devices_that_are_not_there(ask):
+def test_invalid_device_ordinals(ask):
     with pytest.raises(RuntimeError, match="invalid device ordinal"):
         ask()
 
@@ -232,7 +232,7 @@ def test_devices_by_number_and_modules_of_cuda():
     assert torch.nn.DataParallel(torch.nn.Linear(2, 2), device_ids=[0]).cuda()(torch.ones(1, 2)).is_cuda
 
 
-def test_a_group_of_one_process(tmp_path):
+def test_a_process_group_of_one_rank(tmp_path):
     dist.init_process_group("nccl", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
     try:
         x = there(4)

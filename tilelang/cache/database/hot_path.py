@@ -39,6 +39,7 @@ def _add(table: Table) -> Any:
 _KEY: BindParameter[str] = bindparam("key")
 
 STATEMENTS: Mapping[str, Any] = {
+    # A kernel that is compiled again, as its files were damaged or the index was lost, keeps what users did with it.
     "PUT_KERNEL": _upsert(kernels, kept=("hits", "pinned", "created")),
     "PUT_FILE": _upsert(artifact_files),
     "PUT_SOURCE": _upsert(sources),
@@ -62,6 +63,7 @@ STATEMENTS: Mapping[str, Any] = {
         .where(kernels.c.key == _KEY)
         .values(
             hits=kernels.c.hits + bindparam("more_hits"),
+            # Processes note their uses in batches, so that an earlier use may be written after a later one.
             last_used=func.max(kernels.c.last_used, bindparam("used_at")),
         )
     ),

@@ -18,7 +18,7 @@ from tilelang.cache.entries.files import MANIFEST_PATH, PARAMS_PATH, is_safe_nam
 MAX_BYTES = 16 << 20
 _LARGEST = 1 << 60
 _LAST_MOMENT = 10**11  # seconds since 1970: what calendars can still show
-_KEY = re.compile(r"[0-9a-f]{64}\Z")
+_KEY = re.compile(r"[0-9a-f]{64}\Z")  # `$` would let a newline follow
 
 
 Json: TypeAlias = "dict[str, Any] | list[Any] | str | float | None"
@@ -46,6 +46,7 @@ def unseal(raw: bytes) -> dict[str, Any]:
     Raises:
         BadEntry: it was changed or cut, or a field does not hold what it should.
     """
+    # The digest covers the bytes as they are, and is compared before they are parsed: a file that was cut is never interpreted.
     text, _, tail = raw.partition(b"\n")
     if hashlib.sha256(text).hexdigest().encode() + b"\n" != tail:
         raise BadEntry(f"{MANIFEST_PATH} does not match its own digest")

@@ -55,6 +55,7 @@ def behind(program: str) -> ToolFiles:
     pending = [program, *_on_path(os.path.basename(program))]
     for path in pending:  # grows meanwhile
         real = os.path.realpath(path)
+        # One program may have many names on the PATH, and scripts may run each other in a circle.
         if real in resolved:
             continue
         resolved.add(real)

@@ -113,6 +113,7 @@ def _link(root: Path, index: Index | None, link: str, key: str, result: Imported
         if index is not None:
             index.linked(link, key, "")
     elif present != key:
+        # A source key says what a program is compiled to: a bundle that could change one could replace a user's kernel.
         result.refused[link] = f"this source key leads to another kernel here, {present[:12]}"
 
 
@@ -228,6 +229,7 @@ def _links(content: bytes) -> dict[str, str]:
 
 def _publish(root: Path, index: Index | None, key: str, files: dict[str, bytes], result: Imported) -> None:
     if store.entry_path(root, key).is_dir():
+        # Entries are immutable, so the one that is here stays, whatever the bundle has under its key.
         result.present.append(key)
         return
     try:

@@ -83,11 +83,13 @@ class Replay:
         self.left = {(block, *key): count for block in range(blocks) for key, count in counts.items()}
         self.sleeping: dict[tuple[int, int, int], list[_Warp]] = {}
         self.end = 0.0
-        self.order = blocks * len(warps)  # that warps came to the queue in; breaks ties
+        # Order in which warps came to the queue. Of several that are ready at once the one that has waited longest issues.
+        self.order = blocks * len(warps)
         self.queue = [(0.0, order, self._warp(order, warps)) for order in range(self.order)]
 
     def _warp(self, order: int, warps: Sequence[Sequence[Step]]) -> _Warp:
         block, number = divmod(order, len(warps))
+        # Warps are dealt to the schedulers in turn, and stay there.
         return _Warp(block, number, warps[number], order % self.figures.schedulers)
 
     def run(self) -> float:
@@ -246,6 +248,7 @@ class Replay:
 
 def _oldest(groups: deque[float], pending: int) -> float:
     """When all groups but the newest ``pending`` are complete; forgets them."""
+    # PTX manual, "cp.async.wait_group": at most the `pending` most recent groups may be incomplete, and groups complete in order.
     done = 0.0
     while len(groups) > pending:
         done = max(done, groups.popleft())
@@ -275,6 +278,8 @@ def _contributions(warps: Sequence[Sequence[Step]]) -> dict[tuple[int, int], int
     found: dict[tuple[int, int], int] = {}
     for steps in warps:
         for step in steps:
+            # The transaction count: a phase ends when the arrivals and all bytes that they announced are there, so a copy is a
+            # contribution beside the arrival that expects it.
             copies = step.operands.role is Role.COPY and step.bytes
             if step.barrier and (copies or step.operands.role is Role.ARRIVE_AT_PHASE):
                 found[step.barrier, step.phase] = found.get((step.barrier, step.phase), 0) + 1

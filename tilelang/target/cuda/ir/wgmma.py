@@ -65,6 +65,7 @@ class Wgmma:
     @property
     def accumulator_registers(self) -> int:
         """32-bit registers of D in each thread."""
+        # 64 * n elements over the 128 threads of a warp group; two of f16 share a register.
         return self.n // 4 if self.accumulator == "f16" else self.n // 2
 
     @property
@@ -76,6 +77,8 @@ class Wgmma:
 
     def definition(self) -> str:
         """The CUDA text of the function (without its namespace)."""
+        # Operands of inline assembly are numbered in the order in which they are listed: the accumulators (read and written), A,
+        # B, the scale. PTX takes the scale of D as a predicate, which C++ has no type for, so the text makes one of an integer.
         c_type, constraint = _C_TYPES[self.accumulator]
         count = self.accumulator_registers
         a_count = 4 if self.a_in_registers else 1

@@ -86,6 +86,8 @@ def _stores(e: Emitter, op: Any, layout: FragmentLayout) -> list[Any]:
     lane = _number(e, "lane", WARP, e.thread & WARP - 1)
     pairs = Mode(tiles.extent // 2, _STORED, REGISTER)
     row_digits, column_digits = list(_digits(e, "row", rows[2:])), list(_digits(e, "column", (pairs, *columns)))
+    # Lanes 0 to 7 name the rows of the upper left matrix, 8 to 15 of the lower left one, 16 to 31 those of the two on the right:
+    # the order in which an accumulator's registers hold the four.
     row = lane % 16 + _position(row_digits, 16)
     column = lane // 16 * _CHUNK + _position(column_digits, 2 * _CHUNK)
     loops_over = [(mode, var) for mode, var in (*row_digits, *column_digits) if mode.coord == REGISTER and mode.extent > 1]
