@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilelang.errors import UnsupportedOnCpuError
@@ -239,9 +239,9 @@ def _closes_last(text: str) -> bool:
     return False
 
 
-def vector_lanes(index: Any) -> int:
-    """How many consecutive elements an index names."""
-    return as_int(index.lanes) if isinstance(index, ir.Ramp) else 1
+def vector_lanes(indices: Sequence[Any]) -> int:
+    """How many consecutive elements the indices of an element name; a tensor without axes has none."""
+    return as_int(indices[-1].lanes) if indices and isinstance(indices[-1], ir.Ramp) else 1
 
 
 _EXPRESSIONS: dict[type, Callable[[CExpressions, Any], str]] = {

@@ -132,7 +132,7 @@ class CStatements:
         yield f"{_INDENT * depth}{kind} {variables};"
 
     def _array_element(self, buffer: Any, name: str, indices: list[Any]) -> str:
-        lanes = vector_lanes(indices[-1])
+        lanes = vector_lanes(indices)
         plain = [index.base if isinstance(index, ir.Ramp) else index for index in indices]
         text = name + "".join(f"[{self.expr(index)}]" for index in plain)
         return text if lanes == 1 else f"*({self.expr.type(f'{buffer.dtype}x{lanes}')}*)&{text}"
@@ -150,7 +150,7 @@ class CStatements:
         return f"{kind}* {name}"
 
     def _pointer_element(self, buffer: Any, name: str, indices: list[Any]) -> str:
-        lanes = vector_lanes(indices[-1])
+        lanes = vector_lanes(indices)
         plain = [index.base if isinstance(index, ir.Ramp) else index for index in indices]
         text = f"{name}[{self._offset(buffer, plain)}]"
         return text if lanes == 1 else f"*({self.expr.type(f'{buffer.dtype}x{lanes}')}*)&{text}"
@@ -161,7 +161,7 @@ class CStatements:
         if strides:
             terms = [f"(int64_t){_paren(self.expr(i))} * {self.expr(s)}" for i, s in zip(indices, strides)]
             return " + ".join(terms)
-        text = self.expr(indices[0])
+        text = self.expr(indices[0]) if indices else "0"
         for index, extent in zip(indices[1:], list(buffer.shape)[1:]):
             head = text if text.startswith("((int64_t)") else f"(int64_t){_paren(text)}"
             text = f"({head} * {self.expr(extent)} + {self.expr(index)})"

@@ -89,6 +89,8 @@ def runs_along(indices: Sequence[Any], inner: Any, scope: Scope) -> bool:
         inner: the innermost loop variable.
         scope: what is known of the program here.
     """
+    if not indices:
+        return False
     *outer, last = indices
     if any(var.same_as(inner) for index in outer for var in variables(constant(index))):
         return False

@@ -82,9 +82,9 @@ class _Lanes:
 
     def _place(self, indices: Sequence[Any]) -> list[Any]:
         """The indices of all elements, where these are neighbours in a row."""
-        *outer, last = indices
+        *outer, last = indices or [None]
         # Elements of one row are one load or store. Others would be gathers and scatters, which are slower than the scalar loop.
-        if any(map(self._differs, outer)) or not self._differs(last):
+        if last is None or any(map(self._differs, outer)) or not self._differs(last):
             raise _NoVectorError
         return [*outer, span(self._lowest(last), self.count)]
 

@@ -5,6 +5,7 @@ A body that only moves elements becomes the move of a vector itself, or cp.async
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tilelang.ir import nodes as ir
@@ -108,8 +109,13 @@ def _vector_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> Value 
         if form is None or (loops.width > 1 and not loops.is_adjacent(form)):
             return None
         return e.array(buffer).to(loops.register(form))
-    moves = loops.width == 1 or mentions(indices[-1], {loops.axis: 0})
+    moves = loops.width == 1 or _moves_last(indices, loops)
     return stepped_address(loops, buffer, indices) if is_memory(buffer) and moves else None
+
+
+def _moves_last(indices: Sequence[Any], loops: NestLoops) -> bool:
+    """Whether the elements of a vector lie along the last axis of a buffer, which may have none."""
+    return any(mentions(index, {loops.axis: 0}) for index in indices[-1:])
 
 
 # Bodies on vectors -----------------------------------------------------------------------------------------------------
@@ -133,7 +139,7 @@ class _VectorBody:
 
     def _may_be_vector(self, access: Access) -> bool:
         movable = not access.site.conditional and is_movable(access, self.nest, self.e.root)
-        return is_memory(access.buffer) and movable and mentions(access.site.indices[-1], {self.loops.axis: 0})
+        return is_memory(access.buffer) and movable and _moves_last(access.site.indices, self.loops)
 
     def _same_storage(self, access: Access) -> list[Access]:
         root = self.e.root(access.buffer)

@@ -69,6 +69,8 @@ def _elements(access: Access, nest: Nest) -> int:
 
 
 def _unit_axis(access: Access, forms: Mapping[Any, Form]) -> int | None:
+    if not access.site.indices:
+        return None
     try:
         form = form_of(access.site.indices[-1], forms)
     except NotMixedRadix:
