@@ -121,15 +121,14 @@ class CStatements:
         """A buffer of vector registers: one variable for each, since every index is known."""
         dtype = f"{buffer.dtype}x{lanes}" if lanes > 1 else str(buffer.dtype)
         name, kind = self.expr.names(buffer), self.expr.type(dtype)
-        count = as_int(buffer.shape[0]) // lanes
+        registers = [self.expr.names.fresh(f"{name}_{number}") for number in range(as_int(buffer.shape[0]) // lanes)]
 
         def place(indices: list[Any]) -> str:
             first = indices[0].base if isinstance(indices[0], ir.Ramp) else indices[0]
-            return f"{name}_{as_int(first) // lanes}"
+            return registers[as_int(first) // lanes]
 
         self.expr.places[buffer] = place
-        variables = ", ".join(f"{name}_{number}" for number in range(count))
-        yield f"{_INDENT * depth}{kind} {variables};"
+        yield f"{_INDENT * depth}{kind} {', '.join(registers)};"
 
     def _array_element(self, buffer: Any, name: str, indices: list[Any]) -> str:
         lanes = vector_lanes(indices)

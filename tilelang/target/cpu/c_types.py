@@ -7,6 +7,7 @@ import struct
 from typing import Any
 
 from tilelang.dtypes import DType, canonical
+from tilelang.target.identifiers import is_taken
 
 SCALARS = {
     "float64": "double", "float32": "float", "int64": "int64_t", "uint64": "uint64_t", "int32": "int32_t", "uint32": "uint32_t",
@@ -21,12 +22,6 @@ _SHORT = {
     "float64": "f64", "float32": "f32", "int64": "i64", "uint64": "u64", "int32": "i32", "uint32": "u32", "int16": "i16",
     "uint16": "u16", "int8": "i8", "uint8": "u8",
 }  # fmt: skip
-
-KEYWORDS = frozenset(
-    "auto bool break case char const continue default do double else enum extern float for goto if inline int long main register"
-    " restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof free malloc"
-    " printf exp log sin cos tan pow sqrt floor ceil round abs y0 y1 yn j0 j1 jn gamma index stdin stdout true false".split()
-)
 
 
 def type_of(node: Any) -> DType:
@@ -121,7 +116,7 @@ class Names:
     def fresh(self, wanted: str) -> str:
         """An identifier like ``wanted`` that nothing else has."""
         base = "".join(char if char.isalnum() or char == "_" else "_" for char in wanted) or "v"
-        base = f"{base}_" if base in KEYWORDS or base[0].isdigit() or base.startswith("tl_") else base
+        base = f"{base}_" if is_taken(base) or base[0].isdigit() or base.startswith("tl_") else base
         count = self._used.get(base, 0)
         self._used[base] = count + 1
         if not count:

@@ -30,17 +30,14 @@ from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.ir.values import Array, Name, Value
 from tilelang.target.cuda.tile.program import Kernel, dimension_variables
 from tilelang.target.cuda.tile.tree import TileTree
+from tilelang.target.identifiers import is_taken
 
 TID, WARP_GROUP_NUMBER = Name("tid"), Name("warp_group_id")
 """The thread's number in the block, and that of its warp group."""
 
 
-_RESERVED = frozenset(
-    """asm auto bool break case catch char class const continue default delete do double else enum explicit extern false float
-    for friend goto half if inline int long new operator private protected public register return short signed sizeof static
-    struct switch template this throw true try typedef typename uint union unsigned using virtual void volatile while tid tl
-    pool main warp_group_id""".split()
-)
+_RESERVED = frozenset(("tid", "tl", "pool", "main", "warp_group_id"))
+"""What every kernel has."""
 
 
 class Names:
@@ -62,7 +59,7 @@ class Names:
         base = re.sub(r"\W", "_", wanted) or "v"
         base = f"_{base}" if base[0].isdigit() else base
         name, number = base, 0
-        while name in self.used:
+        while name in self.used or is_taken(name):
             number += 1
             name = f"{base}_{number}"
         self.used.add(name)

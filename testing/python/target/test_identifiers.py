@@ -1,0 +1,72 @@
+"""Names of a program that mean something in C or CUDA C++."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang.target.identifiers import is_taken
+
+TARGETS = ["cpu", "c", "sm_80", "sm_90a"]
+
+
+def compiled(program, target):
+    return tilelang.compile(program, target={"kind": "cuda", "arch": target} if target.startswith("sm_") else target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_names_that_generated_code_uses_itself(target):
+    @T.prim_func
+    def main(
+        template: T.Tensor((16, 16), "float32"), signed: T.Tensor((16, 16), "float32"), operator: T.Tensor((16, 16), "float32")
+    ):
+        with T.Kernel(1, threads=32) as blockIdx:
+            int32_t = T.alloc_shared((16, 16), "float32")
+            f32x16 = T.alloc_shared((16, 16), "float32")
+            max = T.alloc_fragment((16, 16), "float32")
+            INFINITY = T.alloc_fragment((16, 16), "float32")
+            unix = T.alloc_var("int32", init=1)
+            T.copy(template, int32_t)
+            T.copy(signed, f32x16)
+            for size_t, wchar_t in T.Parallel(16, 16):
+                INFINITY[size_t, wchar_t] = T.max(int32_t[size_t, wchar_t], f32x16[size_t, wchar_t]) + blockIdx + unix
+            unix = unix + 1
+            for threadIdx, expf in T.Parallel(16, 16):
+                max[threadIdx, expf] = T.if_then_else(INFINITY[threadIdx, expf] > 2, T.infinity("float32"), unix)
+            T.copy(max, operator)
+
+    a, b, c = torch.randn(16, 16) * 2, torch.randn(16, 16) * 2, torch.zeros(16, 16)
+    with tilelang.simulator():
+        compiled(main, target)(a, b, c)
+    assert torch.equal(c, torch.where(torch.maximum(a, b) + 1 > 2, torch.inf, 2.0))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_tiles_whose_names_end_in_numbers(target):
+    """A product keeps its accumulator in numbered registers."""
+
+    @T.prim_func
+    def main(A: T.Tensor((16, 32), "float32"), B: T.Tensor((32, 32), "float32"), C: T.Tensor((2, 16, 32), "float32")):
+        with T.Kernel(1, threads=32):
+            a, b = T.alloc_shared((16, 32), "float32"), T.alloc_shared((32, 32), "float32")
+            acc_0 = T.alloc_fragment((16, 32), "float32")
+            acc_1 = T.alloc_fragment((16, 32), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.clear(acc_0)
+            T.fill(acc_1, 1)
+            T.gemm(a, b, acc_0)
+            T.gemm(a, b, acc_1)
+            T.copy(acc_0, C[0, :, :])
+            T.copy(acc_1, C[1, :, :])
+
+    a, b, c = (torch.randint(-3, 4, shape).float() for shape in ((16, 32), (32, 32), (2, 16, 32)))
+    with tilelang.simulator():
+        compiled(main, target)(a, b, c)
+    assert torch.equal(c[0], a @ b) and torch.equal(c[1], a @ b + 1)
+
+
+def test_names_that_stay():
+    assert not any(map(is_taken, ["acc", "A", "scale_t", "x0", "float_tile", "K", "sums", "e8", "index_of", "maximum"]))
