@@ -144,3 +144,19 @@ def test_a_conversion_that_every_iteration_repeats_is_hoisted_out_of_the_loop(ch
     assert torch.equal(outputs[0], right[0]) and torch.equal(outputs[1], right[1])
     before, _, inside = source(main).partition("< 3; ")
     assert ("tl::shfl_idx" in inside) == (changed != "nothing") and "tl::shfl_idx" in before + inside
+
+
+@pytest.mark.parametrize("index", [lambda i: i // 8, lambda i: i % 32, lambda i: i // 8 * 8 + i % 4], ids=["//", "%", "both"])
+def test_an_element_at_a_quotient_or_remainder_of_the_iteration(index):
+    @T.prim_func
+    def main(A: T.Tensor((256,), "int32"), B: T.Tensor((256,), "int32")):
+        with T.Kernel(1, threads=64):
+            tile, found = T.alloc_fragment((256,), "int32"), T.alloc_fragment((256,), "int32")
+            T.copy(A, tile)
+            for i in T.Parallel(256):
+                found[i] = tile[index(i)]
+            T.copy(found, B)
+
+    a, b = torch.arange(256, dtype=torch.int32), torch.zeros(256, dtype=torch.int32)
+    simulate(main, a, b)
+    assert torch.equal(b, a[index(torch.arange(256))])

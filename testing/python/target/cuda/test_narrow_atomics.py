@@ -1,4 +1,4 @@
-"""Atomics on elements of one byte, whose neighbours in the word are stored without them."""
+"""Atomics on elements of one byte, whose neighbours in the word are stored without them; atomics beyond the end of a tensor."""
 
 from __future__ import annotations
 
@@ -45,3 +45,18 @@ def test_bytes_updated_by_many_threads():
     b = torch.zeros(2, 6, dtype=torch.int8)
     simulate(main, a, b)
     assert torch.equal(b[0], a.sum(0).to(torch.int8)) and torch.equal(b[1], a.amax(0).clamp(min=0))
+
+
+@pytest.mark.parametrize("kind", ["add", "max", "store"])
+def test_atomics_beyond_the_end_of_a_tensor_do_nothing(kind):
+    """The end is that of the tensor that is updated, not of the one with the values."""
+
+    @T.prim_func
+    def main(A: T.Tensor((128,), "int32"), B: T.Tensor((100,), "int32")):
+        with T.Kernel(1, threads=128):
+            for i in T.Parallel(128):
+                getattr(T, f"atomic_{kind}")(B[i], A[i])
+
+    a, b = torch.arange(128, dtype=torch.int32), torch.zeros(100, dtype=torch.int32)
+    simulate(main, a, b)
+    assert torch.equal(b, a[:100])
