@@ -300,10 +300,6 @@ class Program:
             for statement in kernel.body:
                 yield from statement.walk()
 
-    def with_bodies(self, bodies: list[tuple[Stmt, ...]]) -> Program:
-        """A copy with other statements in its kernels."""
-        return replace(self, kernels=tuple(replace(k, body=body) for k, body in zip(self.kernels, bodies)))
-
 
 def evaluate(size: str, sizes: dict[str, int]) -> int:
     """The value of the text of a size."""

@@ -105,10 +105,6 @@ class Facts:
             self.bind_range(var, high - low + 1, low)
         return var
 
-    def non_negative(self, expr: Any) -> bool:
-        """Whether the value is certainly at least 0."""
-        return self.bounds(expr)[0] >= 0
-
     def holds(self, condition: Any) -> bool:
         """Whether a condition is certainly true."""
         if isinstance(condition, bool):

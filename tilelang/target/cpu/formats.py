@@ -96,6 +96,8 @@ def _bf16_to_f32(x: Any) -> Any:
 @scalar_function("tl_f32_to_bf16", ("float32",), "uint16")
 def _f32_to_bf16(x: Any) -> Any:
     def rounded(b: Any) -> Any:
+        # Rounded as in `_f32_to_small`. A NaN whose payload lies in the low bits would become an infinity, and one of all ones,
+        # by the carry, a zero.
         up = (b + u32(0x7FFF) + ((b >> u32(16)) & u32(1))) >> u32(16)
         return ir.Cast("uint16", select(is_nan(x), u32(0x7FC0), up))
 
@@ -139,6 +141,7 @@ def _fnuz_to_f32(x: Any, mantissa: int, bias: int) -> Any:
 
 @scalar_function("tl_e8m0_to_f32", ("uint8",), "float32")
 def _e8m0_to_f32(x: Any) -> Any:
+    # Code 0 is 2**-127, which float32 has as a subnormal number only.
     power = select(_u32(x) == u32(0), u32(1 << 22), _u32(x) << u32(23))
     return bits(select(_u32(x) == u32(255), u32(0x7FC00000), power), "float32")
 
@@ -219,6 +222,8 @@ def _f32_to_small(x: Any, dtype: str, mantissa: int, bias: int, overflow_bits: i
     # A float whose last mantissa bit weighs as much as the format's smallest subnormal.
     align = 2.0 ** (1 - bias - mantissa + 23)
     largest = bit_pattern(LAYOUTS[dtype][2], "float32")
+    # A number half a step above the largest one is a tie, which goes to the even neighbour: out of the format where the last bit
+    # of the largest is one, and back to 448 in float8_e4m3fn, whose code above that is NaN.
     too_large = largest + (1 << (shift - 1)) + (1 if dtype == "float8_e4m3fn" else 0)
 
     def value(m: Any) -> Any:

@@ -99,8 +99,10 @@ def _is_legal(ring: Ring, head: Sequence[int], middle: Sequence[int], tail: Sequ
         return False
     versioned = set(ring.buffers)
     written_early, written_late = _written(early), _written(late)
+    # The head runs an iteration early, where what it wrote to memory would be seen by statements of the iteration before.
     if any(not is_fragment(buffer) for buffer in written_early):
         return False
+    # Head and tail are in flight at once and in no order. Tiles of the ring have a slot for each of the two iterations.
     if (written_early & _touched(late) | written_late & _touched(early)) - versioned:
         return False
     # Something must wait for the head's products, else leaving them in flight over an iteration does as well.
