@@ -15,7 +15,7 @@ from typing import Any
 from tilelang.errors import CompileError, DeclarationError, Location, MisplacedError
 from tilelang.frontend.operands import with_bound_operands
 from tilelang.ir import nodes as ir
-from tilelang.ir.span import span_of, user_location
+from tilelang.ir.span import location_of, span_of, user_location
 from tilelang.ir.visit import any_statement
 from tilelang.tileop.thread import is_jump
 
@@ -78,6 +78,7 @@ class Builder:
         attrs: attributes of the finished function.
         outputs: the tensors that the program returns.
         allocated_params: the tensors that a call allocates; they follow the arguments in the parameters.
+        early: memory that programs allocate above the kernel that uses it; the next kernel that opens takes it.
         eager: the :class:`~tilelang.frontend.declare.EagerState` of the program's arguments.
         pending_name: the Python name that the running assignment is about to bind, for the variable that is made.
         closed: the run-time scope that has just been closed, which may have made names stale; None after a compile-time one.
@@ -104,6 +105,7 @@ class Builder:
         self.attrs: dict[str, Any] = {}
         self.outputs: list[Any] = []
         self.allocated_params: list[Any] = []
+        self.early: list[Any] = []
         self.eager: Any = None
         self.pending_name: str | None = None
         self.closed: Frame | None = None
@@ -162,6 +164,8 @@ class Builder:
         """
         frame = Frame(kind, wrap, always)
         self.frames.append(frame)
+        if kind == "kernel":
+            frame.allocations, self.early = self.early, []
         return frame
 
     def close(self, frame: Frame) -> Any:
@@ -277,8 +281,12 @@ class Builder:
         return self.unique(name)
 
     def allocate(self, buffer: Any, annotations: Mapping[str, Any] | None = None) -> None:
-        """Places the allocation of ``buffer`` at the start of the enclosing kernel (or of the program outside of one)."""
-        self.at_start(ir.AllocBuffer(buffer, dict(annotations or {}), self.span()))
+        """Places the allocation of ``buffer`` at the start of the enclosing kernel, or of the next one outside of kernels."""
+        stmt = ir.AllocBuffer(buffer, dict(annotations or {}), self.span())
+        if self.kernel is None:
+            self.early.append(stmt)
+        else:
+            self.at_start(stmt)
 
     def at_start(self, stmt: Any) -> None:
         """Places ``stmt`` before the statements of the enclosing kernel (or of the program outside of one)."""
@@ -322,6 +330,8 @@ class Builder:
         """The body of the whole program; an empty one is located at the program's definition."""
         if self.launched is not None:
             self.launched.close()
+        for stmt in self.early:
+            raise MisplacedError(f"no kernel follows that could use {stmt.buffer.name}", location_of(stmt.span))
         (root,) = self.frames
         stmts = root.allocations + root.stmts
         return sequence(stmts) if stmts else ir.Evaluate(ir.IntImm("int32", 0), span_of(definition))

@@ -1,4 +1,6 @@
-"""Memory of a kernel: shared tiles, fragments, thread-local arrays, mutable scalars, barriers and reducers."""
+"""Memory of a kernel: shared tiles, fragments, thread-local arrays, mutable scalars, barriers and reducers.
+
+Tiles, arrays and mutable scalars may be allocated above the ``with T.Kernel(...)`` that uses them."""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from tilelang.dtypes import canonical, is_dtype
 from tilelang.errors import DtypeError, OperandError, OptionError, ShapeError
 from tilelang.frontend.access import assign_subscript
 from tilelang.frontend.bounded import largest_sizes, leading_part
-from tilelang.frontend.builder import Builder, require_kernel
+from tilelang.frontend.builder import Builder, current, require_kernel
 from tilelang.frontend.values import LocalVar, VectorVar, as_expr
 from tilelang.frontend.vectors import declared_sizes, typed
 from tilelang.ignored import ignored
@@ -55,9 +57,9 @@ def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
         The tile, as a buffer; where a size is dynamic, the part of it that the size selects.
 
     Raises:
-        CompileError: outside of a kernel; a size that is neither a positive compile-time integer nor bounded.
+        CompileError: outside of a program; a size that is neither a positive compile-time integer nor bounded.
     """
-    builder, what = require_kernel("T.alloc_shared"), "T.alloc_shared"
+    builder, what = current("T.alloc_shared"), "T.alloc_shared"
     sizes = [] if is_dtype(shape) else [as_int(as_expr(size)) for size in as_shape(shape)]
     if all(isinstance(size, int) for size in sizes):
         return _buffer(builder, what, shape, dtype, scope, "shared")
@@ -76,9 +78,9 @@ def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Any
         The tile, as a buffer. The compiler chooses which thread holds which element, unless :func:`annotate_layout` does.
 
     Raises:
-        CompileError: outside of a kernel, or a size that is not a positive compile-time integer.
+        CompileError: outside of a program, or a size that is not a positive compile-time integer.
     """
-    return _buffer(require_kernel("T.alloc_fragment"), "T.alloc_fragment", shape, dtype, scope, "fragment")
+    return _buffer(current("T.alloc_fragment"), "T.alloc_fragment", shape, dtype, scope, "fragment")
 
 
 def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Any:
@@ -93,9 +95,9 @@ def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Any:
         The array, as a buffer; it lies in registers where every index is known at compile time.
 
     Raises:
-        CompileError: outside of a kernel, or a size that is not a positive compile-time integer.
+        CompileError: outside of a program, or a size that is not a positive compile-time integer.
     """
-    return _buffer(require_kernel("T.alloc_local"), "T.alloc_local", shape, dtype, scope, "local")
+    return _buffer(current("T.alloc_local"), "T.alloc_local", shape, dtype, scope, "local")
 
 
 def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None) -> Any:
@@ -111,7 +113,7 @@ def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None
         The variable; assignments to its Python name inside the kernel store to it.
 
     Raises:
-        CompileError: outside of a kernel.
+        CompileError: outside of a program; with a value, outside of a kernel.
     """
     for value in args:
         if isinstance(value, str):
@@ -120,7 +122,8 @@ def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None
             init = value
     kind = canonical(dtype)
     if kind.lanes == 1:
-        variable = LocalVar(_buffer(require_kernel("T.alloc_var"), "T.alloc_var", (1,), kind, scope, "var"))
+        builder = current("T.alloc_var") if init is None else require_kernel("T.alloc_var with a value")
+        variable = LocalVar(_buffer(builder, "T.alloc_var", (1,), kind, scope, "var"))
     else:
         # A buffer has scalar elements: a vector is an array of its lanes, of which a ramp names all.
         array = _buffer(require_kernel("T.alloc_var"), "T.alloc_var", (kind.lanes,), kind.base, "local", "var")

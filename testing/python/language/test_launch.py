@@ -7,6 +7,7 @@ import functools
 import pytest
 import torch
 
+import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
 from tilelang import interpreter
@@ -232,3 +233,52 @@ def test_a_barrier_starts_anew():
     for run in (simulate, functools.partial(simulate, arch="sm_90a"), interpreter.run):
         assert not run(main, a, b.zero_())
         assert torch.equal(b, a.flip(0))
+
+
+@pytest.mark.parametrize("two", [False, True])
+def test_memory_allocated_above_its_kernel(two):
+    """The next kernel takes it, wherever in the program it stands."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        if two:
+            with T.Kernel(1, threads=64):
+                T.copy(A, B)
+        shared = T.alloc_shared((64,), "float32")
+        own = T.alloc_fragment((64,), "float32")
+        factor = T.alloc_var("int32")
+        with T.Kernel(1, threads=64):
+            factor = 3
+            T.copy(A, shared)
+            for i in T.Parallel(64):
+                own[i] = shared[63 - i] * factor
+            T.copy(own, B)
+
+    expected = torch.arange(64.0).flip(0) * 3
+    b = torch.zeros(64)
+    simulate(main, torch.arange(64.0), b)
+    assert torch.equal(b, expected)
+    for target in ("cpu", "interpret"):
+        b.zero_()
+        tilelang.compile(main, target=target)(torch.arange(64.0), b)
+        assert torch.equal(b, expected)
+
+
+def test_memory_above_two_kernels_belongs_to_the_first():
+    with pytest.raises(CompileError, match="'shared' is used outside of the scope that defines it"):
+
+        @T.prim_func
+        def main(A: T.Tensor((64,), "float32")):
+            shared = T.alloc_shared((64,), "float32")
+            with T.Kernel(1, threads=64):
+                T.copy(A, shared)
+            with T.Kernel(1, threads=64):
+                T.copy(shared, A)
+
+
+def test_memory_that_no_kernel_follows():
+    with pytest.raises(CompileError, match="no kernel follows that could use shared"):
+
+        @T.prim_func
+        def main(A: T.Tensor((64,), "float32")):
+            T.alloc_shared((64,), "float32")
