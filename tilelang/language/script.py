@@ -22,7 +22,7 @@ from tilelang.language.intrinsics import activemask, shfl_down, shfl_up
 from tilelang.language.math import condition, exp2
 from tilelang.language.memory import alloc_buffer
 from tilelang.language.scopes import let
-from tilelang.language.tensors import without_effect
+from tilelang.language.tensors import declared_pointer, without_effect
 
 
 class _If:
@@ -239,12 +239,12 @@ def bind(value: Any, type_annotation: Any = None, *, var: Any = None) -> Any:
     Args:
         value: a scalar or a vector.
         type_annotation: accepted for compatibility; a value knows its type.
-        var: the variable, of ``T.int32()`` and its like; a new one by default.
+        var: the variable, of ``T.int32()`` and its like; a new one by default, and for ``T.ptr(dtype)``, a pointer's type.
 
     Returns:
         The variable.
     """
-    if var is not None:
+    if var is not None and declared_pointer(var) is None:
         let(var, value)
         return var
     builder = current("T.bind")

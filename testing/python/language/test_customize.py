@@ -222,9 +222,35 @@ def test_what_is_no_variable_gets_no_value():
     with pytest.raises(CompileError, match="to variables of T.int32.. and its like, not to PointerSpec"):
 
         @T.prim_func
-        def main(A: T.Tensor((8,), "float32")):
+        def main(A: T.Tensor((8,), "uint64")):
             with T.Kernel(1):
-                T.bind(T.call_extern("handle", "f", A[0]), var=T.ptr("float32"))
+                T.let(T.ptr("float32"), A[0])
+
+
+@pytest.mark.parametrize("spelling", ["variable", "bound", "direct"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_tensor_at_the_address_that_a_foreign_function_returns(spelling, arch):
+    source = "__device__ void* place(unsigned long long address) { return reinterpret_cast<void*>(address); }"
+
+    @T.prim_func
+    def main(Addresses: T.Tensor((2,), "uint64")):
+        with T.Kernel(2, threads=32) as block:
+            T.import_source(source)
+            call = T.call_extern("handle", "place", Addresses[block])
+            data = call
+            if spelling == "variable":
+                data = T.bind(call, var=T.ptr("float32"))
+            elif spelling == "bound":
+                data = T.bind(call)
+            row = T.decl_buffer((32,), "float32", data=data)
+            for i in T.Parallel(32):
+                row[i] = row[i] * 2 + block
+
+    with tilelang.simulator.virtual_device("h100" if arch == "sm_90a" else "a100"):
+        rows = [torch.arange(32.0, device="cuda") for _ in range(2)]
+        addresses = torch.tensor([row.data_ptr() for row in rows], dtype=torch.int64).cuda().view(torch.uint64)
+        tilelang.compile(main, target={"kind": "cuda", "arch": arch})(addresses)
+        assert [row.cpu().tolist() for row in rows] == [[i * 2 + block for i in range(32)] for block in range(2)]
 
 
 @pytest.mark.parametrize(("shape", "view"), [((2, 3), (6,)), ((2, 3), (3, 2)), ((3, 2), (2, 3)), ((2, 3, 5), (5, 6))])

@@ -265,7 +265,10 @@ class Printer:
     # Instructions ------------------------------------------------------------------------------------------------------
 
     def _define(self, code: op.Define) -> str:
-        return f"{'const ' * code.constant}{self.value_type(code.dtype)} {self.value(code.name)} = {self.value(code.value)};"
+        kind = self.value_type(code.dtype)
+        # Of a pointer the variable is constant, not what it points to.
+        declared = kind if not code.constant else f"{kind} const" if kind.endswith("*") else f"const {kind}"
+        return f"{declared} {self.value(code.name)} = {self.value(code.value)};"
 
     def _define_pointer(self, code: op.DefinePointer) -> str:
         return f"{'const ' * code.constant}{self.type(code.array.dtype)}* {self.value(code.array)} = {self.value(code.value)};"
