@@ -12,6 +12,7 @@ from tilelang.target.cuda.codegen.stages import CudaContext, KernelLayouts, Kern
 from tilelang.target.cuda.codegen.write_text import write_text
 from tilelang.target.cuda.inference.infer import infer
 from tilelang.target.cuda.inference.problem import Problem
+from tilelang.target.cuda.normalise.accumulations import accumulate_in_order
 from tilelang.target.cuda.normalise.iteration_variables import separate_iterations
 from tilelang.target.cuda.normalise.thread_fragments import share_fragments
 from tilelang.target.cuda.normalise.thread_groups import kernel_tree
@@ -44,7 +45,7 @@ def options_of(request: CompileRequest) -> KernelOptions:
 
 
 def _split(func: Any, context: CudaContext) -> Program:
-    kernels = map(unroll_choices, split_kernels(func))
+    kernels = (unroll_choices(accumulate_in_order(kernel)) for kernel in split_kernels(func))
     separated = (separate_iterations(kernel, context.target) for kernel in kernels)
     return Program(tuple(KernelStatements(share_fragments(kernel, context.target)) for kernel in separated))
 

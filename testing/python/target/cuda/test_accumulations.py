@@ -1,0 +1,109 @@
+"""Iterations of a ``T.Parallel`` that accumulate into one element of a fragment: the interpreter's race, a sum on CUDA."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from testing.python.target.cuda.support import simulate, source
+from tilelang.errors import InterpreterError
+
+
+def over_rows(guarded=False, by_fragment=False):
+    @T.prim_func
+    def main(A: T.Tensor((64, 40), "float32"), total: T.Tensor((64,), "float32"), largest: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_fragment((64, 40), "float32") if by_fragment else T.alloc_shared((64, 40), "float32")
+            own = T.alloc_fragment((64,), "float32")
+            most = T.alloc_fragment((64,), "float32")
+            T.copy(A, tile)
+            T.clear(own)
+            T.clear(most)
+            for i, j in T.Parallel(64, 40):
+                if not guarded or j < 30:
+                    square = tile[i, j] * tile[i, j]
+                    own[i] += square
+                    most[i] = T.max(most[i], square)
+            T.copy(own, total)
+            T.copy(most, largest)
+
+    return main
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("guarded", [False, True])
+@pytest.mark.parametrize("by_fragment", [False, True])
+def test_rows_are_summed(arch, guarded, by_fragment):
+    a = torch.randint(-8, 8, (64, 40)).float()
+    total, largest = torch.zeros(64), torch.zeros(64)
+    simulate(over_rows(guarded, by_fragment), a, total, largest, arch=arch)
+    squares = a[:, : 30 if guarded else 40] ** 2
+    assert torch.equal(total, squares.sum(1)) and torch.equal(largest, squares.max(1).values)
+
+
+def test_the_interpreter_says_that_they_race():
+    kernel = tilelang.compile(over_rows(), target="interpret")
+    with pytest.raises(InterpreterError, match="race: iteration .* writes own"):
+        kernel(torch.ones(64, 40), torch.zeros(64), torch.zeros(64))
+
+
+def test_a_product_over_a_third_axis():
+    @T.prim_func
+    def main(A: T.Tensor((32, 24), "float32"), B: T.Tensor((24, 16), "float32"), C: T.Tensor((32, 16), "float32")):
+        with T.Kernel(1, threads=64):
+            a = T.alloc_shared((32, 24), "float32")
+            b = T.alloc_shared((24, 16), "float32")
+            c = T.alloc_fragment((32, 16), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.clear(c)
+            for i, j, k in T.Parallel(32, 16, 24):
+                c[i, j] += a[i, k] * b[k, j]
+            T.copy(c, C)
+
+    a, b, c = torch.randint(-8, 8, (32, 24)).float(), torch.randint(-8, 8, (24, 16)).float(), torch.zeros(32, 16)
+    simulate(main, a, b, c)
+    assert torch.equal(c, a @ b)
+
+
+def test_one_iteration_of_an_axis_stays_parallel():
+    """Under ``i == j`` no two iterations store to one element: the program has a meaning, and its threads share the axis."""
+
+    def diagonal(parallel):
+        @T.prim_func
+        def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((64,), "float32")):
+            with T.Kernel(1, threads=64):
+                own = T.alloc_fragment((64,), "float32")
+                T.copy(B, own)
+                for i, j in T.Parallel(64, 64):
+                    if (i == j) if parallel else (i <= j):
+                        own[i] += A[i, j]
+                T.copy(own, B)
+
+        return main
+
+    a, b = torch.randint(-8, 8, (64, 64)).float(), torch.arange(64.0)
+    expected = b + a.diagonal()
+    simulate(diagonal(parallel=True), a, b)
+    assert torch.equal(b, expected)
+    assert source(diagonal(parallel=True)) != source(diagonal(parallel=False))
+
+
+def test_reducers_stay_shared_out():
+    @T.prim_func
+    def main(A: T.Tensor((64, 40), "float32"), total: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_fragment((64, 40), "float32")
+            own = T.alloc_reducer((64,), "float32", replication="all")
+            T.copy(A, tile)
+            T.clear(own)
+            for i, j in T.Parallel(64, 40):
+                own[i] += tile[i, j]
+            T.finalize_reducer(own)
+            T.copy(own, total)
+
+    a, total = torch.randint(-8, 8, (64, 40)).float(), torch.zeros(64)
+    simulate(main, a, total)
+    assert torch.equal(total, a.sum(1))
