@@ -38,6 +38,7 @@ from tilelang.frontend.source import FUTURE_ANNOTATIONS, source_lines
 from tilelang.frontend.syntax import (
     arguments,
     complete,
+    entered_loop,
     has_walrus,
     locate,
     operands_of_condition,
@@ -349,13 +350,16 @@ class _Rewriter(ast.NodeTransformer):
         return locate(ast.Call(serial, [self.visit(a) for a in node.args], node.keywords), node)
 
     def visit_With(self, node: ast.With) -> Any:
-        """``with`` statements; ``with T.While(test)`` is a ``while``.
+        """``with`` statements; ``with T.While(test)`` is a ``while``, ``with T.serial(n) as i`` a ``for``.
 
         Several targets are unpacked by the hook, since a single index of a kernel is no sequence: ``with T.Kernel(n) as (bx,)``.
         """
         test = while_test(node)
         if test is not None:
             return self.visit_While(locate(ast.While(test, node.body, []), node))
+        loop = entered_loop(node)
+        if loop is not None:
+            return self.visit_For(locate(loop, node))
         unpacked: list[ast.stmt] = []
         for item in node.items:
             target = item.optional_vars

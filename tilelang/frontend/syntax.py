@@ -44,6 +44,9 @@ def has_walrus(node: ast.AST) -> bool:
     return any(isinstance(child, ast.NamedExpr) for child in ast.walk(node))
 
 
+_LOOPS = frozenset("serial Serial unroll Unroll vectorized Vectorized Parallel parallel Pipelined Persistent grid".split())
+
+
 def while_test(node: ast.With) -> ast.expr | None:
     """The condition of ``with T.While(condition)``, which each pass computes; None for any other ``with``."""
     call = node.items[0].context_expr
@@ -51,6 +54,16 @@ def while_test(node: ast.With) -> ast.expr | None:
         return None
     values = [*call.args, *(keyword.value for keyword in call.keywords)]
     return values[0] if call.func.attr == "While" and len(values) == 1 else None
+
+
+def entered_loop(node: ast.With) -> ast.For | None:
+    """``for i in T.serial(n)`` of ``with T.serial(n) as i``, which TVM's scripts may write; None for any other ``with``."""
+    call, target = node.items[0].context_expr, node.items[0].optional_vars
+    if len(node.items) > 1 or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return None
+    if not isinstance(call.func.value, ast.Name) or call.func.attr not in _LOOPS:
+        return None
+    return ast.For(ast.Name("__tl_unused__", ast.Store()) if target is None else target, call, node.body, [], None)
 
 
 def operands_of_condition(node: ast.expr) -> Iterator[ast.expr]:

@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tilelang
 import tilelang.language as T
 from tilelang.errors import CompileError
 
@@ -284,3 +285,39 @@ def test_what_a_branch_that_is_not_taken_assigns_is_not_carried():
     out = torch.zeros(4, dtype=torch.int32)
     run(main, torch.tensor([5, 6, 7, 8], dtype=torch.int32), out)
     assert out.tolist() == [5, 5, 5, 5]
+
+
+def test_loops_that_with_enters():
+    """TVM's scripts write a loop as a context manager, too."""
+
+    @T.prim_func
+    def main(A: T.Tensor((4, 8), "int32"), B: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=32):
+            total = T.alloc_fragment((4,), "int32")
+            T.clear(total)
+            with T.serial(8) as j:
+                with T.Parallel(4) as i:
+                    total[i] += A[i, j]
+            with T.serial(2):
+                with T.Parallel(4) as i:
+                    total[i] *= 3
+            with T.grid(2, 2) as (k, m):
+                B[k * 2 + m] = 0
+            T.copy(total, B)
+
+    a, b = torch.arange(32, dtype=torch.int32).reshape(4, 8), torch.zeros(4, dtype=torch.int32)
+    for target in ("cpu", "interpret"):
+        tilelang.compile(main, target=target)(a, b)
+        assert torch.equal(b, a.sum(1, dtype=torch.int32) * 9)
+
+
+def test_a_value_carried_through_a_loop_that_with_enters():
+    with pytest.raises(CompileError, match="'largest' is read and reassigned in a run-time loop"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32"), B: T.Tensor((1,), "float32")):
+            with T.Kernel(1, threads=32):
+                largest = T.min_value("float32")
+                with T.serial(8) as i:
+                    largest = T.max(largest, A[i])
+                B[0] = largest
