@@ -143,3 +143,20 @@ def test_an_element_that_a_loop_updates_is_read_again(dtype, loop):
         return torch.stack([tensor % 16, tensor // 16 % 16]).int() if dtype == "uint4" else tensor.int()
 
     assert torch.equal(b, a) and torch.equal(digits(c), digits(a) * 4 + 3 if dtype != "uint4" else (digits(a) * 4 + 3) % 16)
+
+
+def test_a_vectorised_loop_of_a_thread_over_a_fragment_moves_elements():
+    """Vectors of two would end beyond the three elements, and begin where none is aligned."""
+
+    @T.prim_func
+    def main(A: T.Tensor((3,), "float32"), B: T.Tensor((96,), "float32")):
+        with T.Kernel(1, threads=32):
+            tx, tile = T.get_thread_binding(0), T.alloc_fragment((3,), "float32")
+            for j in T.serial(3):
+                tile[j] = A[j]
+            for j in T.vectorized(3):
+                B[tx * 3 + j] = tile[j]
+
+    a, b = torch.arange(3.0), torch.zeros(96)
+    simulate(main, a, b)
+    assert torch.equal(b, a.repeat(32))
