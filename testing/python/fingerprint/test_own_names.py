@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tvm import DataType
 
 import tilelang
 import tilelang.language as T
@@ -145,3 +146,13 @@ def test_a_value_that_is_called_at_once_is_told_from_one_that_goes_elsewhere(exp
 def test_decorators_are_calls() -> None:
     text = "def outer():\n @tilelang.jit\n def f(a, b=x, *, c: int = 1): return y\n @g\n @tilelang.jit(a=1)\n def h(): pass"
     assert {read.use for read in code_reads(compile(text, "", "exec").co_consts[0]).reads if read.chain == ("jit",)} == {CALLED}
+
+
+def vector_length() -> int:
+    return 128 // DataType("bfloat16").bits
+
+
+def test_tvm_data_types_have_a_fingerprint() -> None:
+    """Programs compute vector lengths with them; their methods read the type alone."""
+    digest, _ = _described(vector_length)
+    assert vector_length() == 8 and not digest.startswith("off"), digest
