@@ -27,6 +27,7 @@ BELOW = {
     "moved": "refusals",
     "dtypes": "provided refusals errors",
     "artifact": "records dtypes",
+    "identifiers": "",
     "keywords": "",
     "tensor_maps": "",
     "storage": "artifact",
@@ -39,9 +40,11 @@ BELOW = {
     "language": "records ignored refusals moved frontend tileop ir layout dtypes policy errors",
     "transform": "refusals tileop ir errors",
     "interpreter": "sizes tileop ir dtypes tensor_maps env errors",
-    "target": "records assumptions transform tileop ir layout artifact dtypes sizes storage tensor_maps policy env errors",
+    "target": (
+        "records identifiers assumptions transform tileop ir layout artifact dtypes sizes storage tensor_maps policy env errors"
+    ),
     "simulator": "layout dtypes tensor_maps env errors",
-    "execution": "records simulator assumptions artifact sizes storage tensor_maps dtypes errors",
+    "execution": "records identifiers simulator assumptions artifact sizes storage tensor_maps dtypes errors",
     "fingerprint": "code_texts moved env",
     "cache": "records provided fingerprint artifact env errors",
     "option": "cache",

@@ -11,6 +11,7 @@ from tilelang.artifact import Dim, KernelArtifact, KernelParam
 from tilelang.execution.arguments import dim_text
 from tilelang.execution.entry import entry_kinds, entry_name
 from tilelang.execution.native import is_device_artifact
+from tilelang.identifiers import is_taken
 from tilelang.storage import storage_dtypes, storage_shape, storage_strides
 
 _TYPES = {"pointer": "void*", "integer": "int64_t", "float": "double"}
@@ -47,8 +48,6 @@ _PACKED = """
 int __tvm_ffi_{name}(void* self, const void* arguments, int32_t count, void* result);
 """
 
-_RESERVED = frozenset("char const double float int long short signed static struct union unsigned void stream".split())
-
 
 def header_text(artifact: KernelArtifact, plain: bool, packed: bool) -> str:
     """The text of the header.
@@ -77,11 +76,11 @@ def _target(artifact: KernelArtifact) -> str:
 
 def _names(artifact: KernelArtifact) -> Iterator[str]:
     """A C name for each argument of the plain entry."""
-    taken = {*_RESERVED, *keyword.kwlist}
+    taken = {"stream", *keyword.kwlist}
     wanted = [*(param.name for param in artifact.params), *artifact.metadata.get("dynamic", ())]
     for name in wanted:
         plain = re.sub(r"\W", "_", name)
-        while plain in taken:
+        while plain in taken or is_taken(plain):
             plain += "_"
         taken.add(plain)
         yield plain

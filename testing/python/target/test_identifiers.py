@@ -7,7 +7,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
-from tilelang.target.identifiers import is_taken
+from tilelang.identifiers import is_taken
 
 TARGETS = ["cpu", "c", "sm_80", "sm_90a"]
 
@@ -70,3 +70,29 @@ def test_tiles_whose_names_end_in_numbers(target):
 
 def test_names_that_stay():
     assert not any(map(is_taken, ["acc", "A", "scale_t", "x0", "float_tile", "K", "sums", "e8", "index_of", "maximum"]))
+
+
+@pytest.mark.parametrize("names", [("first", "last", "task", "closure"), ("NULL", "int64_t", "INT64_MIN", "unix")])
+@pytest.mark.parametrize(("target", "backend"), [("c", "ctypes"), ("c", "tvm_ffi"), ("sm_80", "tvm_ffi"), ("sm_80", "nvrtc")])
+def test_parameters_that_hosts_use_themselves(names, target, backend):
+    rows, columns = T.dynamic(names[0]), T.dynamic(names[1])
+
+    def build(given, taken):
+        with T.Kernel(T.ceildiv(rows, 16), threads=32) as bx:
+            for i, j in T.Parallel(16, columns):
+                taken[bx * 16 + i, j] = given[bx * 16 + i, j] * 2
+
+    source = f"def program({names[2]}: tensor, {names[3]}: tensor):\n    build({names[2]}, {names[3]})\n"
+    main = T.prim_func(defined(source, tensor=T.Tensor((rows, columns), "float32"), build=T.macro(build)))
+    kernel = tilelang.compile(
+        main, target={"kind": "cuda", "arch": target} if target.startswith("sm_") else target, execution_backend=backend
+    )
+    a, b = torch.randn(20, 9), torch.zeros(20, 9)
+    with tilelang.simulator():
+        kernel(a, b)
+    assert torch.equal(b, a * 2)
+
+
+def defined(source, **names):
+    exec(source, names)
+    return names["program"]

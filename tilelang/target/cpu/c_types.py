@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 from tilelang.dtypes import DType, canonical
-from tilelang.target.identifiers import is_taken
+from tilelang.identifiers import is_taken
 
 SCALARS = {
     "float64": "double", "float32": "float", "int64": "int64_t", "uint64": "uint64_t", "int32": "int32_t", "uint32": "uint32_t",
@@ -100,12 +100,16 @@ def string_literal(text: str) -> str:
     return '"' + "".join(parts) + '"'
 
 
+_TASK_NAMES = ("closure", "first", "last", "task")
+"""What the functions over ranges of blocks call their own arguments."""
+
+
 class Names:
     """C identifiers of IR variables: the user's names, numbered where they would clash."""
 
     def __init__(self) -> None:
         self._names: dict[Any, str] = {}
-        self._used: dict[str, int] = {}
+        self._used = dict.fromkeys(_TASK_NAMES, 1)
 
     def __call__(self, var: Any) -> str:
         found = self._names.get(var)

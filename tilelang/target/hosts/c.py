@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 from tilelang.artifact import Dim, KernelLaunch, KernelParam
 from tilelang.dtypes import canonical
+from tilelang.identifiers import is_taken
 from tilelang.target.hosts.text import INTEGER_BITS, MAP_BYTES, HostProgram, Names, launch_steps, tensor_maps
 from tilelang.tensor_maps import EMPTY_BASE, EMPTY_STRIDE
 
 _RESERVED = (
-    "auto break case char const continue default do double else enum extern float for goto if inline int long register restrict"
-    " return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof main stream"
-    " runtime module refused config args given result shape strides extent encodable floordiv floormod ceildiv min max bits"
+    "stream runtime module refused config args given result shape strides extent encodable floordiv floormod ceildiv bits"
 ).split()
+"""What hosts call their own variables and functions."""
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "lt": "<", "le": "<=", "eq": "==", "ne": "!="}
 
@@ -123,7 +123,7 @@ class _Entry:
 
     def __init__(self, program: HostProgram):
         self.program = program
-        self.names = Names([*_RESERVED, f"{program.name}_call", f"{program.name}_bind"])
+        self.names = Names([*_RESERVED, f"{program.name}_call", f"{program.name}_bind"], is_taken)
         self.lines: list[str] = []
         self.indent = ""
 

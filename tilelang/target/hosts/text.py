@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -39,8 +39,9 @@ class HostProgram:
 class Names:
     """Distinct identifiers for a program's names, none of them reserved or beginning with ``tl_``, which is ours."""
 
-    def __init__(self, reserved: Iterable[str]):
+    def __init__(self, reserved: Iterable[str], is_reserved: Callable[[str], bool] = lambda name: False):
         self._taken = set(reserved)
+        self._is_reserved = is_reserved
         self._given: dict[str, str] = {}
 
     def __call__(self, name: str) -> str:
@@ -48,7 +49,7 @@ class Names:
         if name not in self._given:
             plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
             plain = f"u_{plain}" if plain.startswith("tl_") else plain
-            while plain in self._taken:
+            while plain in self._taken or self._is_reserved(plain):
                 plain += "_"
             self._taken.add(plain)
             self._given[name] = plain

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilelang.errors import MisplacedError
+from tilelang.identifiers import is_taken
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import UPDATE
 from tilelang.ir.facts import Facts
@@ -30,7 +31,6 @@ from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.ir.values import Array, Name, Value
 from tilelang.target.cuda.tile.program import Kernel, dimension_variables
 from tilelang.target.cuda.tile.tree import TileTree
-from tilelang.target.identifiers import is_taken
 
 TID, WARP_GROUP_NUMBER = Name("tid"), Name("warp_group_id")
 """The thread's number in the block, and that of its warp group."""

@@ -14,8 +14,8 @@ _KEYWORDS = """
 """
 
 _MACROS = """
-    BUFSIZ EOF EXIT_FAILURE EXIT_SUCCESS HUGE_VAL HUGE_VALF INFINITY M_E M_PI NAN NULL RAND_MAX SEEK_CUR SEEK_END SEEK_SET
-    assert errno linux offsetof stderr stdin stdout unix va_arg va_end va_start
+    BUFSIZ CHAR_BIT EOF EXIT_FAILURE EXIT_SUCCESS HUGE_VAL HUGE_VALF INFINITY M_E M_PI NAN NULL RAND_MAX SEEK_CUR SEEK_END
+    SEEK_SET assert errno linux offsetof stderr stdin stdout unix va_arg va_end va_start
 """
 
 _DEVICE_NAMES = """
@@ -41,6 +41,7 @@ _TAKEN = frozenset(
 _FAMILIES = re.compile(
     r"_[A-Z_]\w*"  # of the compilers and their headers
     r"|u?int(8|16|32|64|ptr|max)_t|s?size_t|ptrdiff_t|fp[48]_\w+_t"
+    r"|U?(INT|SIZE|INTPTR|PTRDIFF)(8|16|32|64)?_(MAX|MIN)"
     r"|[fiub]\d+x\d+"  # vectors of the C target
     r"|(u?(char|short|int|long|longlong)|float|double|dim)\d"  # and of CUDA
     r"|atomic[A-Z]\w*"
