@@ -54,14 +54,12 @@ def __getattr__(name: str) -> Any:
 
 def _elsewhere(name: str) -> Any:
     """A name that only the reference package has: an error when it is used; any other name is one at once."""
-    import difflib  # only a mistake needs it
-
     from tilelang.refusals import refused
+    from tilelang.unknown import unknown_attribute
 
     value = refused(__name__, name)
     if value is None:
-        near = difflib.get_close_matches(name, __all__, n=1)
-        raise AttributeError(f"tilelang has no {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        raise unknown_attribute(f"tilelang has no {name!r}", name, __all__)
     return value
 
 

@@ -17,6 +17,7 @@ from types import CodeType
 from typing import Any
 
 from tilelang.records import Record
+from tilelang.unknown import unknown_attribute
 
 
 class Variable(Record):
@@ -146,8 +147,7 @@ class Settings:
 
     def __getattr__(self, name: str) -> Any:
         if name not in VARIABLES:
-            near = difflib.get_close_matches(name, VARIABLES, n=1)
-            raise AttributeError(f"no environment variable {name}" + (f"; did you mean {near[0]}?" if near else ""))
+            raise unknown_attribute(f"no environment variable {name}", name, VARIABLES)
         return get(name)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -81,7 +81,7 @@ def test_programs_import_from_everywhere():
     assert determine_target({"kind": "cuda", "arch": "sm_80"}) == {"kind": "cuda", "arch": "sm_80"}
     assert determine_target("cpu", return_object=True).kind.name == "llvm"
     assert env.TILELANG_DISABLE_CACHE in (True, False)
-    with pytest.raises(AttributeError, match="did you mean TILELANG_CACHE_DIR"):
+    with pytest.raises(AttributeError, match="did you mean 'TILELANG_CACHE_DIR'"):
         _ = env.TILELANG_CACHE_DRI
 
 
@@ -229,7 +229,7 @@ def test_a_name_that_is_also_a_module_is_the_function():
     from tilelang.utils.deprecated import deprecated
 
     assert tilelang.utils.deprecated is deprecated and callable(T.allocate)
-    with pytest.raises(AttributeError, match="no TL_DISABLE_TMA_LOWERR; did you mean TL_DISABLE_TMA_LOWER"):
+    with pytest.raises(AttributeError, match="no TL_DISABLE_TMA_LOWERR; did you mean 'TL_DISABLE_TMA_LOWER'"):
         _ = tilelang.PassConfigKey.TL_DISABLE_TMA_LOWERR
 
 

@@ -16,7 +16,8 @@ CUDA_FOLDER = PACKAGE / "target" / "cuda"
 BELOW = {
     # part -> the parts that it may import
     "records": "",
-    "env": "records",
+    "unknown": "",
+    "env": "records unknown",
     "log": "",
     "code_texts": "",
     "provided": "",
@@ -37,8 +38,8 @@ BELOW = {
     "layout": "provided refusals dtypes errors",
     "tileop": "ir dtypes errors policy",
     "frontend": "records code_texts ignored keywords tileop ir artifact sizes dtypes storage errors",
-    "language": "records ignored refusals moved frontend tileop ir layout dtypes policy errors",
-    "transform": "refusals tileop ir errors",
+    "language": "records unknown ignored refusals moved frontend tileop ir layout dtypes policy errors",
+    "transform": "unknown refusals tileop ir errors",
     "interpreter": "sizes tileop ir dtypes tensor_maps env errors",
     "target": (
         "records identifiers assumptions transform tileop ir layout artifact dtypes sizes storage tensor_maps policy env errors"
@@ -51,8 +52,8 @@ BELOW = {
     "utils": "target frontend ir refusals artifact dtypes errors",
     "profiler": "ignored refusals keywords utils artifact simulator",
     "jit": (
-        "records ignored refusals keywords log cache fingerprint execution target interpreter transform language frontend tileop"
-        " ir profiler option artifact assumptions storage dtypes env errors"
+        "records unknown ignored refusals keywords log cache fingerprint execution target interpreter transform language frontend"
+        " tileop ir profiler option artifact assumptions storage dtypes env errors"
     ),
     "autotuner": "ir ignored refusals keywords jit cache fingerprint profiler simulator utils env errors",
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from tilelang.cache.printable import one_line
 from tilelang.errors import ExecutionError, TileLangError, concise
 from tilelang.execution import Executor, load
 from tilelang.keywords import near_keywords
+from tilelang.unknown import unknown_attribute
 
 if TYPE_CHECKING:
     from tilelang.profiler import Profiler
@@ -319,8 +319,8 @@ class JITKernel:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            near = [] if name.startswith("_") else difflib.get_close_matches(name, [*dir(type(self)), *vars(self)], n=1)
-            raise AttributeError(f"JITKernel has no {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            known = [] if name.startswith("_") else [*dir(type(self)), *vars(self)]
+            raise unknown_attribute(f"JITKernel has no {name!r}", name, known)
 
     @near_keywords
     def get_profiler(self, tensor_supply_type: Any = None) -> Profiler:

@@ -6,7 +6,6 @@ that finds its kernels in the cache never does.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from typing import Any
 
@@ -157,11 +156,11 @@ def __getattr__(name: str) -> Any:
 def _elsewhere(name: str) -> Any:
     """A name that only the reference package has, which raises an error when it is used; any other name raises at once."""
     from tilelang.refusals import refused
+    from tilelang.unknown import unknown_attribute
 
     value = refused(__name__, name)
     if value is None:
-        near = difflib.get_close_matches(name, __all__, n=1, cutoff=0.7)
-        raise AttributeError(f"tilelang.language has no {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        raise unknown_attribute(f"tilelang.language has no {name!r}", name, __all__, cutoff=0.7)
     return value
 
 

@@ -118,13 +118,25 @@ def thread_counts(threads: Any) -> tuple[int, ...]:
     return sizes + (1,) * (3 - len(sizes))
 
 
-def _cluster(dims: Any) -> tuple[int, int, int] | None:
+def _cluster(dims: Any, blocks: tuple[Any, ...]) -> tuple[int, int, int] | None:
+    """Blocks a cluster along x, y and z; None where a cluster is one block.
+
+    Args:
+        dims: as given to ``T.Kernel``.
+        blocks: the grid.
+
+    Raises:
+        OptionError: a number that is no positive integer, or does not divide a grid size that is known.
+    """
     if dims is None:
         return None
-    given = tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
-    if not 1 <= len(given) <= 3:
+    given = tuple(map(as_int, dims)) if isinstance(dims, (tuple, list)) else (as_int(dims),)
+    if not 1 <= len(given) <= 3 or not all(isinstance(size, int) and size > 0 for size in given):
         raise OptionError(f"cluster_dims={dims!r}: expected one to three positive compile-time integers")
-    x, y, z = (*map(int, given), 1, 1)[:3]
+    x, y, z = (*given, 1, 1)[:3]
+    for axis, count, size in zip("xyz", (*map(as_int, blocks), 1, 1), (x, y, z)):
+        if isinstance(count, int) and count % size:
+            raise OptionError(f"cluster_dims={dims!r}: the grid has {count} blocks along {axis}, no multiple of {size}")
     return None if (x, y, z) == (1, 1, 1) else (x, y, z)
 
 
@@ -137,20 +149,22 @@ def Kernel(
         blocks: the grid, one to three sizes (compile-time or dynamic); none is one block.
         threads: threads a block, an int or up to three; 128 by default, at most 1024 in all.
         prelude: CUDA source to put before the kernel, as with ``T.import_source``.
-        cluster_dims: blocks a cluster, an int or up to three.
+        cluster_dims: blocks a cluster, an int or up to three; each divides the grid along its axis.
         is_cpu: accepted for compatibility; every kernel runs on the CPU too.
 
     Returns:
         A context manager; ``with T.Kernel(gx, gy, threads=128) as (bx, by)`` binds the block indices.
 
     Raises:
-        OptionError: more than three sizes, one that is no integer, a block too large, or a kernel inside a kernel.
+        OptionError: more than three sizes, one that is no integer, a block too large, clusters that do not divide the grid, or a
+            kernel inside a kernel.
     """
     if len(blocks) > 3:
         raise OptionError(f"T.Kernel takes up to three grid sizes, got {len(blocks)}")
     if prelude:
         import_source(prelude)
-    return KernelFrame(block_counts(blocks) or (1,), thread_counts(threads), _cluster(cluster_dims))
+    grid = block_counts(blocks) or (1,)
+    return KernelFrame(grid, thread_counts(threads), _cluster(cluster_dims, grid))
 
 
 def ClusterKernel(*blocks: Any, cluster_dims: Any, threads: Any = None, prelude: str | None = None) -> KernelFrame:

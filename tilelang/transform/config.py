@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import enum
 from typing import Any
+
+from tilelang.unknown import unknown_attribute
 
 
 class _Keys(enum.EnumMeta):
@@ -15,8 +16,7 @@ class _Keys(enum.EnumMeta):
             return cls.__members__[name]
         if name.startswith("__"):  # asked for by Python's own protocols
             raise AttributeError(name)
-        near = difflib.get_close_matches(name, cls.__members__, n=1)
-        raise AttributeError(f"{cls.__name__} has no {name}" + (f"; did you mean {near[0]}?" if near else ""))
+        raise unknown_attribute(f"{cls.__name__} has no {name}", name, cls.__members__)
 
 
 class PassConfigKey(str, enum.Enum, metaclass=_Keys):

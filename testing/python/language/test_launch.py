@@ -282,3 +282,20 @@ def test_memory_that_no_kernel_follows():
         @T.prim_func
         def main(A: T.Tensor((64,), "float32")):
             T.alloc_shared((64,), "float32")
+
+
+@pytest.mark.parametrize(
+    "grid, dims, match",
+    [
+        ((3,), 2, "the grid has 3 blocks along x, no multiple of 2"),
+        ((4, 3), (2, 2), "the grid has 3 blocks along y, no multiple of 2"),
+        ((4,), (2, 1, 2), "the grid has 1 blocks along z, no multiple of 2"),
+        ((4,), -2, "expected one to three positive compile-time integers"),
+    ],
+)
+def test_a_grid_is_whole_clusters(grid, dims, match):
+    def body(A):
+        with T.Kernel(*grid, threads=32, cluster_dims=dims):
+            A[0] = 1.0
+
+    refused(body, match)
