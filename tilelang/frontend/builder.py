@@ -73,6 +73,7 @@ class Builder:
     Attributes:
         frames: the open scopes, innermost last.
         kernel: the open kernel, if any.
+        barriers: the barriers of ``T.create_list_of_mbarrier`` of the open kernel, if any.
         launched: the kernel that ``T.launch_thread`` or ``T.env_thread`` has opened, if any.
         axis: what the last ``T.launch_thread`` or ``T.thread_binding`` returned, which one ``with`` or ``for`` may take.
         attrs: attributes of the finished function.
@@ -100,6 +101,7 @@ class Builder:
     def __init__(self):
         self.frames: list[Frame] = [Frame("function", lambda body: body, always=True)]
         self.kernel: KernelInfo | None = None
+        self.barriers: Any = None
         self.launched: Any = None
         self.axis: Any = None
         self.attrs: dict[str, Any] = {}

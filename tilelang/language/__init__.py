@@ -37,6 +37,7 @@ _MODULES: dict[str, str] = {
         " annotate_pass_configs"
         " annotate_compile_flags"
     ),
+    "tilelang.language.barriers": "create_list_of_mbarrier get_mbarrier",
     "tilelang.language.launch": "env_thread launch_thread thread_binding",
     "tilelang.language.loops": (
         "While serial Serial unroll Unroll vectorized Vectorized Parallel parallel Pipelined Persistent grid"

@@ -27,6 +27,8 @@ from tilelang.language.atomic import atomic_max as atomic_max
 from tilelang.language.atomic import atomic_min as atomic_min
 from tilelang.language.atomic import atomic_or as atomic_or
 from tilelang.language.atomic import atomic_store as atomic_store
+from tilelang.language.barriers import create_list_of_mbarrier as create_list_of_mbarrier
+from tilelang.language.barriers import get_mbarrier as get_mbarrier
 from tilelang.language.casts import Cast as Cast
 from tilelang.language.casts import cast as cast
 from tilelang.language.casts import reinterpret as reinterpret

@@ -16,6 +16,7 @@ from tilelang.errors import OperandError, OptionError, RunTimeValueError, ShapeE
 from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import as_expr, is_symbolic
 from tilelang.language import calls
+from tilelang.language.barriers import is_number, numbered
 from tilelang.language.math import condition
 from tilelang.language.signatures import parameters, taking
 from tilelang.tileop.thread import INTRINSICS
@@ -31,6 +32,8 @@ FULL_MASK = 0xFFFFFFFF
 
 
 def _barrier(value: Any, name: str) -> Any:
+    if is_number(value):
+        value = numbered(value, f"T.{name}")
     load = calls.element(value, f"T.{name}")
     scope = load.source.scope()
     if not scope.endswith("barrier"):
@@ -64,11 +67,13 @@ class _Row:
         signature: ``"name(argument: kind = default, …)"``; an argument whose value is None is left out of the call.
         intrinsic: what it emits; its result, if any, is the function's.
         meaning: its documentation.
+        older: what older releases called the first argument.
     """
 
     signature: str
     intrinsic: str
     meaning: str
+    older: str = ""
 
     def function(self) -> Callable[..., Any]:
         """The public function."""
@@ -77,7 +82,9 @@ class _Row:
         emit = calls.effect if INTRINSICS[self.intrinsic].result == "void" else calls.value
         intrinsic = self.intrinsic
 
-        @taking(signature, name, self.meaning)
+        renamed = {self.older: next(iter(signature.parameters))} if self.older else {}
+
+        @taking(signature, name, self.meaning, renamed)
         def call(*args: Any) -> Any:
             return emit(intrinsic, *(_ARGUMENTS[kind](value, name) for kind, value in zip(kinds, args) if value is not None))
 
@@ -237,8 +244,8 @@ _ROWS = [
         "mbarrier_arrive_expect_tx",
         "Like ``T.mbarrier_arrive_expect_tx``.",
     ),
-    _Row("barrier_wait(mbarrier: barrier, parity: index = 0)", "barrier_wait", "Like ``T.mbarrier_wait_parity``."),
-    _Row("barrier_arrive(mbarrier: barrier)", "barrier_arrive", "Like ``T.mbarrier_arrive``."),
+    _Row("barrier_wait(mbarrier: barrier, parity: index = 0)", "barrier_wait", "Like ``T.mbarrier_wait_parity``.", "barrier_id"),
+    _Row("barrier_arrive(mbarrier: barrier)", "barrier_arrive", "Like ``T.mbarrier_arrive``.", "barrier_id"),
     _Row(
         "ptx_arrive_cluster_barrier(mbarrier: barrier, cta_id: index)",
         "arrive_cluster_barrier",

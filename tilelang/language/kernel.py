@@ -64,7 +64,7 @@ class KernelFrame:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if kind is None and self.builder is not None and self.frame is not None:
             self.builder.close(self.frame)
-            self.builder.kernel = None
+            self.builder.kernel = self.builder.barriers = None
             self.builder.tables.clear()
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tilelang.errors import OperandError
@@ -16,13 +17,16 @@ def parameters(names: str, **defaults: Any) -> inspect.Signature:
     return inspect.Signature([*required, *(inspect.Parameter(name, either, default=value) for name, value in defaults.items())])
 
 
-def taking(signature: inspect.Signature, name: str, meaning: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def taking(
+    signature: inspect.Signature, name: str, meaning: str, renamed: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Turns a function that takes all values by position into the public function of a signature.
 
     Args:
         signature: parameters that may be given by position or by keyword.
         name: of the public function.
         meaning: its documentation.
+        renamed: older keyword -> the parameter that it means.
 
     Returns:
         A decorator; calling what it gives with other arguments is a CompileError.
@@ -31,7 +35,7 @@ def taking(signature: inspect.Signature, name: str, meaning: str) -> Callable[[C
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             if kwargs or len(args) != len(signature.parameters):
-                args = _bound(signature, name, args, kwargs)
+                args = _bound(signature, name, args, {renamed.get(key, key): value for key, value in kwargs.items()})
             return function(*args)
 
         call.__name__ = call.__qualname__ = name

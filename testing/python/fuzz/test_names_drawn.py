@@ -44,11 +44,12 @@ NOT_DRAWN = {
         " WGMMATensorCoreIntrinEmitter WGMMADescriptorParams compute_gmma_descriptor"
     ),
     "of sm_100 alone, and refused": "alloc_tmem tcgen05_gemm tma_gather4 tma_scatter4",
-    "another spelling of what is drawn, as in scripts of TVM": (
+    "another spelling of what is drawn, as in scripts of TVM and in older programs": (
         "wgmma_gemm_sp"
         " parallel Vectorized tvm_storage_sync If Then Else Assert sblock reads writes sblock_alloc_buffer match_buffer"
         " decl_buffer call_intrin type_annotation tvm_access_ptr isnullptr target bind ret buffer_store tvm_warp_shuffle"
         " tvm_warp_shuffle_up tvm_warp_shuffle_down tvm_warp_activemask comm_reducer tvm_thread_allreduce"
+        " create_list_of_mbarrier get_mbarrier"
     ),
     "foreign code, addresses and attributes: tests of their own": (
         "CUDASourceCodeKernel call_extern call_pure_extern address_of access_ptr evaluate attr __ldg ldg256 stg256"
