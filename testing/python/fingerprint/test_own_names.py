@@ -126,6 +126,14 @@ def test_every_name_of_the_language_is_as_its_file_has_it() -> None:
     assert len(unusual) <= 2, unusual  # PrimExpr, and a function that reads sources
 
 
+def test_a_function_with_a_tensor_in_its_signature_has_a_fingerprint() -> None:
+    def eager(A: Any) -> Any:
+        return A
+
+    eager.__annotations__["A"] = T.Tensor((8,), "int32")  # as in a module that does not postpone annotations
+    assert not _described(eager)[0].startswith("off")
+
+
 CALLS = (
     "tilelang.jit()", "tilelang.jit(f)", 'tilelang.jit(a=-x, b=x[1] + 2, c=(x, [2, *y]), d=g(1, k=2), e={f.a: "b", **x})',
     "tilelang.jit(lambda a, b=1: x)",
