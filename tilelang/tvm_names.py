@@ -46,6 +46,7 @@ def _add_names(tirx: Any) -> None:
     ir.Expr.dtype = property(_dtype)
     ir.Var.dtype = property(lambda var: of_buffer.fget(var) if tirx.buffer.is_buffer_var(var) else _dtype(var))
     ir.expr.ExprOperand.__neg__ = _negation(ir.expr.ExprOperand.__neg__, tirx)
+    ir.expr.ExprOperand.__pos__ = _plus
     ir.expr.ExprOperand.__iter__ = _not_iterable
     ir.expr.ExprOperand.__pow__ = _power
     ir.expr.ExprOperand.__rpow__ = lambda exponent, base: _power(base, exponent)
@@ -57,6 +58,12 @@ def _not_iterable(value: Any) -> Any:
 
     what = f"the tensor {value.name}" if hasattr(value, "shape") else "a run-time value"
     raise OperandError(f"{what} cannot be iterated over", hint="for i in T.serial(n): ... A[i] ..., or T.Parallel")
+
+
+def _plus(x: Any) -> Any:
+    """``+x``, an operator that TVM's values lack."""
+    is_number = not hasattr(x, "shape") and str(x.ty) != "bool"
+    return x if is_number else 0 + x  # of a bool its number, and of a tensor the error of every operator
 
 
 def _power(base: Any, exponent: Any) -> Any:

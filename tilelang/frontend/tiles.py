@@ -245,5 +245,5 @@ for _name in _BINARY:
     _install(_name, reflected=True)
 for _name in _COMPARISONS:
     _install(_name, reflected=False)
-for _name in ("neg", "invert"):
+for _name in ("neg", "pos", "invert"):
     _install_unary(_name)

@@ -13,7 +13,7 @@ from tilelang.dtypes import DType, canonical
 
 _BINARY = "add sub mul truediv floordiv mod pow lshift rshift and_ or_ xor".split()
 _COMPARISONS = "lt le gt ge eq ne".split()
-_UNARY = "neg invert".split()
+_UNARY = "neg pos invert".split()
 
 
 class ExprLike:

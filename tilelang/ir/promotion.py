@@ -166,11 +166,24 @@ def _division(operation: Operation) -> Operation:
 
 def _shift_left(operation: Operation) -> Operation:
     """``a << b``; with a Python int in at least 32 bits."""
+    operation = _folding(operation)
     attempt = _retrying(operation)
 
     def apply(a: Any, b: Any, span: Any = None) -> Any:
         a, b = _pair(a, b)
         return operation(*promoted(a, b), span) if _is_number(a) or _is_number(b) else attempt(a, b, span)
+
+    return apply
+
+
+def _folding(operation: Operation) -> Operation:
+    """A shift to the left, of constants modulo the range of int32; TVM refuses a result that int32 does not hold."""
+
+    def apply(a: Any, b: Any, span: Any = None) -> Any:
+        are_constants = all(isinstance(each, tirx.IntImm) and str(each.ty) == "int32" for each in (a, b))
+        if not are_constants or not 0 <= b.value < 32:
+            return operation(a, b, span)
+        return tirx.IntImm("int32", ((a.value << b.value) + (1 << 31)) % (1 << 32) - (1 << 31), span)
 
     return apply
 

@@ -190,3 +190,24 @@ def test_narrow_tiles_are_clamped_in_their_type():
                 B[i] = T.if_then_else(i < 50, T.min(T.max(A[i], -5), 5), 0)
 
     assert "int32_t)(A" not in tilelang.compile(main, target="c").get_kernel_source()
+
+
+@every_target
+def test_unary_plus_is_the_number(target):
+    @T.prim_func
+    def main(X: T.Tensor((4,), "float32"), F: T.Tensor((4,), "bool"), Y: T.Tensor((4, 4), "float32")):
+        with T.Kernel(1, threads=4):
+            three = T.alloc_var("int32", init=3)
+            Y[0, 0:4] = +X[0:4]
+            for i in T.Parallel(4):
+                Y[1, i] = +F[i] + +F[i]
+                Y[2, i] = +(X[i] > 1) + +three
+                Y[3, i] = +(X[i] * 2) + +i
+
+    x, f = torch.arange(4.0), torch.tensor([True, False, True, True])
+    assert torch.equal(run(main, target, x, f), torch.stack([x, f * 2.0, (x > 1) + 3.0, x * 3]))
+
+
+def test_constants_shifted_into_the_sign_are_int32():
+    assert [int(T.int32(a) << b) for a, b in ((1, 31), (3, 31), (5, 30), (-1, 4))] == [-(2**31), -(2**31), 2**30, -16]
+    assert int(T.int32(1) << T.int32(31)) == -(2**31)
