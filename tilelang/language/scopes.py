@@ -16,16 +16,25 @@ from tilelang.language import calls
 from tilelang.language.thread_reduce import reduce_scope
 
 _WARP_GROUP_THREADS = 128
+_ALL = -1
 
 
 @contextmanager
 def WarpSpecialize(*warp_group_idx: int) -> Iterator[None]:
     """Only the given warp groups (of 128 threads) run the body: ``with T.ws(0): …``.
 
+    Args:
+        warp_group_idx: their numbers; -1 stands for all threads.
+
     Raises:
-        CompileError: no such warp group in the block, or a number that is known at run time only.
+        CompileError: no warp group, none such in the block, or a number that is known at run time only.
     """
     builder = require_kernel("T.ws")
+    if not warp_group_idx:
+        raise OptionError("T.ws names no warp group", hint="T.ws(0)")
+    if any(index == _ALL for index in warp_group_idx if not is_symbolic(index)):
+        yield
+        return
     threads = 1
     for extent in kernel_info("T.ws").thread_extents:
         threads *= extent

@@ -2,13 +2,14 @@
 
 import itertools
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilelang.language as T
-from tilelang.errors import GemmDtypeError, GemmShapeError
+from tilelang.errors import GemmDtypeError, GemmShapeError, OptionError
 
 from .support import name_of, random, run
 
@@ -192,6 +193,26 @@ def sparse(dense: torch.Tensor):
     metadata = sum(bits[..., i] << (4 * i) for i in range(4))
     pruned = torch.zeros_like(groups).scatter_(2, position, kept).view(M, K)
     return kept.reshape(M, K // 2).contiguous(), metadata.to(torch.int32).to(torch.uint16), pruned
+
+
+@pytest.mark.parametrize("k_pack", [2, np.int64(2), 0, 3, True, 2.0])
+def test_k_pack_is_one_or_two_of_any_type_of_integers(k_pack):
+    def declare():
+        @T.prim_func
+        def main(A: T.Tensor((16, 16), "float16"), C: T.Tensor((16, 16), "float16")):
+            with T.Kernel(1, threads=32):
+                a, c = T.alloc_shared((16, 16), "float16"), T.alloc_fragment((16, 16), "float16")
+                T.copy(A, a)
+                T.gemm(a, a, c, clear_accum=True, k_pack=k_pack)
+                T.copy(c, C)
+
+        return main
+
+    if k_pack == 2 and not isinstance(k_pack, float):
+        assert declare()
+    else:
+        with pytest.raises(OptionError, match="k_pack must be an int equal to 1 or 2"):
+            declare()
 
 
 def test_sparse_product():

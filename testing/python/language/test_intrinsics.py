@@ -150,10 +150,14 @@ def test_warp_specialisation_and_attributes():
         with T.Kernel(1, threads=384):
             with T.ws(0, 2):
                 A[0] = 1.0
+            with T.ws(-1):  # every thread
+                A[2] = 1.0
             with T.attr(None, "pragma_example", "value"):
                 A[1] = 2.0
 
-    found = {stmt.attr_key: stmt for stmt in walk(main.body) if isinstance(stmt, ir.AttrStmt)}
+    attributes = [stmt for stmt in walk(main.body) if isinstance(stmt, ir.AttrStmt)]
+    assert [stmt.attr_key for stmt in attributes].count("tl.warp_group") == 1
+    found = {stmt.attr_key: stmt for stmt in attributes}
     assert int(found["tl.warp_group"].value.value) == 0b101
     assert found["pragma_example"].value.value == "value"
 
@@ -165,6 +169,7 @@ def test_warp_specialisation_and_attributes():
         (lambda b, s, x: T.mbarrier_arrive(b), "acts on one element, barrier has several"),
         (lambda b, s, x: T.ptx_wait_group(T.get_lane_idx()), "known at compile time"),
         (lambda b, s, x: T.shfl_sync(x), "missing a required argument: 'srcLane'"),
+        (lambda b, s, x: T.ws().__enter__(), "T.ws names no warp group"),
         (lambda b, s, x: T.ws(3).__enter__(), r"T.ws\(3\): the block has 128 threads, 1 warp group"),
     ],
 )

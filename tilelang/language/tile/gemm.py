@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 from tilelang.errors import OptionError
@@ -74,9 +75,9 @@ def gemm(
         OptionError: another ``k_pack``.
     """
     ignored("T.gemm", annotations=annotations)
-    if type(k_pack) is not int or k_pack not in (1, 2):
+    if not isinstance(k_pack, Integral) or isinstance(k_pack, bool) or k_pack not in (1, 2):
         raise OptionError(f"T.gemm k_pack must be an int equal to 1 or 2, got {k_pack!r}")
-    _emit_product(A, B, C, transpose_A, transpose_B, policy, clear_accum, "gemm", wg_wait, mbar, k_pack)
+    _emit_product(A, B, C, transpose_A, transpose_B, policy, clear_accum, "gemm", wg_wait, mbar, int(k_pack))
 
 
 def wgmma_gemm(
