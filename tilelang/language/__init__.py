@@ -16,6 +16,7 @@ from tilelang.language.tensors import (
     Buffer,
     FragmentBuffer,
     LocalBuffer,
+    Ptr,
     SharedBuffer,
     StridedTensor,
     Tensor,
@@ -124,7 +125,7 @@ _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for 
 
 _ALIASES: dict[str, str] = {
     # name of older programs, or of TVM -> name here
-    "AnyDType": "dtype", "DataType": "dtype", "JITFunc": "PrimFunc", "Ptr": "ptr", "break_loop": "loop_break",
+    "AnyDType": "dtype", "DataType": "dtype", "JITFunc": "PrimFunc", "break_loop": "loop_break",
     "broadcast": "Broadcast", "buffer": "Buffer", "cdiv": "ceildiv", "gemm_v1": "gemm", "gemm_v2": "gemm",
     "ramp": "Ramp", "SizeVar": "Var", "wgmma_mma": "wgmma_gemm",
 }  # fmt: skip
@@ -166,8 +167,8 @@ def _elsewhere(name: str) -> Any:
 
 
 __all__ = [
-    "Buffer", "FragmentBuffer", "GemmWarpPolicy", "LocalBuffer", "Ref", "SharedBuffer", "StridedTensor", "Tensor", "contiguous",
-    "dtype", "dynamic", "macro", "ptr", "symbolic", *_HOME, *_dtypes.all_names,
+    "Buffer", "FragmentBuffer", "GemmWarpPolicy", "LocalBuffer", "Ptr", "Ref", "SharedBuffer", "StridedTensor", "Tensor",
+    "contiguous", "dtype", "dynamic", "macro", "ptr", "symbolic", *_HOME, *_dtypes.all_names,
 ]  # fmt: skip
 
 

@@ -168,6 +168,7 @@ from tilelang.language.script import tvm_warp_shuffle_up as tvm_warp_shuffle_up
 from tilelang.language.script import type_annotation as type_annotation
 from tilelang.language.script import writes as writes
 from tilelang.language.tensors import _BufferFactory
+from tilelang.language.tensors import _PointerFactory
 from tilelang.language.tensors import _StridedTensorFactory
 from tilelang.language.tensors import _TensorFactory
 from tilelang.language.tensors import contiguous as contiguous
@@ -218,6 +219,7 @@ import builtins
 Buffer: _BufferFactory
 FragmentBuffer: _BufferFactory
 LocalBuffer: _BufferFactory
+Ptr: _PointerFactory
 SharedBuffer: _BufferFactory
 StridedTensor: _StridedTensorFactory
 Tensor: _TensorFactory

@@ -196,10 +196,23 @@ def ptr(dtype: Any = None, storage_scope: str = "global", *, is_size_var: bool =
     return PointerSpec(canonical("float32" if dtype is None else dtype))
 
 
+class _PointerFactory:
+    """``T.Ptr``, TVM's older name of ``T.ptr``: ``T.Ptr["float16"]`` or ``T.Ptr("float16")``."""
+
+    def __call__(self, dtype: Any = None, storage_scope: str = "global") -> PointerSpec:
+        return ptr(dtype, storage_scope)
+
+    def __getitem__(self, key: Any) -> PointerSpec:
+        return self(*key) if isinstance(key, tuple) else self(key)
+
+
+Ptr = _PointerFactory()
+
+
 def declared_pointer(annotation: Any) -> PointerSpec | None:
     """The pointer that an annotation declares: ``T.ptr("float16")``, plain ``T.ptr`` or ``T.handle``; None where it is something
     else."""
-    untyped = annotation is ptr or (isinstance(annotation, DType) and annotation == "handle")
+    untyped = annotation is ptr or annotation is Ptr or (isinstance(annotation, DType) and annotation == "handle")
     return annotation if isinstance(annotation, PointerSpec) else ptr() if untyped else None
 
 

@@ -271,6 +271,21 @@ def test_tensors_at_pointer_arguments_are_declared_before_the_kernel():
     assert torch.equal(a, c)
 
 
+@pytest.mark.parametrize("pointer", [T.Ptr, T.Ptr["float16"], T.Ptr["float16", "global"], T.Ptr("float16")])
+def test_pointers_in_the_older_spelling(pointer):
+    @T.prim_func
+    def doubled(a: pointer, n: T.int32):
+        with T.Kernel(1, threads=32):
+            A = T.make_tensor(a, (n,), "float16")
+            for i in T.Parallel(n):
+                A[i] = A[i] * 2
+
+    a = random((40,), torch.float16)
+    expected = a * 2
+    tilelang.compile(doubled, target="cpu")(a, 40)
+    assert torch.equal(a, expected)
+
+
 def test_an_eager_program_may_declare_arguments_after_its_outputs():
     @tilelang.jit(target="cpu")
     def add(A, B, block=32):
