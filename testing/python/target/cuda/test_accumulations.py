@@ -68,6 +68,41 @@ def test_a_product_over_a_third_axis():
     assert torch.equal(c, a @ b)
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_groups_of_a_row_are_summed(arch):
+    @T.prim_func
+    def main(A: T.Tensor((16, 96), "int32"), total: T.Tensor((16, 6), "int32")):
+        with T.Kernel(1, threads=64):
+            own = T.alloc_fragment((16, 6), "int32")
+            T.clear(own)
+            for i, j in T.Parallel(16, 96):
+                own[i, j // 16] += A[i, j]
+            T.copy(own, total)
+
+    a, total = torch.randint(-8, 8, (16, 96)).int(), torch.zeros(16, 6, dtype=torch.int32)
+    simulate(main, a, total, arch=arch)
+    assert torch.equal(total, a.view(16, 6, 16).sum(2).int())
+
+
+def test_a_quotient_beside_its_remainder_stays_shared_out():
+    """``[i // 8, i % 8]`` is another element in each iteration."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((8, 8), "float32")):
+        with T.Kernel(1, threads=64):
+            own = T.alloc_fragment((8, 8), "float32")
+            T.copy(B, own)
+            for half, i in T.Parallel(2, 32):
+                own[half * 4 + i // 8, i % 8] += A[half * 32 + i]
+            T.copy(own, B)
+
+    a, b = torch.randint(-8, 8, (64,)).float(), torch.randint(-8, 8, (8, 8)).float()
+    expected = b + a.view(8, 8)
+    simulate(main, a, b)
+    assert torch.equal(b, expected)
+    assert "< 32;" not in source(main)
+
+
 def test_one_iteration_of_an_axis_stays_parallel():
     """Under ``i == j`` no two iterations store to one element: the program has a meaning, and its threads share the axis."""
 

@@ -2,7 +2,8 @@
 
 ``for i, j in T.Parallel(m, n): total[i] += a[i, j]`` has no meaning, as its iterations along ``j`` are in no order and change one
 element; the interpreter says so. Shared out over threads it would lose most of the terms without a word. Programs that were
-written where a thread has whole rows expect the sum, and one of the orders gives it.
+written where a thread has whole rows expect the sum, and one of the orders gives it. In ``total[i, j // 32] += a[i, j]``, 32
+iterations along ``j`` change one element.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from typing import Any
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_fragment, is_variable
 from tilelang.ir.visit import children, mentions, statement_exprs, walk, walk_expr, with_children
 from tilelang.target.cuda.tile.program import Kernel
+from tilelang.transform.substitute import substitute
 
 
 def accumulate_in_order(kernel: Kernel) -> Kernel:
@@ -39,7 +42,7 @@ def _ordered(loop: Any, reducers: set[Any]) -> Any:
     while len(loops) < int(loop.annotations["tl.parallel"]):
         loops.append(loops[-1].body)
     body = loops[-1].body
-    summed = [axis for axis in loops if any(_accumulates(*store, axis.loop_var, body) for store in _stores(body, reducers))]
+    summed = [axis for axis in loops if any(_accumulates(*store, axis, body) for store in _stores(body, reducers))]
     kept = [axis for axis in loops if axis not in summed]
     if not summed or not kept or "tl.loop_layout" in loop.annotations:
         return loop
@@ -65,12 +68,22 @@ def _reads_its_place(store: Any) -> bool:
     return any(tvm_ffi.structural_equal(list(load.indices), list(store.indices)) for load in loads)
 
 
-def _accumulates(store: Any, guards: tuple[Any, ...], var: Any, body: Any) -> bool:
-    """Whether iterations along ``var`` all store to one element, as far as the indices show."""
-    moved = _computed_from(var, body)
+def _accumulates(store: Any, guards: tuple[Any, ...], axis: Any, body: Any) -> bool:
+    """Whether iterations along ``axis`` store to one element, as far as the indices show."""
+    moved = _computed_from(axis.loop_var, body)
     # Under i == j one iteration along an axis stores, which is legal.
-    single = (part for guard in guards for part in walk_expr(guard) if isinstance(part, ir.EQ))
-    return not any(mentions(expr, moved) for expr in (*store.indices, *single))
+    single = [part for guard in guards for part in walk_expr(guard) if isinstance(part, ir.EQ)]
+    if any(mentions(expr, moved) for expr in single):
+        return False
+    indices = [index for index in store.indices if mentions(index, moved)]
+    return not any(mentions(index, moved - {axis.loop_var}) for index in indices) and _first_two_agree(indices, axis)
+
+
+def _first_two_agree(indices: list[Any], axis: Any) -> bool:
+    """Whether the first two iterations of ``axis`` have the same indices, as those of a quotient have."""
+    facts = Facts()
+    first, second = ([substitute(index, {axis.loop_var: axis.min + offset}) for index in indices] for offset in (0, 1))
+    return all(facts.simplify(one - other) == 0 for one, other in zip(first, second, strict=True))
 
 
 def _computed_from(var: Any, body: Any) -> set[Any]:
