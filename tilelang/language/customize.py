@@ -65,16 +65,26 @@ def make_tensor(ptr: Any, shape: Any, dtype: Any = "float32", strides: Any = Non
         A buffer over that memory.
 
     Raises:
-        CompileError: ``tensor`` has another size in bytes.
+        CompileError: ``tensor`` has another size in bytes, or ``ptr`` is none of these.
     """
     if isinstance(ptr, ir.Call) and ptr.op.name == "tirx.buffer_data":
         return view(ptr.args[0], shape, dtype, strides)
     builder = current("T.make_tensor")
     spec = strided(as_shape(shape), canonical(dtype), None if strides is None else as_shape(strides), "global")
     buffer = declare_buffer(builder.take_name("tensor"), spec)
-    data = ptr if isinstance(ptr, ir.Var) else builder.bind("address", as_expr(ptr, "int64"))
+    data = ptr if isinstance(ptr, ir.Var) else builder.bind("address", _address(ptr))
     builder.emit(ir.DeclBuffer(buffer, data=data, span=builder.span()))
     return buffer
+
+
+def _address(ptr: Any) -> Any:
+    expr = as_expr(ptr, "int64")
+    if calls.is_address(expr) or "float" in str(expr.ty):
+        raise OperandError(
+            f"T.make_tensor takes a T.ptr argument, an integer address or tensor.data, got {expr}",
+            hint="a part of a tensor is a region, as A[8:16], or an element of T.make_tensor(A.data, …)",
+        )
+    return expr
 
 
 def make_tensor_from_addr(

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import OperandError, OptionError, RunTimeValueError, ShapeError, UnsupportedError
-from tilelang.frontend.conversion import convert
+from tilelang.errors import DtypeError, OperandError, OptionError, RunTimeValueError, ShapeError, UnsupportedError
+from tilelang.frontend.conversion import convert, dtype_of
 from tilelang.frontend.values import as_expr, is_symbolic
 from tilelang.language import calls
 from tilelang.language.barriers import is_number, numbered
@@ -41,6 +41,13 @@ def _barrier(value: Any, name: str) -> Any:
     return load
 
 
+def _integer(value: Any, name: str) -> Any:
+    expr = as_expr(value)
+    if "float" in dtype_of(expr):
+        raise DtypeError(f"T.{name} takes integers, got {dtype_of(expr)}")
+    return expr
+
+
 def _constant(value: Any, name: str) -> Any:
     if is_symbolic(value):
         raise RunTimeValueError(f"T.{name} needs an argument that is known at compile time")
@@ -49,6 +56,7 @@ def _constant(value: Any, name: str) -> Any:
 
 _ARGUMENTS: dict[str, Callable[[Any, str], Any]] = {
     "value": lambda value, name: as_expr(value),
+    "integer": _integer,
     "index": lambda value, name: convert(as_expr(value), "int32"),
     "mask": lambda value, name: convert(as_expr(value), "uint32"),
     "predicate": lambda value, name: convert(condition(value), "int32"),
@@ -211,8 +219,10 @@ _ROWS = [
     _Row("warp_reduce_sum(value: value)", "warp_reduce_sum", "The sum of ``value`` over the warp, in every lane."),
     _Row("warp_reduce_max(value: value)", "warp_reduce_max", "The largest ``value`` of the warp, in every lane."),
     _Row("warp_reduce_min(value: value)", "warp_reduce_min", "The smallest ``value`` of the warp, in every lane."),
-    _Row("warp_reduce_bitand(value: value)", "warp_reduce_bitand", "The bitwise and of ``value`` over the warp, in every lane."),
-    _Row("warp_reduce_bitor(value: value)", "warp_reduce_bitor", "The bitwise or of ``value`` over the warp, in every lane."),
+    _Row(
+        "warp_reduce_bitand(value: integer)", "warp_reduce_bitand", "The bitwise and of ``value`` over the warp, in every lane."
+    ),
+    _Row("warp_reduce_bitor(value: integer)", "warp_reduce_bitor", "The bitwise or of ``value`` over the warp, in every lane."),
     # mbarriers --------------------------------------------------------------------------------------------------------
     _Row(
         "mbarrier_wait_parity(mbarrier: barrier, parity: index)",

@@ -85,6 +85,16 @@ def test_a_tensor_declared_over_the_data_of_another_is_a_view_of_it():
     assert torch.equal(run(main, a, out_idx=-1), (a + 1).view(2, 3, 4))
 
 
+@pytest.mark.parametrize("pointer", [lambda A: T.address_of(A[1]), lambda A: A[0]], ids=["element", "float"])
+def test_a_tensor_is_not_declared_at_what_is_no_address(pointer):
+    with pytest.raises(CompileError, match="takes a T.ptr argument, an integer address or tensor.data, got"):
+
+        @T.prim_func
+        def main(A: T.Tensor((64,), "float32")):
+            with T.Kernel(1, threads=32):
+                T.clear(T.make_tensor(pointer(A), (8,), "float32"))
+
+
 def test_an_annotation_over_the_data_of_another_declares_a_view():
     @T.prim_func
     def main(A: T.Tensor((4, 6), "float32"), B: T.Tensor((24,), "float32")):
