@@ -74,6 +74,7 @@ class Builder:
         frames: the open scopes, innermost last.
         kernel: the open kernel, if any.
         barriers: the barriers of ``T.create_list_of_mbarrier`` of the open kernel, if any.
+        generator: the kernel whose ``T.rng_init`` came last, if any.
         launched: the kernel that ``T.launch_thread`` or ``T.env_thread`` has opened, if any.
         axis: what the last ``T.launch_thread`` or ``T.thread_binding`` returned, which one ``with`` or ``for`` may take.
         attrs: attributes of the finished function.
@@ -102,6 +103,7 @@ class Builder:
         self.frames: list[Frame] = [Frame("function", lambda body: body, always=True)]
         self.kernel: KernelInfo | None = None
         self.barriers: Any = None
+        self.generator: KernelInfo | None = None
         self.launched: Any = None
         self.axis: Any = None
         self.attrs: dict[str, Any] = {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.errors import OptionError
+from tilelang.errors import MisplacedError, OptionError
+from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import as_expr
 from tilelang.language import calls
@@ -29,10 +30,17 @@ def rng_init(seed: Any, seq: Any = None, off: Any = 0, generator: str = _GENERAT
         raise OptionError(f"T.rng_init: generator={generator!r} is none of {', '.join(_GENERATORS)}")
     numbers = [convert(as_expr(value), "uint64") for value in (seed, -1 if seq is None else seq, off)]
     calls.effect("rng_init", *numbers, attrs={"own_sequence": seq is None})
+    builder = require_kernel("T.rng_init")
+    builder.generator = builder.kernel
 
 
 def rng_rand() -> Any:
-    """The next number: 32 random bits, uint32."""
+    """The next number: 32 random bits, uint32.
+
+    Raises:
+        MisplacedError: no generator was started in the kernel.
+    """
+    _expect_generator("T.rng_rand")
     return calls.value("rng_rand")
 
 
@@ -45,9 +53,18 @@ def rng_rand_float(bit: int = 32, dist: str = "uniform") -> Any:
 
     Raises:
         OptionError: another size or distribution.
+        MisplacedError: no generator was started in the kernel.
     """
     if bit not in (32, 64):
         raise OptionError(f"T.rng_rand_float: bit={bit} is neither 32 nor 64")
     if dist not in _DISTRIBUTIONS:
         raise OptionError(f"T.rng_rand_float: dist={dist!r} is neither 'uniform' nor 'normal'")
+    _expect_generator("T.rng_rand_float")
     return calls.value("rng_rand_float", attrs={"dist": dist}, dtype=f"float{bit}")
+
+
+def _expect_generator(what: str) -> None:
+    """Refuses to draw from generators that no seed started: every thread would get the same numbers."""
+    builder = require_kernel(what)
+    if builder.generator is not builder.kernel:
+        raise MisplacedError(f"{what} draws before T.rng_init", hint="T.rng_init(seed) at the beginning of the kernel")

@@ -97,3 +97,16 @@ def test_mistakes():
     ):
         with pytest.raises(CompileError, match=message):
             call()
+
+
+@pytest.mark.parametrize("draw", [T.rng_rand, T.rng_rand_float])
+def test_nothing_is_drawn_before_the_generator_starts(draw):
+    with pytest.raises(CompileError, match=rf"T.{draw.__name__} draws before T.rng_init"):
+
+        @T.prim_func
+        def main(out: T.Tensor((64,), "float32")):
+            with T.Kernel(1, threads=64):
+                T.rng_init(7)
+            with T.Kernel(1, threads=64):
+                for i in T.Parallel(64):
+                    out[i] = draw()
