@@ -90,7 +90,7 @@ def finished_program(name: str, definition: Location, params: list[Any], builder
         )  # fmt: skip
     for key, value in attrs.items():
         func = func.with_attr(key, value)
-    verify_scopes(func)
+    verify_scopes(func, builder.dynamic_sizes.values())
     verify_reducers(func, builder.reducers)
     return func
 

@@ -7,6 +7,7 @@ import tilelang.language as T
 from tilelang.errors import (
     CarriedValueError,
     CompileError,
+    DeclarationError,
     OutOfScopeError,
     StaleValueError,
     TraceError,
@@ -105,6 +106,16 @@ def test_loop_variable_outside_of_its_loop():
                 for i in range(8):
                     A[i] = 0.0
                 A[0] = i  # <- error
+
+
+def test_dynamic_size_that_no_argument_has():
+    n = T.dynamic("n")
+    with error_at_mark(DeclarationError, "the dynamic size 'n' is in the shape of no argument"):
+
+        @T.prim_func
+        def main(a: T.ptr):
+            with T.Kernel(n):  # <- error
+                T.evaluate(0)
 
 
 def test_assertion_outside_of_a_kernel():
