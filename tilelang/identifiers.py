@@ -48,6 +48,22 @@ _FAMILIES = re.compile(
 )
 
 
+_BEGINNINGS = re.compile(r"_([A-Z_]|$)|atomic[A-Z]")
+"""What begins so is taken whatever follows, or would be once it is numbered."""
+
+
+def usable(name: str) -> str:
+    """The identifier, or one like it that is not taken because of its beginning, so that some number behind it makes it free.
+
+    Args:
+        name: an identifier.
+    """
+    if not _BEGINNINGS.match(name):
+        return name
+    rest = name.strip("_")
+    return f"v_{rest}" if rest else "v"
+
+
 def is_taken(name: str) -> bool:
     """Whether C or CUDA C++ gives an identifier a meaning that generated code relies on."""
     return name in _TAKEN or _FAMILIES.fullmatch(name) is not None

@@ -11,7 +11,7 @@ from tilelang.artifact import Dim, KernelArtifact, KernelParam
 from tilelang.execution.arguments import dim_text
 from tilelang.execution.entry import entry_kinds, entry_name
 from tilelang.execution.native import is_device_artifact
-from tilelang.identifiers import is_taken
+from tilelang.identifiers import is_taken, usable
 from tilelang.storage import storage_dtypes, storage_shape, storage_strides
 
 _TYPES = {"pointer": "void*", "integer": "int64_t", "float": "double"}
@@ -79,7 +79,7 @@ def _names(artifact: KernelArtifact) -> Iterator[str]:
     taken = {"stream", *keyword.kwlist}
     wanted = [*(param.name for param in artifact.params), *artifact.metadata.get("dynamic", ())]
     for name in wanted:
-        plain = re.sub(r"\W", "_", name)
+        plain = usable(re.sub(r"\W", "_", name))
         while plain in taken or is_taken(plain):
             plain += "_"
         taken.add(plain)

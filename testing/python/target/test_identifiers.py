@@ -68,11 +68,42 @@ def test_tiles_whose_names_end_in_numbers(target):
     assert torch.equal(c[0], a @ b) and torch.equal(c[1], a @ b + 1)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_names_that_no_number_makes_free(target):
+    """Identifiers with two underscores are the compilers' whatever follows, and ``_`` with a number would be one."""
+
+    @T.prim_func
+    def main(__A: T.Tensor((8,), "int32"), _B: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=32):
+            _Tile, atomicAdd = T.alloc_shared((8,), "int32"), T.alloc_shared((8,), "int32")
+            for __ in T.Parallel(8):
+                _Tile[__] = __A[__]
+            for _ in T.serial(2):
+                for _ in T.serial(2):
+                    for __ in T.Parallel(8):
+                        atomicAdd[__] = _Tile[__] + 1
+                    for atomicMax in T.Parallel(8):
+                        _Tile[atomicMax] = atomicAdd[atomicMax]
+            T.copy(_Tile, _B)
+
+    a, b = torch.arange(8, dtype=torch.int32), torch.zeros(8, dtype=torch.int32)
+    with tilelang.simulator():
+        compiled(main, target)(a, b)
+    assert torch.equal(b, a + 4)
+
+
 def test_names_that_stay():
     assert not any(map(is_taken, ["acc", "A", "scale_t", "x0", "float_tile", "K", "sums", "e8", "index_of", "maximum"]))
 
 
-@pytest.mark.parametrize("names", [("first", "last", "task", "closure"), ("NULL", "int64_t", "INT64_MIN", "unix")])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("first", "last", "task", "closure"),
+        ("NULL", "int64_t", "INT64_MIN", "unix"),
+        ("_", "__", "__x", "atomicAdd"),
+    ],
+)
 @pytest.mark.parametrize(("target", "backend"), [("c", "ctypes"), ("c", "tvm_ffi"), ("sm_80", "tvm_ffi"), ("sm_80", "nvrtc")])
 def test_parameters_that_hosts_use_themselves(names, target, backend):
     rows, columns = T.dynamic(names[0]), T.dynamic(names[1])

@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 from tilelang.dtypes import DType, canonical
-from tilelang.identifiers import is_taken
+from tilelang.identifiers import is_taken, usable
 
 SCALARS = {
     "float64": "double", "float32": "float", "int64": "int64_t", "uint64": "uint64_t", "int32": "int32_t", "uint32": "uint32_t",
@@ -120,6 +120,7 @@ class Names:
     def fresh(self, wanted: str) -> str:
         """An identifier like ``wanted`` that nothing else has."""
         base = "".join(char if char.isalnum() or char == "_" else "_" for char in wanted) or "v"
+        base = usable(base)
         base = f"{base}_" if is_taken(base) or base[0].isdigit() or base.startswith("tl_") else base
         count = self._used.get(base, 0)
         self._used[base] = count + 1

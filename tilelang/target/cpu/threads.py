@@ -31,11 +31,13 @@ def refuse_threads(func: Any, context: Any) -> Any:
 class _Refusal:
     """Walks statements in program order so that the first offender is the one reported.
 
+    A thread's index is reported where nothing else is: iterations of a ``T.Parallel`` that exchange values have it, too.
     An exception that crosses TVM's walk comes out as another one, so the first is kept and raised after the walk.
     """
 
     def __init__(self) -> None:
         self.error: CompileError | None = None
+        self.index_error: CompileError | None = None
         self.span: Any = None
         self.thread_vars: dict[Any, int] = {}
 
@@ -45,8 +47,9 @@ class _Refusal:
             [(ir.Stmt, self._enter), (ir.Call, self._call), (ir.Var, self._var)],
             order="pre",
         )
-        if self.error is not None:
-            raise self.error
+        found = self.error or self.index_error
+        if found is not None:
+            raise found
 
     def _refuse(self, spelling: str, span: Any) -> None:
         if self.error is None:
@@ -90,5 +93,5 @@ class _Refusal:
         if node not in self.thread_vars:
             return
         self.thread_vars[node] += 1  # the first visit is the definition
-        if self.thread_vars[node] > 1:
-            self._refuse("T.get_thread_binding", self.span)
+        if self.thread_vars[node] > 1 and self.index_error is None:
+            self.index_error = ThreadsOnCpuError("T.get_thread_binding").at(location_of(self.span))

@@ -10,6 +10,7 @@ from typing import Any
 
 from tilelang.artifact import KernelLaunch, KernelParam, TensorMapSpec
 from tilelang.assumptions import Assumption
+from tilelang.identifiers import usable
 
 MAP_BYTES = 128
 """Size of a tensor map."""
@@ -47,7 +48,7 @@ class Names:
     def __call__(self, name: str) -> str:
         """The identifier that stands for ``name``."""
         if name not in self._given:
-            plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
+            plain = usable(re.sub(r"[^A-Za-z0-9_]", "_", name))
             plain = f"u_{plain}" if plain.startswith("tl_") else plain
             while plain in self._taken or self._is_reserved(plain):
                 plain += "_"

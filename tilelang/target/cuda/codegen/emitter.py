@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilelang.errors import MisplacedError
-from tilelang.identifiers import is_taken
+from tilelang.identifiers import is_taken, usable
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import UPDATE
 from tilelang.ir.facts import Facts
@@ -57,7 +57,7 @@ class Names:
     def take(self, wanted: str) -> Name:
         """``wanted``, made an identifier and numbered where it is taken."""
         base = re.sub(r"\W", "_", wanted) or "v"
-        base = f"_{base}" if base[0].isdigit() else base
+        base = usable(f"_{base}" if base[0].isdigit() else base)
         name, number = base, 0
         while name in self.used or is_taken(name):
             number += 1
