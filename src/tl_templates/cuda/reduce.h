@@ -127,4 +127,16 @@ TL_DEVICE T warp_reduce(T value) {
   return value;
 }
 
+// The same over the first `lanes` lanes of a warp, which has no others, or over all of them: lane 0 gathers and tells the result.
+template <typename Op, typename T>
+TL_DEVICE T warp_reduce_first(T value, int lanes) {
+  const int lane = thread_rank() & 31;
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    const T other = shfl_down(value, distance);
+    if (lane < distance && lane + distance < lanes) value = Op::template apply<T>(value, other);
+  }
+  return shfl_idx(value, 0);
+}
+
 }  // namespace tl

@@ -8,6 +8,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate
+from tilelang import interpreter
 
 ARCHES = ("sm_80", "sm_90a")
 
@@ -180,3 +181,21 @@ def test_the_result_of_an_operator_in_a_local_array_is_uniform(arch):
             T.atomic_add(N[3], own[0])
 
     assert _agrees_with_the_definition(main, arch, 4) == [2, 3, 192, 192]
+
+
+@pytest.mark.parametrize("threads", [1, 16, 31, 48, 64, 95])
+@pytest.mark.parametrize("name", ["sum", "min", "bitor"])
+def test_reductions_of_a_warp_that_is_not_whole(threads, name):
+    reduce = getattr(T, f"warp_reduce_{name}")
+
+    @T.prim_func
+    def main(A: T.Tensor((threads,), "int32"), B: T.Tensor((threads,), "int32")):
+        with T.Kernel(1, threads=threads):
+            tx = T.get_thread_binding()
+            B[tx] = reduce(A[tx])
+
+    a = torch.randint(1, 99, (threads,), dtype=torch.int32)
+    expected, b = torch.zeros_like(a), torch.zeros_like(a)
+    assert not interpreter.run(main, a, expected)
+    assert not simulate(main, a, b)
+    assert torch.equal(b, expected)

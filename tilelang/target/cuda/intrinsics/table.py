@@ -144,7 +144,7 @@ _ROWS = [
     Intrinsic("match_all_sync", vote("tl::match_all", mask_first=False)),
     Intrinsic("activemask", call("__activemask")),
     Intrinsic("fns", call("tl::nth_set_bit")),
-    *(Intrinsic(f"warp_reduce_{name}", call("tl::warp_reduce", template=f), agree=WARP) for name, f in _FUNCTORS.items()),
+    *(Intrinsic(f"warp_reduce_{name}", values.warp_reduction(f), agree=WARP) for name, f in _FUNCTORS.items()),
     # Barriers
     Intrinsic("sync_threads", orders=True, keeps=True, numbered=True),
     *(Intrinsic(f"syncthreads_{vote}", call(f"__syncthreads_{vote}"), agree=BLOCK) for vote in ("count", "and", "or")),

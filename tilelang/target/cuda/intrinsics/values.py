@@ -25,6 +25,7 @@ GRID_STATE = Name("tl_grid_state")
 
 GRID_DECLARATION = DeclareGlobal(GRID_STATE, "uint32")
 
+_WARP = 32
 _BLOCK_SIZE = Name("blockDim")
 _WHOLE_WARP = Literal(0xFFFFFFFF, "uint32")
 
@@ -183,6 +184,24 @@ def vote(function: str, mask_first: bool = True) -> Rule:
 
 
 _RANK = Call("tl::thread_rank")
+
+
+def warp_reduction(functor: str) -> Rule:
+    """A reduction over the lanes of a warp; the last one of a block may have fewer than 32.
+
+    Args:
+        functor: the device type of the operation.
+    """
+    whole = call("tl::warp_reduce", template=functor)
+
+    def rule(call: Any, emitter: Any) -> Value:
+        threads = emitter.kernel.thread_count
+        if threads % _WARP == 0:
+            return whole(call, emitter)
+        lanes = Number(threads) - _RANK // _WARP * _WARP
+        return Call("tl::warp_reduce_first", (*_values(call, emitter), lanes), (functor,))
+
+    return rule
 
 
 def warp_index(call: Any, emitter: Any) -> Value:
