@@ -109,7 +109,7 @@ class Names:
 
     def __init__(self) -> None:
         self._names: dict[Any, str] = {}
-        self._used = dict.fromkeys(_TASK_NAMES, 1)
+        self._used: dict[str, int] = dict.fromkeys(_TASK_NAMES, 1)
 
     def __call__(self, var: Any) -> str:
         found = self._names.get(var)
