@@ -17,7 +17,6 @@ from types import CodeType
 from typing import Any
 
 from tilelang.records import Record
-from tilelang.unknown import unknown_attribute
 
 
 class Variable(Record):
@@ -147,6 +146,8 @@ class Settings:
 
     def __getattr__(self, name: str) -> Any:
         if name not in VARIABLES:
+            from tilelang.unknown import unknown_attribute  # only a mistake needs it
+
             raise unknown_attribute(f"no environment variable {name}", name, VARIABLES)
         return get(name)
 

@@ -39,17 +39,14 @@ _TAKEN = frozenset(
 )
 
 _FAMILIES = re.compile(
-    r"_[A-Z_]\w*"  # of the compilers and their headers
-    r"|u?int(8|16|32|64|ptr|max)_t|s?size_t|ptrdiff_t|fp[48]_\w+_t"
+    r"u?int(8|16|32|64|ptr|max)_t|s?size_t|ptrdiff_t|fp[48]_\w+_t"
     r"|U?(INT|SIZE|INTPTR|PTRDIFF)(8|16|32|64)?_(MAX|MIN)"
     r"|[fiub]\d+x\d+"  # vectors of the C target
     r"|(u?(char|short|int|long|longlong)|float|double|dim)\d"  # and of CUDA
-    r"|atomic[A-Z]\w*"
 )
 
-
 _BEGINNINGS = re.compile(r"_([A-Z_]|$)|atomic[A-Z]")
-"""What begins so is taken whatever follows, or would be once it is numbered."""
+"""What begins so is the compilers' and their headers', whatever follows; and ``_``, which would be with a number behind it."""
 
 
 def usable(name: str) -> str:
@@ -65,5 +62,5 @@ def usable(name: str) -> str:
 
 
 def is_taken(name: str) -> bool:
-    """Whether C or CUDA C++ gives an identifier a meaning that generated code relies on."""
+    """Whether C or CUDA C++ gives an identifier that is :func:`usable` a meaning that generated code relies on."""
     return name in _TAKEN or _FAMILIES.fullmatch(name) is not None

@@ -139,6 +139,27 @@ def largest(M: int, N: int, k: int = 8) -> Any:
     return main
 
 
+def scaled(M: int, N: int, by_columns: bool = False) -> Any:
+    """``2 x + 1`` in tiles, with the loop along rows innermost, or that along columns."""
+
+    @T.prim_func
+    def main(X: T.Tensor((M, N), "float32"), Y: T.Tensor((M, N), "float32")):
+        with T.Kernel(T.ceildiv(M, 64), T.ceildiv(N, 64), threads=128) as (bx, by):
+            if by_columns:
+                for j, i in T.Parallel(64, 64):
+                    Y[bx * 64 + i, by * 64 + j] = X[bx * 64 + i, by * 64 + j] * 2 + 1
+            else:
+                for i, j in T.Parallel(64, 64):
+                    Y[bx * 64 + i, by * 64 + j] = X[bx * 64 + i, by * 64 + j] * 2 + 1
+
+    return main
+
+
+def _scaled(x: torch.Tensor, by_columns: bool = False) -> tuple[Any, ...]:
+    y, one = torch.empty_like(x), torch.ones(())
+    return partial(scaled, by_columns=by_columns), (x, y), partial(torch.add, one, x, alpha=2, out=torch.empty_like(x))
+
+
 def _softmax(x: torch.Tensor) -> tuple[Any, ...]:
     y = torch.empty_like(x)
     return softmax, (x, y), partial(torch.softmax, x, 1, out=torch.empty_like(x))
@@ -180,6 +201,8 @@ _OPERATIONS = {
     "cross entropy": _cross_entropy,
     "cumulative sum": _running_sum,
     "8 largest": _largest,
+    "2 x + 1": _scaled,
+    "2 x + 1, loops by columns": partial(_scaled, by_columns=True),
 }
 """Name -> the program, its tensors, and torch's function, for an input."""
 

@@ -130,3 +130,17 @@ def test_a_builder_out_of_order_is_an_error_at_its_line():
         Builder().arg("A", T.Tensor((8,), "float32"))
     with pytest.raises(CompileError, match=r"Builder\.get only works after"):
         Builder().get()
+
+
+@pytest.mark.parametrize(
+    "mistake, meant",
+    [
+        ("import tilelang; tilelang.JITKernal", "'JITKernel'"),
+        ("import tilelang.language as T; T.gemn", "'gemm'"),
+        ("from tilelang.env import env; env.TILELANG_CACHE_DRI", "'TILELANG_CACHE_DIR'"),
+    ],
+)
+def test_a_mistaken_attribute_has_one_hint_on_the_terminal(mistake, meant):
+    """Python would append its own hint to the error's."""
+    shown = subprocess.run([sys.executable, "-c", mistake], capture_output=True, text=True).stderr.splitlines()[-1]
+    assert shown.endswith(f"did you mean {meant}?") and shown.lower().count("did you mean") == 1

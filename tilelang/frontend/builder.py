@@ -74,7 +74,7 @@ class Builder:
         frames: the open scopes, innermost last.
         kernel: the open kernel, if any.
         barriers: the barriers of ``T.create_list_of_mbarrier`` of the open kernel, if any.
-        generator: the kernel whose ``T.rng_init`` came last, if any.
+        has_generator: whether ``T.rng_init`` came before in the open kernel.
         launched: the kernel that ``T.launch_thread`` or ``T.env_thread`` has opened, if any.
         axis: what the last ``T.launch_thread`` or ``T.thread_binding`` returned, which one ``with`` or ``for`` may take.
         attrs: attributes of the finished function.
@@ -103,7 +103,7 @@ class Builder:
         self.frames: list[Frame] = [Frame("function", lambda body: body, always=True)]
         self.kernel: KernelInfo | None = None
         self.barriers: Any = None
-        self.generator: KernelInfo | None = None
+        self.has_generator = False
         self.launched: Any = None
         self.axis: Any = None
         self.attrs: dict[str, Any] = {}
@@ -334,7 +334,8 @@ class Builder:
         """The body of the whole program; an empty one is located at the program's definition."""
         if self.launched is not None:
             self.launched.close()
-        for stmt in self.early:
+        if self.early:
+            stmt = self.early[0]
             raise MisplacedError(f"no kernel follows that could use {stmt.buffer.name}", location_of(stmt.span))
         (root,) = self.frames
         stmts = root.allocations + root.stmts

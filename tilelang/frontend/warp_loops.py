@@ -16,7 +16,18 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_array
 from tilelang.ir.span import location_of
-from tilelang.ir.visit import any_statement, flattened, mentions, statement_exprs, variables, walk, walk_expr, with_children
+from tilelang.ir.visit import (
+    any_statement,
+    flattened,
+    is_parallel,
+    mentions,
+    parallel_loops,
+    statement_exprs,
+    variables,
+    walk,
+    walk_expr,
+    with_children,
+)
 from tilelang.tileop.thread import intrinsic_name
 
 _EXCHANGES = ("shfl_", "match_", "warp_reduce_", "syncthreads_")
@@ -61,8 +72,9 @@ def _rewritten(stmt: Any, threads: Sequence[Any], own: set[Any]) -> Any:
             threads, own = [*threads, stmt.node], {*own, stmt.node.var}
     elif isinstance(stmt, ir.Bind) and mentions(stmt.value, own):
         own.add(stmt.var)
-    elif isinstance(stmt, ir.For) and int(stmt.kind) == ir.ForKind.PARALLEL:
-        axes, body = _nest(stmt)
+    elif is_parallel(stmt):
+        axes = parallel_loops(stmt)
+        body = axes[-1].body
         if _is_of_threads(stmt, axes, body, threads, own):
             return _of_threads(stmt, axes, body, threads)
         barrier = next(filter(_is_barrier, walk(body)), None)
@@ -74,14 +86,6 @@ def _rewritten(stmt: Any, threads: Sequence[Any], own: set[Any]) -> Any:
             )
         return stmt
     return with_children(stmt, lambda child: _rewritten(child, threads, own))
-
-
-def _nest(loop: Any) -> tuple[list[Any], Any]:
-    """The loops of a ``T.Parallel``, outermost first, and the body."""
-    loops = [loop]
-    while len(loops) < int(loop.annotations.get("tl.parallel", 1)):
-        loops.append(loops[-1].body)
-    return loops, loops[-1].body
 
 
 def _is_of_threads(loop: Any, axes: list[Any], body: Any, threads: Sequence[Any], own: set[Any]) -> bool:

@@ -21,13 +21,12 @@ from tilelang.interpreter.memory import Storage
 from tilelang.interpreter.numbers import element
 from tilelang.interpreter.state import Lanes
 from tilelang.interpreter.survey import evaluated, is_private, stored_first, touched, variables_of
+from tilelang.ir.visit import parallel_loops
 
 
 def parallel(c: Compiler, stmt: Any) -> Step:
     """The step of a ``T.Parallel``."""
-    loops = [stmt]
-    while len(loops) < int(stmt.annotations["tl.parallel"]):
-        loops.append(loops[-1].body)
+    loops = parallel_loops(stmt)
     bounds = [(compiled(c, loop.min), compiled(c, loop.extent), c.slot(loop.loop_var)) for loop in loops]
     kinds = [element(str(loop.loop_var.ty)).value for loop in loops]
     inner = loops[-1].body

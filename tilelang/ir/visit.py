@@ -6,10 +6,11 @@ walks here look at statements only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_variable
 
 _BINARY = (
     ir.Add, ir.Sub, ir.Mul, ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod, ir.Min, ir.Max,
@@ -159,6 +160,40 @@ def walk(stmt: Any) -> Iterator[Any]:
 def any_statement(stmt: Any, test: Callable[[Any], bool]) -> bool:
     """Whether ``test`` holds for ``stmt`` or a statement inside it."""
     return any(test(node) for node in walk(stmt))
+
+
+def is_parallel(stmt: Any) -> bool:
+    """Whether a statement is a ``T.Parallel``."""
+    return isinstance(stmt, ir.For) and "tl.parallel" in stmt.annotations
+
+
+def parallel_loops(loop: Any) -> list[Any]:
+    """The loops of a ``T.Parallel``, outermost first."""
+    loops = [loop]
+    while len(loops) < int(loop.annotations["tl.parallel"]):
+        loops.append(loops[-1].body)
+    return loops
+
+
+def computed_from(variables: Iterable[Any], body: Any) -> set[Any]:
+    """Variables, and those of statements that are computed from them.
+
+    Args:
+        variables: the first ones.
+        body: the statements.
+    """
+    found = set(variables)
+    for stmt in walk(body):
+        target = None
+        if isinstance(stmt, ir.Bind):
+            target = stmt.var
+        elif isinstance(stmt, ir.For):
+            target = stmt.loop_var
+        elif isinstance(stmt, ir.BufferStore) and is_variable(stmt.buffer):
+            target = stmt.buffer
+        if target is not None and any(mentions(expr, found) for expr in statement_exprs(stmt)):
+            found.add(target)
+    return found
 
 
 def flattened(stmt: Any) -> list[Any]:

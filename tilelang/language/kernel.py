@@ -65,6 +65,7 @@ class KernelFrame:
         if kind is None and self.builder is not None and self.frame is not None:
             self.builder.close(self.frame)
             self.builder.kernel = self.builder.barriers = None
+            self.builder.has_generator = False
             self.builder.tables.clear()
 
 

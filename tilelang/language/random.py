@@ -30,8 +30,7 @@ def rng_init(seed: Any, seq: Any = None, off: Any = 0, generator: str = _GENERAT
         raise OptionError(f"T.rng_init: generator={generator!r} is none of {', '.join(_GENERATORS)}")
     numbers = [convert(as_expr(value), "uint64") for value in (seed, -1 if seq is None else seq, off)]
     calls.effect("rng_init", *numbers, attrs={"own_sequence": seq is None})
-    builder = require_kernel("T.rng_init")
-    builder.generator = builder.kernel
+    require_kernel("T.rng_init").has_generator = True
 
 
 def rng_rand() -> Any:
@@ -65,6 +64,5 @@ def rng_rand_float(bit: int = 32, dist: str = "uniform") -> Any:
 
 def _expect_generator(what: str) -> None:
     """Refuses to draw from generators that no seed started: every thread would get the same numbers."""
-    builder = require_kernel(what)
-    if builder.generator is not builder.kernel:
+    if not require_kernel(what).has_generator:
         raise MisplacedError(f"{what} draws before T.rng_init", hint="T.rng_init(seed) at the beginning of the kernel")

@@ -33,9 +33,9 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, index_variables, same, simplify
 from tilelang.ir.memory import is_array, is_local
 from tilelang.ir.span import location_of
-from tilelang.ir.visit import children, statement_exprs, variables, walk
+from tilelang.ir.visit import children, is_parallel, parallel_loops, statement_exprs, variables, walk
 from tilelang.transform.first_use import Element, FirstUse, Memory, Use, by_iteration, elements, loop_range, uses
-from tilelang.transform.needed_later import NeededLater, is_parallel
+from tilelang.transform.needed_later import NeededLater
 from tilelang.transform.substitute import substitute
 
 _ZERO = ir.IntImm("int32", 0)
@@ -153,7 +153,7 @@ def _needs_copies(memory: Memory, loop: Any, within: list[Use], used_elsewhere: 
     if any(use.indices is None for use in mine) or _are_disjoint(loop, mine):
         return False
     # An iteration reads what it has not stored: the value from before the loop, or, without copies, another iteration's.
-    if FirstUse(memory, _nest(loop)[-1].body).read:
+    if FirstUse(memory, parallel_loops(loop)[-1].body).read:
         return True
     # No iteration reads what another one has stored, so only the values after the loop matter. In an array whose index depends on
     # the loop's variables, each iteration leaves them in elements of its own.
@@ -162,7 +162,7 @@ def _needs_copies(memory: Memory, loop: Any, within: list[Use], used_elsewhere: 
 
 def _index_depends_on(use: Use, loop: Any) -> bool:
     """Whether the index of an access depends on the variables of a ``T.Parallel``."""
-    dependent = {each.loop_var for each in _nest(loop)}
+    dependent = {each.loop_var for each in parallel_loops(loop)}
     for stmt in walk(loop):
         target = stmt.var if isinstance(stmt, ir.Bind) else stmt.loop_var if isinstance(stmt, ir.For) else None
         if target is not None and any(var in dependent for expr in statement_exprs(stmt) for var in variables(expr)):
@@ -175,7 +175,7 @@ def _are_disjoint(loop: Any, mine: list[Use]) -> bool:
     if any(not use.buffer.same_as(mine[0].buffer) for use in mine):
         return False
     ranges = _known_ranges(loop)
-    variables_that_vary = [each.loop_var for each in _nest(loop) if as_int(each.extent) != 1]
+    variables_that_vary = [each.loop_var for each in parallel_loops(loop) if as_int(each.extent) != 1]
     # A term that all accesses share (an outer loop's variable, a block index) shifts all elements by the same distance.
     columns = [_unshifted(column, loop) for column in zip(*(use.indices for use in mine))]
     # Axes whose index is not known are left out: if two iterations differ along another axis, their elements differ in any case.
@@ -214,14 +214,6 @@ def _known_ranges(loop: Any) -> dict[Any, range]:
     """The values of the variables of a loop and those in it, where they are known."""
     ranges = {stmt.loop_var: loop_range(stmt) for stmt in walk(loop) if isinstance(stmt, ir.For)}
     return {var: values for var, values in ranges.items() if values is not None}
-
-
-def _nest(loop: Any) -> list[Any]:
-    """The loops of a ``T.Parallel``."""
-    loops = [loop]
-    while len(loops) < as_int(loop.annotations["tl.parallel"]):
-        loops.append(loops[-1].body)
-    return loops
 
 
 # The loop with memory of its own -------------------------------------------------------------------------------------------
@@ -296,7 +288,7 @@ class _Separated:
         own = _like(var, var.name, dtype)
         declared.beside(var, [own])
         self.values |= declared.views(memory, own)
-        read = FirstUse(memory, _nest(self.loop)[-1].body).read
+        read = FirstUse(memory, parallel_loops(self.loop)[-1].body).read
         # Only elements that an iteration may read before it stores to them need the old value.
         self.first += _each(memory, read, lambda at: _store(own, ir.BufferLoad(var, at), at, span))
         needed = needed & self._stored(memory) if needed else needed
@@ -330,7 +322,7 @@ class _Separated:
 
     def code(self) -> Any:
         """The loop, with the statements before and after it."""
-        loops = _nest(self.loop)
+        loops = parallel_loops(self.loop)
         body = substitute(self._marked(loops[-1].body), self.values)
         if self.last and any(isinstance(stmt, ir.Continue) for stmt in walk(body)):
             # `continue` would skip the copies out. In a loop of one iteration it ends that loop only.

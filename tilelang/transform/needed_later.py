@@ -9,15 +9,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.visit import children, flattened, walk
+from tilelang.ir.visit import children, flattened, is_parallel, walk
 from tilelang.transform.first_use import FirstUse, Memory, uses
 
 Needed = frozenset[tuple[Memory, tuple[int, ...]]]
-
-
-def is_parallel(stmt: Any) -> bool:
-    """Whether a statement is a ``T.Parallel``."""
-    return isinstance(stmt, ir.For) and "tl.parallel" in stmt.annotations
 
 
 class NeededLater:

@@ -110,3 +110,16 @@ def test_nothing_is_drawn_before_the_generator_starts(draw):
             with T.Kernel(1, threads=64):
                 for i in T.Parallel(64):
                     out[i] = draw()
+
+
+def test_an_axis_may_be_launched_after_the_generator_has_started():
+    @T.prim_func
+    def main(out: T.Tensor((64,), "uint32")):
+        T.launch_thread("blockIdx.x", 1)
+        T.rng_init(7)
+        tx = T.launch_thread("threadIdx.x", 64)
+        out[tx] = T.rng_rand()
+
+    numbers = torch.zeros(64, dtype=torch.uint32)
+    tilelang.compile(main, target="interpret")(numbers)
+    assert len(set(numbers.tolist())) == 64

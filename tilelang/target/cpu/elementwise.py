@@ -8,7 +8,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
-from tilelang.ir.visit import flattened, statement_exprs, variables, walk_expr
+from tilelang.ir.visit import flattened, is_parallel, parallel_loops, statement_exprs, variables, walk_expr
 from tilelang.target.cpu.copy import box_condition, copied
 from tilelang.target.cpu.elide import is_pure, record_of
 from tilelang.target.cpu.emit import seq
@@ -78,7 +78,7 @@ def elementwise(stmt: Any, scope: Scope, own: frozenset[int] = frozenset()) -> E
     record = record_of(stmt)
     if isinstance(record, Copy):
         return _of_copy(record, scope)
-    return _of_loops(stmt, own) if isinstance(stmt, ir.For) and "tl.parallel" in stmt.annotations else None
+    return _of_loops(stmt, own) if is_parallel(stmt) else None
 
 
 def runs_along(indices: Sequence[Any], inner: Any, scope: Scope) -> bool:
@@ -114,9 +114,7 @@ def _of_copy(record: Copy, scope: Scope) -> Elementwise | None:
 
 
 def _of_loops(loop: Any, own: frozenset[int]) -> Elementwise | None:
-    loops = [loop]
-    while len(loops) < as_int(loop.annotations["tl.parallel"]):
-        loops.append(loops[-1].body)
+    loops = parallel_loops(loop)
     extents = tuple(as_int(each.extent) for each in loops)
     stores = _without_names(flattened(loops[-1].body), own)
     plain = all(as_int(each.min) == 0 and each.step is None for each in loops) and all(isinstance(e, int) for e in extents)

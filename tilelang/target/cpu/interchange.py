@@ -12,12 +12,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int
-from tilelang.ir.visit import statement_exprs, walk, walk_expr
+from tilelang.ir.visit import is_parallel, parallel_loops, statement_exprs, walk, walk_expr
 from tilelang.target.cpu.elementwise import runs_along
 from tilelang.target.cpu.lower import Scope
 from tilelang.target.cpu.rewriter import StmtRewriter
-from tilelang.transform.needed_later import is_parallel
 
 
 def interchange(func: Any, context: Any) -> Any:
@@ -34,21 +32,14 @@ class _Interchange(StmtRewriter):
     def visit_For(self, node: Any) -> Any:
         if not is_parallel(node):
             return super().visit_For(node)
-        loops = _nest(node)
-        if len(loops) == 1:
-            return node
+        loops = parallel_loops(node)
         # A loop inside of an iteration is the innermost one, whatever the order around it.
-        if any(isinstance(stmt, ir.For) for stmt in walk(loops[-1].body)):
+        if len(loops) == 1 or any(isinstance(stmt, ir.For) for stmt in walk(loops[-1].body)):
             return node
         best = max(reversed(loops), key=lambda loop: _neighbours(loop.loop_var, loops[-1].body, self.scope))
+        if best is loops[-1]:
+            return node
         return _nested(loops, [*(loop for loop in loops if loop is not best), best])
-
-
-def _nest(loop: Any) -> list[Any]:
-    loops = [loop]
-    while len(loops) < as_int(loop.annotations["tl.parallel"]):
-        loops.append(loops[-1].body)
-    return loops
 
 
 def _nested(loops: list[Any], order: list[Any]) -> Any:

@@ -14,6 +14,7 @@ from tilelang.errors import CompileError, ThreadsOnCpuError, UnsupportedOnCpuErr
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import BARRIER, CLUSTER_BARRIER, TENSOR_MEMORY
 from tilelang.ir.span import location_of
+from tilelang.ir.visit import is_parallel
 from tilelang.target.cpu.waits import WAITS
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
@@ -63,7 +64,7 @@ class _Refusal:
                 self.thread_vars[node.node.var] = 0
             elif node.attr_key == "tl.warp_group":
                 self._refuse("T.ws", node.span)
-        if isinstance(node, ir.For) and "tl.parallel" in node.annotations and self.error is None:
+        if is_parallel(node) and self.error is None:
             self._refuse_in_iterations(node)
         if isinstance(node, ir.AllocBuffer) and node.buffer.scope() in _GPU_SCOPES:
             spelling = "T.alloc_tmem" if node.buffer.scope() == TENSOR_MEMORY else "T.alloc_barrier"

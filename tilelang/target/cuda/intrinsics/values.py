@@ -9,6 +9,7 @@ from tilelang.dtypes import canonical
 from tilelang.errors import RunTimeValueError
 from tilelang.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.ir.expr import as_int
+from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.ir.conversions import converted
 from tilelang.target.cuda.ir.cpp_types import ptx_operand, ptx_type
 from tilelang.target.cuda.ir.instructions import DeclareGlobal, Define, WaitBulk
@@ -25,7 +26,6 @@ GRID_STATE = Name("tl_grid_state")
 
 GRID_DECLARATION = DeclareGlobal(GRID_STATE, "uint32")
 
-_WARP = 32
 _BLOCK_SIZE = Name("blockDim")
 _WHOLE_WARP = Literal(0xFFFFFFFF, "uint32")
 
@@ -196,9 +196,9 @@ def warp_reduction(functor: str) -> Rule:
 
     def rule(call: Any, emitter: Any) -> Value:
         threads = emitter.kernel.thread_count
-        if threads % _WARP == 0:
+        if threads % WARP == 0:
             return whole(call, emitter)
-        lanes = Number(threads) - _RANK // _WARP * _WARP
+        lanes = Number(threads) - _RANK // WARP * WARP
         return Call("tl::warp_reduce_first", (*_values(call, emitter), lanes), (functor,))
 
     return rule

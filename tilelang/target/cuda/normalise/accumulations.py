@@ -16,8 +16,8 @@ import tvm_ffi
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.facts import Facts
-from tilelang.ir.memory import is_fragment, is_variable
-from tilelang.ir.visit import children, mentions, statement_exprs, walk, walk_expr, with_children
+from tilelang.ir.memory import is_fragment
+from tilelang.ir.visit import children, computed_from, is_parallel, mentions, parallel_loops, walk, walk_expr, with_children
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.transform.substitute import substitute
 
@@ -29,7 +29,7 @@ def accumulate_in_order(kernel: Kernel) -> Kernel:
     reducers = {stmt.buffer for stmt in allocated if "tl.reducer_op" in (stmt.annotations or {})}
 
     def ordered(stmt: Any) -> Any:
-        if isinstance(stmt, ir.For) and "tl.parallel" in stmt.annotations:
+        if is_parallel(stmt):
             return _ordered(stmt, reducers)
         return with_children(stmt, ordered)
 
@@ -38,9 +38,7 @@ def accumulate_in_order(kernel: Kernel) -> Kernel:
 
 
 def _ordered(loop: Any, reducers: set[Any]) -> Any:
-    loops = [loop]
-    while len(loops) < int(loop.annotations["tl.parallel"]):
-        loops.append(loops[-1].body)
+    loops = parallel_loops(loop)
     body = loops[-1].body
     summed = [axis for axis in loops if any(_accumulates(*store, axis, body) for store in _stores(body, reducers))]
     kept = [axis for axis in loops if axis not in summed]
@@ -70,7 +68,7 @@ def _reads_its_place(store: Any) -> bool:
 
 def _accumulates(store: Any, guards: tuple[Any, ...], axis: Any, body: Any) -> bool:
     """Whether iterations along ``axis`` store to one element, as far as the indices show."""
-    moved = _computed_from(axis.loop_var, body)
+    moved = computed_from([axis.loop_var], body)
     # Under i == j one iteration along an axis stores, which is legal.
     single = [part for guard in guards for part in walk_expr(guard) if isinstance(part, ir.EQ)]
     if any(mentions(expr, moved) for expr in single):
@@ -84,19 +82,3 @@ def _first_two_agree(indices: list[Any], axis: Any) -> bool:
     facts = Facts()
     first, second = ([substitute(index, {axis.loop_var: axis.min + offset}) for index in indices] for offset in (0, 1))
     return all(facts.simplify(one - other) == 0 for one, other in zip(first, second, strict=True))
-
-
-def _computed_from(var: Any, body: Any) -> set[Any]:
-    """``var``, and the variables of the body that are computed from it."""
-    found = {var}
-    for stmt in walk(body):
-        target = None
-        if isinstance(stmt, ir.Bind):
-            target = stmt.var
-        elif isinstance(stmt, ir.For):
-            target = stmt.loop_var
-        elif isinstance(stmt, ir.BufferStore) and is_variable(stmt.buffer):
-            target = stmt.buffer
-        if target is not None and any(mentions(expr, found) for expr in statement_exprs(stmt)):
-            found.add(target)
-    return found

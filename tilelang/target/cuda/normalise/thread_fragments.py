@@ -16,7 +16,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, UPDATE
 from tilelang.ir.memory import SHARED, is_fragment
 from tilelang.ir.span import location_of
-from tilelang.ir.visit import children, walk_expr
+from tilelang.ir.visit import children, is_parallel, walk_expr
 from tilelang.target.cuda.analysis.fragment_homes import homes_of, threads_of
 from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.normalise.thread_groups import kernel_tree
@@ -77,5 +77,4 @@ def _stores_elements(stmt: Any) -> bool:
     if isinstance(stmt, ir.Evaluate):
         elements = (part.source for part in walk_expr(stmt.value) if isinstance(part, ir.TensorLoad))
         return not is_tile_op(stmt.value) and any(map(is_fragment, elements))
-    is_parallel = isinstance(stmt, ir.For) and "tl.parallel" in stmt.annotations
-    return not is_parallel and any(map(_stores_elements, children(stmt)))
+    return not is_parallel(stmt) and any(map(_stores_elements, children(stmt)))

@@ -15,7 +15,7 @@ import tvm_ffi
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, simplify
 from tilelang.ir.memory import is_fragment
-from tilelang.ir.visit import statement_exprs, variables, walk, walk_expr, with_children
+from tilelang.ir.visit import is_parallel, statement_exprs, variables, walk, walk_expr, with_children
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import PIPELINE_NOTES
 from tilelang.tileop import decode, is_tile_op
@@ -32,7 +32,7 @@ def unroll_choices(kernel: Kernel) -> Kernel:
 
 
 def _written_out(stmt: Any) -> Any:
-    if isinstance(stmt, ir.While) or (isinstance(stmt, ir.For) and "tl.parallel" in stmt.annotations):
+    if isinstance(stmt, ir.While) or is_parallel(stmt):
         return stmt
     stmt = with_children(stmt, _written_out)
     return _copies(stmt) if isinstance(stmt, ir.For) and _chooses(stmt) else stmt

@@ -13,7 +13,7 @@ from typing import Any
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.visit import with_children
+from tilelang.ir.visit import is_parallel, with_children
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.specialize.overlap import Overlap, find_overlap, operands_of, startable
 from tilelang.target.cuda.specialize.ring import Feed, Ring, buffers_of, operator_of
@@ -47,7 +47,7 @@ class ConsumerPart:
 
     def statement(self, stmt: Any) -> Any:
         if stmt not in self.rings:
-            leave = isinstance(stmt, (ir.While, ir.AttrStmt)) or (isinstance(stmt, ir.For) and "tl.parallel" in stmt.annotations)
+            leave = isinstance(stmt, (ir.While, ir.AttrStmt)) or is_parallel(stmt)
             return stmt if leave else with_children(stmt, self.statement)
         ring, overlap = self.rings[stmt], self.overlaps[stmt]
         if overlap is not None:

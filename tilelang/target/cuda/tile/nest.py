@@ -15,8 +15,8 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import ADDRESS, READ, WRITE
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_memory, is_variable
-from tilelang.ir.visit import children, mentions, operands, statement_exprs, walk, walk_expr
+from tilelang.ir.memory import is_memory
+from tilelang.ir.visit import children, computed_from, mentions, operands, statement_exprs, walk, walk_expr
 from tilelang.layout.digits import Form, NotMixedRadix
 from tilelang.target.cuda.intrinsics.table import intrinsic, names_threads
 from tilelang.target.cuda.ir.access import Access, Site
@@ -89,18 +89,7 @@ class Nest:
     @cached_property
     def moved(self) -> frozenset[Any]:
         """The variables whose values depend on the axes: the axes' own, and variables of the body that are computed from them."""
-        found = {axis.var for axis in self.axes if axis.extent != 1}
-        for stmt in walk(self.body):
-            target = None
-            if isinstance(stmt, ir.Bind):
-                target = stmt.var
-            elif isinstance(stmt, ir.For):
-                target = stmt.loop_var
-            elif isinstance(stmt, ir.BufferStore) and is_variable(stmt.buffer):
-                target = stmt.buffer
-            if target is not None and any(mentions(expr, found) for expr in statement_exprs(stmt)):
-                found.add(target)
-        return frozenset(found)
+        return frozenset(computed_from((axis.var for axis in self.axes if axis.extent != 1), self.body))
 
     @cached_property
     def names_threads(self) -> bool:
