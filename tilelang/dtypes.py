@@ -235,6 +235,6 @@ all_names: Mapping[str, DType] = {
 def __getattr__(name: str) -> Any:
     if name.startswith("_"):  # asked for by every import
         raise AttributeError(name)
-    from tilelang.refusals import attributes
+    from tilelang.attributes import attributes
 
     return attributes(__name__, {})(name)

@@ -124,11 +124,16 @@ def _reason(path: str) -> str:
 
 
 def submodule(package: str, name: str) -> ModuleType | None:
-    """The module ``package.name``, which programs reach as an attribute without an import; None where there is none."""
-    path = f"{package}.{name}"
-    if not hasattr(sys.modules[package], "__path__") or importlib.util.find_spec(path) is None:
+    """The module ``package.name``, which programs reach as an attribute without an import; None where there is none.
+
+    A package that is meant by other paths has what is below these, too.
+    """
+    if name.startswith("_") or not hasattr(sys.modules[package], "__path__"):
         return None
-    return importlib.import_module(path)
+    for path in (f"{package}.{name}", *(f"{alias}.{name}" for alias, home in MOVED.items() if home == package)):
+        if importlib.util.find_spec(path) is not None:
+            return importlib.import_module(path)
+    return None
 
 
 def is_bound(module: ModuleType, name: str, value: object) -> bool:

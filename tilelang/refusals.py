@@ -5,7 +5,7 @@ Such a name can be imported; using it is an error that names it. :data:`REFUSED`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tilelang.errors import UnsupportedError
@@ -144,6 +144,11 @@ class Refused:
 
     __call__ = __getitem__ = __enter__ = __iter__ = _refuse
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what Python, pickle and inspect ask any object for
+            raise AttributeError(name)
+        self._refuse()
+
     def __repr__(self) -> str:
         return f"<{self.name}, not available>"
 
@@ -154,30 +159,3 @@ def refused(module: str, name: str) -> Refused | None:
         if name in names.split():
             return Refused(f"{'T' if module == 'tilelang.language' else module}.{name}", reason)
     return None
-
-
-def attributes(module: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """A ``__getattr__`` for a module: names of other modules, imported when they are used, and its refused names.
-
-    Args:
-        module: its name.
-        homes: module -> names that it gives, separated by spaces; ``a=b`` gives ``b`` under the name ``a``.
-    """
-    import importlib
-
-    found: dict[str, tuple[str, str]] = {}
-    for home, names in homes.items():
-        for entry in names.split():
-            name, _, original = entry.partition("=")
-            found[name] = (home, original or name)
-
-    def __getattr__(name: str) -> Any:
-        if name in found:
-            home, original = found[name]
-            return getattr(importlib.import_module(home), original)
-        value = refused(module, name)
-        if value is None:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        return value
-
-    return __getattr__

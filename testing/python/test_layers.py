@@ -26,7 +26,8 @@ BELOW = {
     "policy": "",
     "refusals": "errors",
     "moved": "refusals",
-    "dtypes": "provided refusals errors",
+    "attributes": "refusals moved",
+    "dtypes": "provided attributes errors",
     "artifact": "records dtypes",
     "identifiers": "",
     "keywords": "",
@@ -35,11 +36,11 @@ BELOW = {
     "sizes": "records artifact storage",
     "assumptions": "records artifact errors",
     "ir": "artifact dtypes errors",
-    "layout": "provided refusals dtypes errors",
+    "layout": "provided attributes dtypes errors",
     "tileop": "ir dtypes errors policy",
     "frontend": "records code_texts ignored keywords tileop ir artifact sizes dtypes storage errors",
     "language": "records unknown ignored refusals moved frontend tileop ir layout dtypes policy errors",
-    "transform": "unknown refusals tileop ir errors",
+    "transform": "unknown attributes tileop ir errors",
     "interpreter": "sizes tileop ir dtypes tensor_maps env errors",
     "target": (
         "records identifiers assumptions transform tileop ir layout artifact dtypes sizes storage tensor_maps policy env errors"
@@ -49,13 +50,13 @@ BELOW = {
     "fingerprint": "code_texts moved env",
     "cache": "records provided fingerprint artifact env errors",
     "option": "cache",
-    "utils": "target frontend ir refusals artifact dtypes errors",
-    "profiler": "ignored refusals keywords utils artifact simulator",
+    "utils": "target frontend ir attributes artifact dtypes errors",
+    "profiler": "ignored attributes keywords utils artifact simulator",
     "jit": (
-        "records unknown ignored refusals keywords log cache fingerprint execution target interpreter transform language frontend"
-        " tileop ir profiler option artifact assumptions storage dtypes env errors"
+        "records unknown ignored attributes keywords log cache fingerprint execution target interpreter transform language"
+        " frontend tileop ir profiler option artifact assumptions storage dtypes env errors"
     ),
-    "autotuner": "ir ignored refusals keywords jit cache fingerprint profiler simulator utils env errors",
+    "autotuner": "ir ignored attributes keywords jit cache fingerprint profiler simulator utils env errors",
 }
 """What is not here (``testing``, ``tools`` and the like) is for programs: nothing in this table may import it."""
 

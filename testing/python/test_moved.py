@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
+import subprocess
 import sys
 
 import pytest
@@ -25,6 +27,26 @@ def test_unsupported_names_are_refused_at_their_use(path):
     with pytest.raises(CompileError, match=rf"{path}.Emitter is not available: (it is|fragments)"):
         module.Emitter(128, 128)
     assert not hasattr(module, "__wrapped__")
+
+
+def test_modules_are_reached_as_attributes_without_an_import_of_their_own():
+    program = """
+import tilelang
+assert tilelang.engine.callback.register_cuda_postproc and tilelang.engine.param.KernelParam
+assert tilelang.cuda.intrinsics.layout.mma_layout and tilelang.cuda.intrinsics.macro.mma_macro_generator
+assert tilelang.utils.device.get_current_device and tilelang.autotuner.param.CompileArgs and tilelang.contrib.nvcc
+assert tilelang.transform.pass_config.PassConfigKey and tilelang.layout.swizzle_mode.SwizzleMode
+assert not hasattr(tilelang.autotuner, "parm") and not hasattr(tilelang.layout, "__wrapped__")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_what_is_below_a_refused_name_is_refused_too():
+    import tilelang
+
+    with pytest.raises(CompileError, match=r"tilelang\.metal\.op is not available: it is for devices of another vendor"):
+        tilelang.metal.op.gemm.GemmMetal()
+    assert copy.copy(tilelang.metal.op).name == "tilelang.metal.op"
 
 
 def test_the_old_paths_of_another_vendor_are_refused_when_used():

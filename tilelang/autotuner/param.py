@@ -1,7 +1,7 @@
 """The records of a search, under the names that programs import."""
 
+from tilelang.attributes import attributes
 from tilelang.autotuner.tuner import AutotuneResult, ProfileArgs
-from tilelang.refusals import attributes
 
 __all__ = ["AutotuneResult", "ProfileArgs"]
 

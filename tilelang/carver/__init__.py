@@ -8,9 +8,9 @@
 recommended. Nothing here loads TVM except ``equivalent_function``.
 """
 
+from tilelang.attributes import attributes
 from tilelang.carver.roller.hint import Hint
 from tilelang.carver.template import ElementwiseTemplate, GEMVTemplate, GeneralReductionTemplate, MatmulTemplate
-from tilelang.refusals import attributes
 
 __all__ = ["ElementwiseTemplate", "GEMVTemplate", "GeneralReductionTemplate", "Hint", "MatmulTemplate"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang import env
-from tilelang.refusals import attributes
+from tilelang.attributes import attributes
 from tilelang.target.info import parse_target
 
 __getattr__ = attributes(__name__, {})

@@ -1,1 +1,5 @@
 """What programs for CUDA import beside the language."""
+
+from tilelang.attributes import attributes
+
+__getattr__ = attributes(__name__, {})

@@ -1,6 +1,6 @@
 """The compiler's entry, and its hooks for other programs, by the names that programs import them by."""
 
-from tilelang.refusals import attributes
+from tilelang.attributes import attributes
 
 __getattr__ = attributes(
     __name__,

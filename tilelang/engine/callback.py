@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tilelang.refusals import attributes
+from tilelang.attributes import attributes
 from tilelang.target.postproc import Rewrite, register
 
 __getattr__ = attributes(__name__, {})

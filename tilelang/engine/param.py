@@ -2,7 +2,7 @@
 
 from tilelang.artifact import KernelArtifact as CompiledArtifact
 from tilelang.artifact import KernelParam
-from tilelang.refusals import attributes
+from tilelang.attributes import attributes
 
 __all__ = ["CompiledArtifact", "KernelParam"]
 

@@ -42,7 +42,7 @@ def __getattr__(name: str) -> Any:
         from tilelang.jit import compiler
 
         return getattr(compiler, name)
-    from tilelang.refusals import attributes
+    from tilelang.attributes import attributes
 
     return attributes(__name__, _ELSEWHERE)(name)
 

@@ -3,6 +3,7 @@
 This package imports neither TVM nor torch.
 """
 
+from tilelang.attributes import attributes
 from tilelang.layout.draw import draw
 from tilelang.layout.fragment import (
     Fragment,
@@ -23,7 +24,6 @@ from tilelang.layout.panels import (
 )
 from tilelang.layout.swizzle import conflicts, make_swizzled_layout, padded, swizzled
 from tilelang.layout.tensor_core import make_gemm_fragment_8x8, make_gemm_fragment_8x8_transposed, make_linear_layout
-from tilelang.refusals import attributes
 
 make_wgmma_swizzled_layout = make_swizzled_layout
 """The widest swizzle that fits is also what ``wgmma`` reads."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tilelang.attributes import attributes
 from tilelang.layout.memory import Swizzle, TileLayout, row_major
-from tilelang.refusals import attributes
 
 __getattr__ = attributes(
     __name__,

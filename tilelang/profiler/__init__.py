@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from tilelang.artifact import KernelParam, dim_names
+from tilelang.attributes import attributes
 from tilelang.ignored import ignored
 from tilelang.keywords import near_keywords
 from tilelang.profiler.bench import do_bench
-from tilelang.refusals import attributes
 from tilelang.utils.tensor import TensorSupplyType, get_tensor_supply, torch_assert_close
 
 __getattr__ = attributes(__name__, {"tilelang.profiler.bench": "bench_with_wall suppress_stdout_stderr"})

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
+from tilelang.attributes import attributes
 from tilelang.ignored import ignored, unless
 from tilelang.keywords import near_keywords
-from tilelang.refusals import attributes
 from tilelang.simulator.virtual import active
 
 __getattr__ = attributes(__name__, {"tilelang.utils.device": "Event IS_CUDA device=get_current_device device_synchronize"})

@@ -1,6 +1,6 @@
 """Tools for looking at programs and layouts."""
 
-from tilelang.refusals import attributes
+from tilelang.attributes import attributes
 from tilelang.tools.analyzer import AnalysisResult, Analyzer
 from tilelang.tools.plot_layout import plot_layout
 

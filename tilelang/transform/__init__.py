@@ -1,6 +1,6 @@
 """Passes over tile programs that no single target owns, one a file, and the runner that targets share."""
 
-from tilelang.refusals import attributes
+from tilelang.attributes import attributes
 from tilelang.transform.config import PassConfigKey
 
 __all__ = ["PassConfigKey"]

@@ -1,6 +1,6 @@
 """Small tools around kernels: tensors (:mod:`tilelang.utils.tensor`), devices, questions about buffers."""
 
-from tilelang.refusals import attributes
+from tilelang.attributes import attributes
 from tilelang.utils.deprecated import deprecated as deprecated  # not on first use: its module has the same name
 
 __getattr__ = attributes(

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tilelang.refusals import attributes
+from tilelang.attributes import attributes
 
 __getattr__ = attributes(__name__, {})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilelang.attributes import attributes
 from tilelang.carver.arch import driver
 from tilelang.carver.arch.cuda import CUDA, TileDevice
 from tilelang.carver.arch.questions import (
@@ -40,6 +41,8 @@ def auto_infer_current_arch() -> TileDevice:
     """The CUDA device at hand; without one that of the default CUDA target."""
     return CUDA("cuda")
 
+
+__getattr__ = attributes(__name__, {})
 
 __all__ = [
     "CDNA", "CUDA", "TileDevice", "auto_infer_current_arch", "driver", "get_arch", "has_mma_support", "is_ada_arch",

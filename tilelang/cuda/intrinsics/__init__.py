@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilelang.attributes import attributes
 from tilelang.cuda.intrinsics.maps import (
     get_ldmatrix_offset,
     get_mma_micro_size,
@@ -9,7 +10,6 @@ from tilelang.cuda.intrinsics.maps import (
     make_mma_swizzle_layout,
     mma_store_index_map,
 )
-from tilelang.refusals import attributes
 
 __all__ = [
     "TensorCoreIntrinEmitter", "TensorCoreIntrinEmitterWithLadderTransform", "TransformKind", "get_ldmatrix_offset",
