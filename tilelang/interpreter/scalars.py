@@ -44,6 +44,12 @@ def _fma(c: Compiler, call: Any) -> Evaluate:
     return lambda x: fma(kind, *(part(x) for part in parts))
 
 
+@intrinsic("clamp")
+def _clamp(c: Compiler, call: Any) -> Evaluate:
+    value, low, high = (compiled(c, arg) for arg in call.args)
+    return lambda x: np.minimum(np.maximum(value(x), low(x)), high(x))
+
+
 @intrinsic("ldg")
 def _read_only_load(c: Compiler, call: Any) -> Evaluate:
     return compiled(c, call.args[0])

@@ -271,8 +271,9 @@ max = lifted(_extremum("max", builtins.max, "Or", "largest"))
 min = lifted(_extremum("min", builtins.min, "And", "smallest"))
 
 
+@lifted
 def clamp(dst: Any, min_val: Any, max_val: Any) -> Any:
-    """``dst`` limited to ``min_val`` … ``max_val``.
+    """``dst`` limited to ``min_val`` … ``max_val``; NaN if one of the three is, unlike :func:`max` and :func:`min`.
 
     Args:
         dst: a number, an expression or a slice.
@@ -281,7 +282,15 @@ def clamp(dst: Any, min_val: Any, max_val: Any) -> Any:
     Returns:
         The limited value, in the common type of the three.
     """
-    return min(max(dst, min_val), max_val)
+    values = (dst, min_val, max_val)
+    if all(map(is_number, values)):
+        return math.nan if any(map(math.isnan, values)) else builtins.min(builtins.max(dst, min_val), max_val)
+    exprs = operands(*values)
+    if not dtype_of(exprs[0]).is_float:
+        return min(max(dst, min_val), max_val)
+    from tilelang.tileop.thread import intrinsic_call
+
+    return intrinsic_call("clamp", *exprs)
 
 
 @lifted

@@ -84,6 +84,7 @@ INTRINSICS: Mapping[str, Intrinsic] = {
             ieee_div same pure ieee_fdiv
             fast_rcp same pure
             fma same pure
+            clamp same pure
             ldg same pure
             """,
             threads=False,

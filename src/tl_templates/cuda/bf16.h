@@ -21,6 +21,14 @@ template <>
 __device__ __forceinline__ nv_bfloat16 min_number<nv_bfloat16>(nv_bfloat16 a, nv_bfloat16 b) {
   return __hmin(a, b);
 }
+template <>
+__device__ __forceinline__ nv_bfloat16 max_nan<nv_bfloat16>(nv_bfloat16 a, nv_bfloat16 b) {
+  return __hmax_nan(a, b);
+}
+template <>
+__device__ __forceinline__ nv_bfloat16 min_nan<nv_bfloat16>(nv_bfloat16 a, nv_bfloat16 b) {
+  return __hmin_nan(a, b);
+}
 
 TL_DEVICE uint pack_bfloat162(nv_bfloat16 low, nv_bfloat16 high) {
   return static_cast<uint>(__bfloat16_as_ushort(low)) | (static_cast<uint>(__bfloat16_as_ushort(high)) << 16);

@@ -128,14 +128,34 @@ __device__ __forceinline__ double min_number<double>(double a, double b) {
   return fmin(a, b);
 }
 
-// max/min where one NaN operand makes the result NaN.
+// max/min where one NaN operand makes the result NaN; half.h and bf16.h add theirs. A comparison with NaN is false and takes b.
 template <typename T>
 TL_DEVICE T max_nan(T a, T b) {
-  return (a != a) ? a : (b != b) ? b : (a > b ? a : b);
+  return a > b || a != a ? a : b;
 }
 template <typename T>
 TL_DEVICE T min_nan(T a, T b) {
-  return (a != a) ? a : (b != b) ? b : (a < b ? a : b);
+  return a < b || a != a ? a : b;
+}
+#if __CUDA_ARCH__ >= 800
+template <>
+__device__ __forceinline__ float max_nan<float>(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+template <>
+__device__ __forceinline__ float min_nan<float>(float a, float b) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+#endif
+
+// A number limited to low … high, of which high wins where they cross; NaN if one of the three is.
+template <typename T>
+TL_DEVICE T clamp(T value, T low, T high) {
+  return min_nan<T>(max_nan<T>(value, low), high);
 }
 
 // The block's number in launch order, and the thread's number in its block.

@@ -19,6 +19,14 @@ template <>
 __device__ __forceinline__ half min_number<half>(half a, half b) {
   return __hmin(a, b);
 }
+template <>
+__device__ __forceinline__ half max_nan<half>(half a, half b) {
+  return __hmax_nan(a, b);
+}
+template <>
+__device__ __forceinline__ half min_nan<half>(half a, half b) {
+  return __hmin_nan(a, b);
+}
 
 TL_DEVICE uint pack_half2(half low, half high) {
   return static_cast<uint>(__half_as_ushort(low)) | (static_cast<uint>(__half_as_ushort(high)) << 16);

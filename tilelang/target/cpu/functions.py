@@ -87,6 +87,11 @@ def let(value: Any, body: Callable[[Any], Any], name: str = "t") -> Any:
     return ir.Let(variable, value, body(variable))
 
 
+def bound(value: Any, body: Callable[[Any], Any]) -> Any:
+    """``body`` of a variable that holds ``value``, or of ``value`` itself where that costs nothing."""
+    return body(value) if isinstance(value, (ir.Var, ir.FloatImm)) else let(value, body)
+
+
 def f32(value: float) -> Any:
     return ir.FloatImm("float32", value)
 

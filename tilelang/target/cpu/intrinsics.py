@@ -14,7 +14,7 @@ from tilelang.ir import nodes as ir
 from tilelang.target.cpu import rounding
 from tilelang.target.cpu.atomic import atomic_load, atomic_store, atomic_update, consecutive_update
 from tilelang.target.cpu.lower import STATEMENTS
-from tilelang.target.cpu.mathops import OPERATORS
+from tilelang.target.cpu.mathops import OPERATORS, clamp
 
 
 def _dp4a(node: Any) -> Any:
@@ -57,6 +57,7 @@ EXPRESSIONS: dict[str, Callable[[Any, Any], Any]] = {
     "tl.fast_log2": OPERATORS["prim.log2"],
     "tl.fast_rcp": _plain(_reciprocal),
     "tl.fma": OPERATORS["tirx.fma"],
+    "tl.clamp": clamp,
     **{f"tl.ieee_{name}": rounding.operation(name) for name in ("add", "sub", "mul", "div", "rcp", "fma", "sqrt")},
     "tl.ieee_rsqrt": rounding.reciprocal_root,
 }  # fmt: skip

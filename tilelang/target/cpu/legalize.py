@@ -24,7 +24,7 @@ from tilelang.ir.span import location_of
 from tilelang.target.cpu import formats, packed
 from tilelang.target.cpu.elementary import scale_by_instruction
 from tilelang.target.cpu.emit import extern_call, is_no_op, seq
-from tilelang.target.cpu.functions import FUNCTIONS, inline, is_nan, let
+from tilelang.target.cpu.functions import FUNCTIONS, bound, inline, is_nan
 from tilelang.target.cpu.helpers import HELPERS
 from tilelang.target.cpu.mathops import OPERATORS as MATH
 from tilelang.target.cpu.program import CpuProgram
@@ -419,7 +419,7 @@ def _float_extreme(left: Any, right: Any, kind: type) -> Any:
         # A comparison with NaN is false and takes b, so only a NaN in b needs a test of its own.
         return ir.Select(better if isinstance(b, ir.FloatImm) else ir.Or(better, is_nan(b)), a, b)
 
-    return _bound(left, lambda a: _bound(right, lambda b: chosen(a, b)))
+    return bound(left, lambda a: bound(right, lambda b: chosen(a, b)))
 
 
 def _of_bools(left: Any, right: Any, kind: type) -> Any:
@@ -445,12 +445,7 @@ def _shifted(left: Any, right: Any, kind: type) -> Any:
 
     if isinstance(right, ir.IntImm) and 0 <= int(right.value) < dtype.bits or dtype.lanes > 1:
         return kind(left, right)
-    return _bound(right, by)
-
-
-def _bound(value: Any, body: Callable[[Any], Any]) -> Any:
-    """``body`` of a variable that holds ``value``, or of ``value`` itself where that costs nothing."""
-    return body(value) if isinstance(value, (ir.Var, ir.FloatImm)) else let(value, body)
+    return bound(right, by)
 
 
 _COMPARISONS = (ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE)

@@ -7,6 +7,7 @@ An entry takes the legaliser and the call. float32 (and every narrower format) g
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu import elementary, formats  # noqa: F401  (elementary registers its functions)
 from tilelang.target.cpu.emit import extern_call
-from tilelang.target.cpu.functions import is_nan, let
+from tilelang.target.cpu.functions import bound, is_nan, let
 
 Entry = Callable[[Any, Any], Any]
 
@@ -136,6 +137,24 @@ def _fma(legalizer: Any, node: Any) -> Any:
         if legalizer.context.emits_c
         else ir.Call(ir.Op.get("tirx.fma"), [a, b, c], ret_ty=dtype)
     )
+
+
+def clamp(legalizer: Any, node: Any) -> Any:
+    """A number within two bounds, NaN where one of the three is.
+
+    Comparisons with NaN are false and keep the value: a select is one instruction, as ``vmaxps`` gives its second operand then.
+    """
+    (value, low, high), _ = _floats(legalizer, node)
+
+    def limited(value: Any, limit: Any, is_beyond: Callable[[Any, Any], Any]) -> Any:
+        if isinstance(limit, ir.FloatImm):
+            return limit if math.isnan(limit.value) else ir.Select(is_beyond(value, limit), limit, value)
+        return ir.Select(ir.Or(is_beyond(value, limit), is_nan(limit)), limit, value)
+
+    def raised(value: Any) -> Any:
+        return bound(low, lambda limit: limited(value, limit, operator.lt))
+
+    return bound(bound(value, raised), lambda value: bound(high, lambda limit: limited(value, limit, operator.gt)))
 
 
 def _reinterpret(legalizer: Any, node: Any) -> Any:

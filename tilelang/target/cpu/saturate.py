@@ -11,7 +11,7 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
-from tilelang.target.cpu.functions import scalar_function, select
+from tilelang.target.cpu.functions import bound, scalar_function, select
 
 _SOURCES = ("float32", "float64")
 _TARGETS = ("int32", "uint32", "int64", "uint64")
@@ -29,11 +29,13 @@ def to_integer(legalizer: Any, value: Any, dtype: str, known: Any) -> Any:
     wide = dtype if canonical(dtype).bits >= 32 else "int32"
     # Both limits are powers of two, and so exact as floats: the largest int32 itself is no float32.
     low, high = _range(wide)
-    least, most = _limits(known)
-    if low <= least and most < high:
-        converted = ir.Cast(wide, value)
-    else:
+    least, most, may_be_nan = _limits(known)
+    if not (low <= least and most < high):
         converted = legalizer.call(_name(str(value.ty), wide), value)
+    elif may_be_nan:
+        converted = bound(value, lambda x: select(x >= ir.FloatImm(x.ty, low), ir.Cast(wide, x), ir.IntImm(wide, 0)))
+    else:
+        converted = ir.Cast(wide, value)
     return converted if wide == dtype else ir.Cast(dtype, converted)
 
 
@@ -43,17 +45,24 @@ def _range(dtype: str) -> tuple[float, float]:
     return (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1)) if canonical(dtype).kind == "int" else (0.0, 2.0**bits)
 
 
-def _limits(node: Any) -> tuple[float, float]:
-    """The constant bounds of ``T.clamp`` and similar expressions, whose extrema prefer a number to NaN."""
-    if isinstance(node, ir.FloatImm):
-        return float(node.value), float(node.value)
+def _limits(node: Any) -> tuple[float, float, bool]:
+    """The constant bounds of ``T.clamp`` and of extrema, which hold for numbers; and whether the value may be NaN instead."""
+    if isinstance(node, ir.FloatImm) and not math.isnan(node.value):
+        return float(node.value), float(node.value), False
     if isinstance(node, (ir.Min, ir.Max)):
-        (a, b), (c, d) = _limits(node.a), _limits(node.b)
-        return (min(a, c), min(b, d)) if isinstance(node, ir.Min) else (max(a, c), max(b, d))
-    if isinstance(node, ir.Call) and isinstance(node.op, ir.Op) and node.op.name in _ROUNDING:
-        low, high = _limits(node.args[0])
-        return low - 1, high + 1
-    return -math.inf, math.inf
+        (a, b, left_nan), (c, d, right_nan) = _limits(node.a), _limits(node.b)
+        pick = min if isinstance(node, ir.Min) else max
+        # Extrema prefer a number to NaN: where one operand is NaN, only the limits of the other hold.
+        ranges = [(pick(a, c), pick(b, d)), *[(c, d)] * left_nan, *[(a, b)] * right_nan]
+        return min(low for low, _ in ranges), max(high for _, high in ranges), left_nan and right_nan
+    name = node.op.name if isinstance(node, ir.Call) and isinstance(node.op, ir.Op) else ""
+    if name == "tl.clamp":
+        _, least, most = map(_limits, node.args)
+        return min(least[0], most[0]), most[1], True
+    if name in _ROUNDING:
+        low, high, may_be_nan = _limits(node.args[0])
+        return low - 1, high + 1, may_be_nan
+    return -math.inf, math.inf, True
 
 
 _ROUNDING = frozenset({"tirx.round", "tirx.nearbyint", "tirx.floor", "tirx.trunc", "prim.ceil"})

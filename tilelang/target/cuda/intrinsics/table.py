@@ -131,6 +131,7 @@ _ROWS = [
     Intrinsic("fast_rcp", values.reciprocal),
     *(Intrinsic(f"ieee_{name}", ieee(name)) for name in ("add", "sub", "mul", "fma", "rcp", "sqrt", "rsqrt", "div")),
     Intrinsic("fma", values.fma),
+    Intrinsic("clamp", values.clamp),
     # Numbers of threads, and what threads tell each other
     Intrinsic("lane_idx", values.lane, digit=(1, WARP)),
     Intrinsic("warp_idx", values.warp_index, agree=WARP, digit=(WARP, 0)),

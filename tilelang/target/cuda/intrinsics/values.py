@@ -165,6 +165,12 @@ def fma(call: Any, emitter: Any) -> Value:
     return _through_float("fmaf", call, emitter)
 
 
+def clamp(call: Any, emitter: Any) -> Value:
+    if canonical(str(call.ty)).bits <= 8:
+        return _through_float("tl::clamp", call, emitter)
+    return Call("tl::clamp", _values(call, emitter))
+
+
 def dot_of_bytes(call: Any, emitter: Any) -> Value:
     a, b = (Word(place_of(call, at, emitter, READ), 4, "int") for at in range(2))
     total = call.args[2]
