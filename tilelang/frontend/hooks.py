@@ -252,6 +252,16 @@ class Hooks:
         """The one traced pass of ``while True``, a run-time loop that a ``break`` ends."""
         yield from self.while_(scope, _true, carried)
 
+    def after_compile_time_loop(self) -> None:
+        """The ``else`` of a loop that has a ``break``; whether a run-time loop was left is not known while it is traced.
+
+        Raises:
+            RunTimeValueError: the loop is one of the kernel.
+        """
+        frame = current().closed
+        if frame is not None and frame.kind == "loop":
+            raise RunTimeValueError("else of a run-time loop that may be left by break", hint="note it in a T.alloc_var")
+
     def branch(self, test: Any) -> Branch:
         """An ``if`` statement."""
         test = as_operand(test)

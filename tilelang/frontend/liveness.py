@@ -137,6 +137,7 @@ class _FirstUse:
             inner = _FirstUse(self.written | (_names(stmt.target) if isinstance(stmt, ast.For) else set()))
             inner.block(stmt.body)
             self.exposed |= inner.exposed
+            self.branches(stmt.orelse, [])
         elif isinstance(stmt, ast.With):
             for item in stmt.items:
                 self.read(item.context_expr)

@@ -40,6 +40,7 @@ from tilelang.frontend.syntax import (
     complete,
     entered_loop,
     has_walrus,
+    leaves,
     locate,
     operands_of_condition,
     strings,
@@ -317,28 +318,33 @@ class _Rewriter(ast.NodeTransformer):
 
     def mark_stale_names(self, body: list[ast.stmt], node: ast.stmt) -> list[ast.stmt]:
         """Statements after the block ``body`` of ``node``: the names that it has assigned may have become unusable."""
-        plain = assigned_names(body) - target_names(body, assignments=False)
-        return [
-            locate(
-                ast.If(
-                    self.hook("is_stale", self.scope(), ast.Constant(name), at=node),
-                    [ast.Assign([ast.Name(name, ast.Store())], self.hook("stale", self.scope(), ast.Constant(name), at=node))],
-                    [],
-                ),
-                node,
-            )
-            for name in sorted(plain)
-        ]
+
+        def mark(name: str) -> ast.stmt:
+            now_stale = self.hook("stale", self.scope(), ast.Constant(name), at=node)
+            test = self.hook("is_stale", self.scope(), ast.Constant(name), at=node)
+            return locate(ast.If(test, [ast.Assign([ast.Name(name, ast.Store())], now_stale)], []), node)
+
+        return [mark(name) for name in sorted(assigned_names(body) - target_names(body, assignments=False))]
 
     def visit_For(self, node: ast.For) -> Any:
-        if node.orelse:
-            raise self.unsupported(node.orelse[0], "else after a for loop")
         targets = node.target.elts if isinstance(node.target, (ast.Tuple, ast.List)) else [node.target]
         names = strings(t.id for t in targets if isinstance(t, ast.Name))
         carried = strings(sorted(carried_names(node)))
         loop = self.hook("loop", self.scope(), self.iterable(node.iter), names, carried, at=node.iter)
-        result = ast.For(node.target, loop, self.block(node.body), [], None)
-        return [locate(result, node), *self.mark_stale_names(node.body, node)]
+        return self.passes(node, node.target, loop)
+
+    def passes(self, node: ast.For | ast.While, target: ast.expr, loop: ast.expr) -> list[ast.stmt]:
+        """The loop ``node`` as a ``for`` over what the call of a hook, ``loop``, gives; and what follows it."""
+        result = ast.For(target, loop, self.block(node.body), [], None)
+        following = self.mark_stale_names(node.body, node)
+        if not leaves(node):
+            return [locate(result, node), *following, *self.block(node.orelse)]
+        if node.orelse:
+            # A run-time loop is traced once, and no `break` of it is one of Python's: only a compile-time loop decides here.
+            check = ast.Expr(self.hook("after_compile_time_loop", at=node.orelse[0]))
+            scope = locate(ast.If(ast.Constant(True), node.orelse, []), node.orelse[0])
+            result.orelse = [check, *self.block([scope])]
+        return [locate(result, node), *following]
 
     def iterable(self, node: ast.expr) -> ast.expr:
         """What a ``for`` iterates over; ``range(...)`` is a loop of the kernel."""
@@ -374,8 +380,6 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_While(self, node: ast.While) -> Any:
-        if node.orelse:
-            raise self.unsupported(node.orelse[0], "else after a while loop")
         carried = ast.Tuple([ast.Constant(n) for n in sorted(carried_names(node))], ast.Load())
         # `while True` is a loop of the kernel that a break ends; as a compile-time loop it would never end.
         if isinstance(node.test, ast.Constant) and node.test.value:
@@ -383,8 +387,7 @@ class _Rewriter(ast.NodeTransformer):
         else:
             self.conditions.update(operands_of_condition(node.test))
             loop = self.hook("while_", self.scope(), self.thunk(node.test), carried, at=node.test)
-        result = ast.For(ast.Name("__tl_unused__", ast.Store()), loop, self.block(node.body), [], None)
-        return [locate(result, node), *self.mark_stale_names(node.body, node)]
+        return self.passes(node, ast.Name("__tl_unused__", ast.Store()), loop)
 
     def visit_If(self, node: ast.If) -> Any:
         # A name for each `if`: an inner one runs before the outer one is closed, and must not overwrite its token.

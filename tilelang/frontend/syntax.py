@@ -44,6 +44,20 @@ def has_walrus(node: ast.AST) -> bool:
     return any(isinstance(child, ast.NamedExpr) for child in ast.walk(node))
 
 
+def leaves(loop: ast.For | ast.While) -> bool:
+    """Whether a ``break`` in the body of ``loop`` leaves it: one that is not of a loop or function inside."""
+    stack: list[ast.AST] = list(loop.body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Break):
+            return True
+        if isinstance(node, (ast.For, ast.While)):
+            stack.extend(node.orelse)
+        elif not isinstance(node, (ast.FunctionDef, ast.Lambda, ast.ClassDef)):
+            stack.extend(ast.iter_child_nodes(node))
+    return False
+
+
 _LOOPS = frozenset("serial Serial unroll Unroll vectorized Vectorized Parallel parallel Pipelined Persistent grid".split())
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tilelang.frontend.builder import is_tracing
 from tilelang.frontend.loops import LoopSpec, range_bounds
-from tilelang.frontend.operators import and_, floor_divide, modulo, or_
+from tilelang.frontend.operators import and_, constant, floor_divide, modulo, or_
 from tilelang.frontend.values import Text, Tile, is_symbolic, is_typed_constant
 from tilelang.language import casts, debug, math
 from tilelang.language.calls import is_tile
@@ -29,6 +29,19 @@ def _either(name: str, extended: Callable[..., Any], concerns: Callable[[Any], b
         if not kwargs and any(concerns(arg) for arg in args):
             return extended(*args)
         return python(*args, **kwargs)
+
+    return function
+
+
+def _number(name: str, extended: Callable[[Any], Any]) -> Callable[..., Any]:
+    """``int``, ``float`` or ``bool``: of a typed constant (``T.float32(2.5)``) Python's, of an expression ``extended``."""
+    python = getattr(builtins, name)
+
+    @functools.wraps(python, assigned=("__name__", "__doc__"))
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs and any(map(_is_run_time, args)):
+            return extended(*args)
+        return python(*map(constant, args), **kwargs)
 
     return function
 
@@ -104,9 +117,9 @@ EXTENDED: Mapping[str, Callable[..., Any]] = {
     "round": _either("round", _round, _is_typed),
     "pow": _either("pow", math.pow),
     "divmod": _either("divmod", lambda left, right: (floor_divide(left, right), modulo(left, right))),
-    "int": _either("int", lambda value: casts.cast(value, "int32")),
-    "float": _either("float", lambda value: casts.cast(value, "float32")),
-    "bool": _either("bool", math.condition),
+    "int": _number("int", lambda value: casts.cast(value, "int32")),
+    "float": _number("float", lambda value: casts.cast(value, "float32")),
+    "bool": _number("bool", math.condition),
     "sum": _sum,
     "print": _print,
     "range": _range,

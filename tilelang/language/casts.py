@@ -33,7 +33,9 @@ def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any =
 
         return elementwise(lambda each: cast(each, dtype), value)
     kind = canonical(dtype)
-    if isinstance(value, int) and kind.is_integer:
+    if isinstance(value, int) and kind.kind == "bool":
+        value = bool(value)
+    elif isinstance(value, int) and kind.is_integer:
         value = wrapped(value, kind)
     return convert(as_expr(value, None if isinstance(value, float) and not kind.is_float else kind.base), kind, kind.lanes)
 

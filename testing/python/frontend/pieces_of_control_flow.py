@@ -3,6 +3,40 @@
 PIECES = [
     """
 for k in [1, 2, 3]:
+    if k == 2:
+        break
+    x += A[k]
+else:
+    x = 100
+for k in [1, 2, 3]:
+    for j in [1]:
+        break
+    if k == 4:
+        break
+else:
+    y = 5
+    for i in range(3):
+        y += i
+    y = y + 1
+z = y + 1
+""",
+    """
+for i in range(3):
+    for k in [1, 2]:
+        if k == 2:
+            break
+    else:
+        x = 100
+    x += i
+else:
+    y = x + 1
+while x < 20:
+    x += 7
+else:
+    y = y * 2
+""",
+    """
+for k in [1, 2, 3]:
     x += A[k] * k
     A[k] = x
 """,

@@ -104,8 +104,8 @@ def main(A):
 
 
 REFUSED = {
-    "for i in range(4):\n    x += i\nelse:\n    y = 5": "else after a for loop is not supported",
-    "while x < 9:\n    x += 1\nelse:\n    y = 5": "else after a while loop is not supported",
+    "for i in range(4):\n    if A[i] == 2:\n        break\nelse:\n    y = 5": "else of a run-time loop that may be left by break",
+    "while x < 9:\n    x += 1\n    if x == 7:\n        break\nelse:\n    y = 5": "else of a run-time loop that may be left",
     "for k in [1, 2]:\n    if A[k] == 2:\n        break": "break of a compile-time loop depends on a run-time condition",
     "for k in [1, 2]:\n    if A[k] == 2:\n        continue": "continue of a compile-time loop depends on a run-time condition",
     "try:\n    x = 5\nfinally:\n    y = 6": "try is not supported",

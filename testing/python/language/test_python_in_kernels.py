@@ -48,6 +48,22 @@ def test_builtins_of_typed_constants():
     assert b.tolist() == [3, 0.5, 2]
 
 
+def test_numbers_of_typed_constants():
+    @T.prim_func
+    def main(A: T.Tensor((6,), "int32")):
+        with T.Kernel(1, threads=1):
+            A[0] = int(T.float32(2.5) * 4)
+            A[1] = [1, 2, 3][int(T.float16(1.5))]
+            A[2] = 1 if bool(T.float32(0.0)) else 7
+            A[3] = float(T.int8(-3)) * 2
+            A[4] = T.cast(4, "bool") + T.bool(2) + T.cast(0, "bool")
+            A[5] = 1 if T.cast(4, "bool") else 2
+
+    a = torch.zeros(6, dtype=torch.int32)
+    run(main, a)
+    assert a.tolist() == [10, 2, 7, -6, 2, 1]
+
+
 def test_builtins_of_run_time_values():
     @T.prim_func
     def main(A: T.Tensor((4,), "float32"), B: T.Tensor((12,), "float32")):
