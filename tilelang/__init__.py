@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 
 _MODULES: dict[str, str] = {
     # module -> the names that it gives
-    "tilelang.jit": "compile lower par_compile JITKernel",
+    "tilelang.jit": "compile lower par_compile lazy_jit JITKernel",
     "tilelang.cache": "cached clear_cache enable_cache disable_cache is_cache_enabled",
     "tilelang.autotuner": "autotune AutoTuner",
     "tilelang.profiler": "Profiler do_bench TensorSupplyType",

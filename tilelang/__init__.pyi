@@ -29,6 +29,7 @@ from tilelang.engine.callback import register_c_postproc as register_c_postproc
 from tilelang.engine.callback import register_cuda_postproc as register_cuda_postproc
 from tilelang.interpreter.session import interpret as interpret
 from tilelang.jit import JITKernel as JITKernel
+from tilelang.jit import lazy_jit as lazy_jit
 from tilelang.jit.compiler import compile as compile
 from tilelang.jit.compiler import lower as lower
 from tilelang.jit.compiler import par_compile as par_compile

@@ -17,13 +17,13 @@ from typing import Any
 
 _INTRINSICS = "tilelang.cuda.intrinsics"
 _MAPS = "tilelang.cuda.intrinsics.maps"
+_EARLIER = "tilelang.intrinsics"
 _EMITTER = "tilelang.cuda.intrinsics.emitter"
 
 MOVED = {
     # path -> the module that is meant
-    "tilelang.intrinsics": _INTRINSICS,
-    "tilelang.intrinsics.mma_layout": _MAPS,
-    "tilelang.intrinsics.utils": _MAPS,
+    "tilelang.intrinsics.mma_layout": _EARLIER,
+    "tilelang.intrinsics.utils": _EARLIER,
     "tilelang.intrinsics.mma_macro_generator": _EMITTER,
     "tilelang.cuda.intrinsics.layout": _INTRINSICS,
     "tilelang.cuda.intrinsics.layout.mma_layout": _MAPS,
@@ -45,6 +45,9 @@ MOVED = {
         ).split()
     },
     "tilelang.language.utils": "tilelang.utils.language",
+    "tilelang.language.v2": "tilelang.language",
+    "tilelang.language.v2.builder": "tilelang.language",
+    "tilelang.language.v2.dtypes": "tilelang.language",
     **{f"tilelang.quantize.{name}": "tilelang.quantize" for name in ("lop3", "mxfp", "quantization", "utils")},
     "tilelang.layout.layout": "tilelang.layout",
     "tilelang.layout.swizzle_mode": "tilelang.layout",

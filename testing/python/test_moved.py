@@ -121,3 +121,33 @@ def test_the_policy_of_products_beside_the_operators():
     from tilelang.tileop.base import GemmWarpPolicy as of_base
 
     assert importlib.import_module("tilelang.tileop").GemmWarpPolicy is of_base is GemmWarpPolicy
+
+
+def test_a_swizzled_tile_has_two_indices_at_the_path_of_earlier_releases():
+    from tilelang.intrinsics import TensorCoreIntrinEmitter, get_swizzle_layout
+    from tilelang.intrinsics.mma_layout import get_swizzle_layout as by_its_module
+    from tilelang.intrinsics.mma_macro_generator import TensorCoreIntrinEmitter as emitter
+
+    from tilelang.cuda import intrinsics
+
+    assert by_its_module is get_swizzle_layout and emitter is TensorCoreIntrinEmitter
+    for columns, panel in ((32, 32), (64, 64), (96, 32), (128, 64)):
+        tile = {get_swizzle_layout(i, j, columns, "float16") for i in range(16) for j in range(columns)}
+        assert tile == {(i, j) for i in range(16) for j in range(columns)}
+        assert (
+            get_swizzle_layout(3, 17, columns, "float16")[1] % panel
+            == intrinsics.get_swizzle_layout(3, 17, columns, "float16")[2]
+        )
+    with pytest.raises(CompileError, match="a row of 48 bytes is no multiple of 32"):
+        get_swizzle_layout(0, 0, 24, "float16")
+
+
+def test_names_of_earlier_releases():
+    import torch
+
+    import tilelang
+    from tilelang.utils.tensor import map_torch_type
+
+    assert tilelang.lazy_jit is tilelang.jit.lazy_jit is tilelang.jit.jit
+    types = {"float": torch.float32, "float8_e4m3": torch.float8_e4m3fn, "int8": torch.int8}
+    assert {name: map_torch_type(name) for name in types} == types

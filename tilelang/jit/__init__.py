@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 JITImpl = JitFunction
 """What the decorator makes, by the name that programs annotate with."""
 
+lazy_jit = jit
+"""The decorator, by the name that it had in earlier releases on functions whose arguments are tensors."""
+
 JITFunc = JitFunction
 Kernel = JITKernel
 

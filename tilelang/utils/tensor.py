@@ -25,6 +25,11 @@ class TensorSupplyType(enum.Enum):
     Auto = 7
 
 
+def map_torch_type(intype: Any) -> torch.dtype:
+    """torch's type for an element type, given by its name or as a type of the language."""
+    return to_torch(canonical(intype))
+
+
 def is_float8_dtype(dtype: torch.dtype) -> bool:
     """Whether ``dtype`` is one of torch's 8-bit floating-point types."""
     return dtype.is_floating_point and dtype.itemsize == 1

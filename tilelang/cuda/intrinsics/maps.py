@@ -50,14 +50,27 @@ def get_swizzle_layout(
         ShapeError: a row that no panel divides.
     """
     bits = canonical(dtype).bits
-    row_bytes = row_size * bits // 8
-    width = swizzle_bytes or next((width for width in _PANELS if row_bytes % width == 0), 0)
-    if width not in _PANELS or row_bytes % 32:
-        raise ShapeError(f"get_swizzle_layout: a row of {row_bytes} bytes is no multiple of 32")
+    width = panel_bytes(row_size * bits // 8, swizzle_bytes)
     chunk, chunks = 128 // bits, width // 16
     inside = col_idx % (chunk * chunks)
     moved = (inside // chunk ^ row_idx % 8 // (8 // chunks)) * chunk + inside % chunk
     return col_idx // (chunk * chunks), row_idx, moved
+
+
+def panel_bytes(row_bytes: int, swizzle_bytes: int | None) -> int:
+    """The width of the panels into which a tile is split.
+
+    Args:
+        row_bytes: bytes of a row of the tile.
+        swizzle_bytes: the width that the program gives, if any.
+
+    Raises:
+        ShapeError: a row that no panel divides.
+    """
+    width = swizzle_bytes or next((width for width in _PANELS if row_bytes % width == 0), 0)
+    if width not in _PANELS or row_bytes % 32:
+        raise ShapeError(f"get_swizzle_layout: a row of {row_bytes} bytes is no multiple of 32")
+    return width
 
 
 def get_ldmatrix_offset(
