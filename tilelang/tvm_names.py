@@ -114,22 +114,37 @@ _ELSEWHERE = {
 }
 
 
+def _meant(name: str, path: Any, target: Any) -> str:
+    """The module that is meant by a name; empty where it is the one of this name."""
+    parent, _, last = name.rpartition(".")
+    home = sys.modules.get(parent)
+    if name in _ELSEWHERE:
+        return "" if PathFinder.find_spec(name, path, target) else _ELSEWHERE[name]
+    if home is not None and name.startswith("tvm.") and home.__name__ != parent:
+        return f"{home.__name__}.{last}"  # the file would be found below the home, and run a second time: its types would differ
+    return ""
+
+
 class _Elsewhere(importlib.abc.Loader):
-    """Gives the module that :data:`_ELSEWHERE` means, under the name that was asked for."""
+    """Gives a module under another name than its own."""
+
+    def __init__(self, home: str) -> None:
+        self.home = home
 
     def create_module(self, spec: ModuleSpec) -> None:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        sys.modules[module.__name__] = importlib.import_module(_ELSEWHERE[module.__name__])
+        sys.modules[module.__name__] = importlib.import_module(self.home)
 
 
 class _WhenLoaded(importlib.abc.MetaPathFinder):
     """Lets the imports of modules of TVM end with what :data:`_WHEN_LOADED` has for them; finds those of :data:`_ELSEWHERE`."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        if name in _ELSEWHERE and PathFinder.find_spec(name, path, target) is None:
-            return ModuleSpec(name, _Elsewhere())
+        home = _meant(name, path, target)
+        if home:
+            return ModuleSpec(name, _Elsewhere(home))
         spec = PathFinder.find_spec(name, path, target) if name in _WHEN_LOADED else None
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module

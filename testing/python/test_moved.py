@@ -87,6 +87,17 @@ def test_modules_that_tvm_has_moved():
     assert tir.PrimFunc and arith.Analyzer and post_order_visit and substitute
 
 
+def test_modules_below_those_that_tvm_has_moved_are_loaded_once():
+    import tvm.arith.analyzer
+    from tvm import sym, tirx
+    from tvm.tir.expr import IntImm
+    from tvm.tir.function import PrimFunc
+
+    assert IntImm is tirx.IntImm and PrimFunc is tirx.PrimFunc and tvm.arith.analyzer is sym.analyzer
+    with pytest.raises(ModuleNotFoundError, match="tvm.tirx.rocket"):
+        importlib.import_module("tvm.tir.rocket")
+
+
 def test_a_module_that_does_not_exist_is_not_found():
     with pytest.raises(ModuleNotFoundError, match="tilelang.rocket"):
         importlib.import_module("tilelang.rocket")
@@ -124,11 +135,11 @@ def test_the_policy_of_products_beside_the_operators():
 
 
 def test_a_swizzled_tile_has_two_indices_at_the_path_of_earlier_releases():
-    from tilelang.intrinsics import TensorCoreIntrinEmitter, get_swizzle_layout
     from tilelang.intrinsics.mma_layout import get_swizzle_layout as by_its_module
     from tilelang.intrinsics.mma_macro_generator import TensorCoreIntrinEmitter as emitter
 
     from tilelang.cuda import intrinsics
+    from tilelang.intrinsics import TensorCoreIntrinEmitter, get_swizzle_layout
 
     assert by_its_module is get_swizzle_layout and emitter is TensorCoreIntrinEmitter
     for columns, panel in ((32, 32), (64, 64), (96, 32), (128, 64)):

@@ -18,7 +18,7 @@ def get_swizzle_layout(
         row_idx, col_idx: indices of the element, integers or expressions.
         row_size: elements of a row.
         dtype: element type.
-        swizzle_bytes: 32, 64 or 128, the width in which chunks of 16 bytes are exchanged; by default the widest that divides a row.
+        swizzle_bytes: 32, 64 or 128: chunks of 16 bytes are exchanged in it; by default the widest that divides a row.
 
     Returns:
         Two indices, of the types of the given ones.
