@@ -77,6 +77,13 @@ VARIABLES: dict[str, Variable] = {
         ),
         Variable("CUDA_HOME", None, str, False, "Root of a CUDA toolkit, used after NVIDIA's Python wheels."),
         Variable("TILELANG_DEVICE", None, str, False, "`simulator` runs CUDA kernels on the PTX simulator."),
+        Variable(
+            "TILELANG_VIRTUAL_DEVICE",
+            None,
+            str,
+            False,
+            "The device of `tilelang simulate` for interpreters that the program starts (JSON).",
+        ),
         Variable("TILELANG_INTERPRET", False, flag, False, "`1` runs every kernel on the interpreter, on CPU tensors."),
         Variable("TILELANG_DISABLE_FILE_CACHING", False, flag, False, "Keep kernels in memory only; leave the disk alone."),
         Variable(
@@ -97,6 +104,7 @@ VARIABLES: dict[str, Variable] = {
         Variable("TILELANG_DEFAULT_TARGET", "auto", str, False, "Target of kernels that name none."),
         Variable("TILELANG_EXECUTION_BACKEND", None, str, False, "Execution backend of kernels that name none."),
         Variable("TILELANG_VERBOSE", False, flag, False, "Print where each kernel comes from."),
+        Variable("PYTHONPATH", None, str, False, "Import path, to which `tilelang simulate` adds for children of the program."),
         Variable("XDG_CACHE_HOME", None, str, False, "Base directory of user caches (XDG base directory specification)."),
     )
 }

@@ -66,7 +66,8 @@ class Placement:
 
     def holds_storage(self, storage: Any) -> bool:
         """Whether the memory of a storage, typed or not, is the device's."""
-        return getattr(storage, "_untyped_storage", storage)._cdata in self._storages
+        untyped = getattr(storage, "_untyped_storage", storage)
+        return untyped._cdata in self._storages and not getattr(self._thread, "nothing", False)
 
     def put_storage(self, storage: Any) -> Any:
         """Marks a storage as the device's, and returns it."""
@@ -93,11 +94,23 @@ class Placement:
     @contextlib.contextmanager
     def holding_everything(self) -> Iterator[None]:
         """While this lasts every tensor counts as the device's in this thread: gradients, which torch's engine makes unseen."""
-        outer, self._thread.everything = getattr(self._thread, "everything", False), True
+        with self._counting("everything"):
+            yield
+
+    @contextlib.contextmanager
+    def holding_nothing(self) -> Iterator[None]:
+        """While this lasts no storage counts as the device's in this thread: torch shares those of the host with processes."""
+        with self._counting("nothing"):
+            yield
+
+    @contextlib.contextmanager
+    def _counting(self, what: str) -> Iterator[None]:
+        outer = getattr(self._thread, what, False)
+        setattr(self._thread, what, True)
         try:
             yield
         finally:
-            self._thread.everything = outer
+            setattr(self._thread, what, outer)
 
     def _prune(self) -> None:
         self._storages = {key: ref for key, ref in self._storages.items() if not ref.expired()}

@@ -14,12 +14,14 @@ from tilelang.simulator.virtual.callbacks import callbacks_under
 from tilelang.simulator.virtual.checkpoints import known_location
 from tilelang.simulator.virtual.clock import Clock
 from tilelang.simulator.virtual.events import AnyEvent
+from tilelang.simulator.virtual.inherited import inherited, leave
 from tilelang.simulator.virtual.launches import Launches
 from tilelang.simulator.virtual.mode import VirtualDeviceMode
 from tilelang.simulator.virtual.models import DEFAULT, DeviceModel, device_model
 from tilelang.simulator.virtual.operators import operators_of_device
 from tilelang.simulator.virtual.placement import Placement
 from tilelang.simulator.virtual.replaced import replaced
+from tilelang.simulator.virtual.sharing import shared_with_processes
 from tilelang.simulator.virtual.torch_api import patched
 
 
@@ -64,6 +66,7 @@ def virtual_device(
     Raises:
         SimulatorArgumentError: no such model, or no such clock.
     """
+    leave()
     model = device_model(device)
     usage = Usage(model, Launches(repeat, device), Clock(times))
     placement = Placement()
@@ -73,6 +76,8 @@ def virtual_device(
         stack.enter_context(env.overridden("TILELANG_CUDA_ARCH", model.arch))
         stack.enter_context(patched(model, placement))
         stack.enter_context(known_location(placement))
+        stack.enter_context(shared_with_processes(placement))
+        stack.enter_context(inherited({"device": device, "repeat": repeat, "checks": checks, "strict": strict, "times": times}))
         stack.enter_context(active.entered(active.Device(placement, usage.launches, mode)))
         stack.enter_context(callbacks_under(mode))
         stack.enter_context(operators_of_device())
