@@ -66,6 +66,7 @@ class Compiler:
         loops: how many serial loops stand around it, of those in the ``T.Parallel`` where there is one.
         span: of the statement that is compiled.
         reducers: buffers of ``T.alloc_reducer`` with how they combine values.
+        aliased: buffers that share their memory with other buffers.
         differing: variables, and memory of threads, that may differ between threads.
         thread_names: variables that are computed from a thread's number.
         below: whether the statement is under divergent control flow, so that each thread executes it by itself.
@@ -81,6 +82,7 @@ class Compiler:
         self.in_nest = False
         self.loops = 0
         self.span: Any = None
+        self.aliased: set[Any] = set()
         self.differing: set[Any] = set()
         self.thread_names: set[Any] = set()
         self.below = False
@@ -102,7 +104,8 @@ class Compiler:
                     root = self.roots[stmt.buffer] = self.root(source)
                     self.cells[root] = min(self.cells.get(root, 64), _bits(stmt.buffer))
         self.stored = {self.root(buffer) for buffer in element_stores(func.body)}
-        self.differing = differing(func.body, self.root)
+        self.aliased = {*self.roots, *self.roots.values()}
+        self.differing = differing(func.body, self.root, self.aliased)
         self.thread_names = thread_names(func.body)
 
     def root(self, buffer: Any) -> Any:

@@ -4,12 +4,16 @@ Iterations are in no order: one that touches what another writes is a race. Memo
 is each iteration's own while the loop runs. Afterwards an element that one iteration stored to holds that value; one that several
 iterations gave different values holds none.
 
+What iterations carry (``tileop/carried.py``: sums, maxima, counts) is the thread's: iteration i is that of thread i modulo the
+number of threads, and begins with what that thread's previous one left.
+
 A loop that names a thread, or uses memory of threads in which they hold different values, is executed by each thread: every
 thread runs all iterations, and the lanes are pairs of a thread and an iteration.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +26,7 @@ from tilelang.interpreter.numbers import element
 from tilelang.interpreter.state import Lanes
 from tilelang.interpreter.survey import evaluated, is_private, stored_first, touched, variables_of
 from tilelang.ir.visit import parallel_loops
+from tilelang.tileop.carried import carried_by, is_run_by_each_thread
 
 
 def parallel(c: Compiler, stmt: Any) -> Step:
@@ -41,6 +46,10 @@ def parallel(c: Compiler, stmt: Any) -> Step:
     names_threads = any(map(c.names_thread, evaluated(inner)))
     # Memory that every iteration stores to before it reads it does not matter: what threads held in it before is not used.
     used = [slot for slot in private if slot not in {c.view(buffer) for buffer in stored_first(inner)}]
+    carried = carried_by(stmt, c.aliased)
+    in_whole = is_run_by_each_thread(inner, carried)
+    kept = [c.view(buffer) for buffer in sorted(carried, key=str)]
+    private, used = ([slot for slot in slots if slot not in kept] for slots in (private, used))
     span = stmt.span
 
     def run(x: Lanes) -> bool:
@@ -50,14 +59,17 @@ def parallel(c: Compiler, stmt: Any) -> Step:
             return False
         # The loop is each thread's own if it names a thread or threads bring different values: then lanes are (thread, iteration)
         # pairs.
-        by_thread = names_threads or _hold_different(x, outer, used)
+        by_thread = names_threads or _hold_different(x, outer, used) or (in_whole and _hold_different(x, (), kept))
         y, threads = _iterations(x, sizes, outer, by_thread)
         for (low, _, slot), kind, index in zip(bounds, kinds, _indices(sizes)):
             first = _alike(x, low(x))
             index = index.astype(kind) if not first else (index + first).astype(kind)
             y.values[slot] = index if threads is None else np.tile(index, len(threads))
         forked = _fork_private(x, y, private, threads)
-        body.run(y)
+        if kept:
+            _in_turn(x, y, body, kept, _owners(x, y, threads, in_whole))
+        else:
+            body.run(y)
         for base, copy in forked:
             _join(x, base, copy, threads)
         return False
@@ -93,7 +105,7 @@ def _iterations(x: Lanes, sizes: tuple[int, ...], outer: list[int], by_thread: b
     return y, threads
 
 
-def _hold_different(x: Lanes, variables: list[int], buffers: list[int]) -> bool:
+def _hold_different(x: Lanes, variables: Sequence[int], buffers: Sequence[int]) -> bool:
     """Whether threads that run a statement have different values of what it uses."""
     return any(_differs(x, x.values[slot]) for slot in variables) or any(_rows_differ(x, slot) for slot in buffers)
 
@@ -119,6 +131,63 @@ def _alike(x: Lanes, value: Any) -> Any:
     if _differs(x, value):
         x.find("divergence", "the extents of a T.Parallel differ between the threads that run it")
     return value[0] if x.mask is True else value[int(np.argmax(x.mask))]
+
+
+# What iterations carry -------------------------------------------------------------------------------------------------
+
+
+def _owners(x: Lanes, y: Lanes, threads: np.ndarray | None, in_whole: bool) -> np.ndarray:
+    """The thread of each iteration; -1 for that of all threads, where they run the loop alike."""
+    if threads is not None:
+        return np.repeat(threads, y.lanes // len(threads))
+    if in_whole:
+        return np.full(y.lanes, -1)
+    running = np.arange(x.lanes) if x.mask is True else np.flatnonzero(x.mask)
+    return running[np.arange(y.lanes) % len(running)]
+
+
+def _in_turn(x: Lanes, y: Lanes, body: Step, kept: list[int], owners: np.ndarray) -> None:
+    """Runs the iterations of each thread one after the other, which hand on the memory that they carry."""
+    copies = [_carried_copy(x, y, slot, owners) for slot in kept]
+    order = np.argsort(owners, kind="stable")
+    # The iterations of one turn are those of different threads.
+    turns = np.arange(y.lanes) - np.searchsorted(owners[order], owners[order])
+    previous = np.roll(order, 1)
+    for turn in range(int(turns.max()) + 1):
+        now = turns == turn
+        lanes = order[now]
+        if turn:
+            for _, copy in copies:
+                _hand_on(copy, lanes, copy, previous[now])
+        y.mask = np.zeros(y.lanes, bool)
+        y.mask[lanes] = True
+        body.run(y)
+    last = order[np.append(turns[1:] == 0, True)]
+    rows = owners[last]
+    if owners[0] < 0:
+        rows = np.flatnonzero(np.ones(x.lanes, bool) if x.mask is True else x.mask)
+        last = np.repeat(last, len(rows))
+    for base, copy in copies:
+        _hand_on(base, rows if base.rows > 1 else rows[:1], copy, last if base.rows > 1 else last[:1])
+
+
+def _carried_copy(x: Lanes, y: Lanes, slot: int, owners: np.ndarray) -> tuple[Storage, Storage]:
+    """Some memory of threads, and one with a row for each iteration in its place, from its thread's row."""
+    base = x.views[slot].storage
+    if owners[0] >= 0 or x.mask is not True:
+        base.spread(x.lanes)
+    first = 0 if x.mask is True else int(np.argmax(x.mask))
+    rows = np.where(owners < 0, first, owners) if base.rows > 1 else np.zeros(y.lanes, np.int64)
+    copy = base.fork(rows)
+    y.views[slot] = x.views[slot].over(copy)
+    return base, copy
+
+
+def _hand_on(target: Storage, rows: np.ndarray, source: Storage, others: np.ndarray) -> None:
+    """Copies rows of memory of threads, and which of their elements hold a value."""
+    target.data[rows] = source.data[others]
+    if target.written is not None:
+        target.written[rows] = True if source.written is None else source.written[others]
 
 
 # Memory of threads ---------------------------------------------------------------------------------------------------

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_fragment, lies_in_registers
 from tilelang.ir.visit import children, flattened, statement_exprs, walk, walk_expr
 from tilelang.tileop.base import decode, is_tile_op
+from tilelang.tileop.carried import carried_by, carried_partially
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 WARP_GROUP = "tl.warp_group"
@@ -123,22 +124,27 @@ _OF_THE_BLOCK = frozenset(
 """Intrinsics that are the same for all threads of a block."""
 
 
-def differing(body: Any, root: Callable[[Any], Any]) -> set[Any]:
+def differing(body: Any, root: Callable[[Any], Any], views: Container[Any] = ()) -> set[Any]:
     """The variables, and the memory of threads, that may differ between the threads of a block.
 
-    These are the threads' numbers, what is computed from them, and what is stored, or returned by an atomic update, under
-    divergent control flow: below a condition on them, or after an exit below one.
+    These are the threads' numbers, what is computed from them, what is stored, or returned by an atomic update, under
+    divergent control flow (below a condition on them, or after an exit below one), and partial results of a ``T.Parallel``.
+
+    Args:
+        body: the program's.
+        root: the buffer whose memory a buffer is a view of.
+        views: buffers that share their memory with other buffers.
     """
     found: set[Any] = set()
     before = -1
     # A fixed point: a store at the end of a loop may make a condition at its start differ.
     while before != len(found):
         before = len(found)
-        _spread_differences(body, False, found, root)
+        _spread_differences(body, False, found, root, views)
     return found
 
 
-def _spread_differences(stmt: Any, below: bool, found: set[Any], root: Callable[[Any], Any]) -> None:
+def _spread_differences(stmt: Any, below: bool, found: set[Any], root: Callable[[Any], Any], views: Container[Any]) -> None:
     """Adds what a statement makes thread-dependent; ``below`` says whether it is under a divergent condition."""
 
     def differs(*exprs: Any) -> bool:
@@ -160,8 +166,10 @@ def _spread_differences(stmt: Any, below: bool, found: set[Any], root: Callable[
             found.update(map(root, stored))
     elif isinstance(stmt, ir.For):
         if "tl.parallel" in stmt.annotations:
-            if below or any(map(differs, evaluated(stmt))):
+            carried = carried_by(stmt, views)
+            if below or any(may_differ(expr, found - carried, root) for expr in evaluated(stmt)):
                 found.update(root(buffer) for buffer in element_stores(stmt) if is_private(buffer))
+            found.update(carried_partially(stmt, views))
             return
         if differs(stmt.min, stmt.extent):
             below = True
@@ -170,7 +178,7 @@ def _spread_differences(stmt: Any, below: bool, found: set[Any], root: Callable[
         below = below or differs(stmt.condition)
     elif isinstance(stmt, ir.SeqStmt):
         for part in flattened(stmt):
-            _spread_differences(part, below, found, root)
+            _spread_differences(part, below, found, root, views)
             below = below or may_leave(part, differs)
         return
     elif isinstance(stmt, ir.Evaluate) and intrinsic_name(stmt.value) in _FILLING:
@@ -181,7 +189,7 @@ def _spread_differences(stmt: Any, below: bool, found: set[Any], root: Callable[
         # Threads that leave a loop early make all of its body run for some threads only, what stands before the break included.
         below = below or may_leave(stmt.body, differs, (ir.Break,))
     for child in children(stmt):
-        _spread_differences(child, below, found, root)
+        _spread_differences(child, below, found, root, views)
 
 
 def _has_effect(value: Any) -> bool:

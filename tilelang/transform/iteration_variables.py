@@ -18,7 +18,7 @@ undefined afterwards (docs/semantics.md), so the order of their stores to ``last
 
 An array is not privatised if no two iterations touch one element (``l[i] = l[i] + 1``). Neither is one of which each iteration
 reads only what it has stored itself, at indices that depend on the loop's variables: the target decides where the elements of
-such an array are.
+such an array are. What iterations carry (``tileop/carried.py``) stays the thread's own.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from tilelang.ir.expr import as_int, index_variables, same, simplify
 from tilelang.ir.memory import is_array, is_local
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import children, is_parallel, parallel_loops, statement_exprs, variables, walk
+from tilelang.tileop.carried import carried_by
 from tilelang.transform.first_use import Element, FirstUse, Memory, Use, by_iteration, elements, loop_range, uses
 from tilelang.transform.needed_later import NeededLater
 from tilelang.transform.substitute import substitute
@@ -84,6 +85,10 @@ def _shared_by_iterations(body: Any) -> dict[Any, list[Memory]]:
     if not any(stored.values()):
         return {}
     memories = _memories(body)
+    views = {buffer for memory in memories.values() if memory.views for buffer in memory.buffers}
+    for loop in loops:
+        own = carried_by(loop, views)
+        stored[loop] = [buffer for buffer in stored[loop] if buffer not in own]
     within = {loop: [use for stmt in walk(loop) for use in uses(stmt)] for loop in loops}
     outside = {memories[use.buffer] for stmt in _statements_outside(body) for use in uses(stmt) if use.buffer in memories}
     found = {}

@@ -28,6 +28,7 @@ from tilelang.target.cpu.legalize import legalize
 from tilelang.target.cpu.lower import lower_tiles
 from tilelang.target.cpu.machine import lower_machine
 from tilelang.target.cpu.outline import each, outline
+from tilelang.target.cpu.partial import hold_partial_results
 from tilelang.target.cpu.place import place_buffers
 from tilelang.target.cpu.random import lower_random
 from tilelang.target.cpu.threads import refuse_threads
@@ -48,6 +49,7 @@ COMMON = (
     Step("check_bounds", check_bounds, "a static index out of range is the user's error; report it with its line"),
     Step("check_schedules", check_schedules, "statements run in program order here; a schedule that fits no body is an error"),
     Step("separate_iterations", separate_iterations, "a variable or array that iterations store to is each iteration's own"),
+    Step("hold_partial_results", hold_partial_results, "sums over the iterations of a T.Parallel are each thread's own"),
     Step("interchange", interchange, "iterations are unordered; neighbours in the innermost loop should be neighbours in memory"),
     Step("elide_copies", elide_copies, "products pack their operands themselves; a copy before them is a pass over memory"),
     Step("deepen", deepen, "depths that suit a GPU's shared memory are shallow here; C stays in registers over more of K"),

@@ -37,6 +37,7 @@ from tilelang.target.cuda.tile.tree import (
     inside,
     walk,
 )
+from tilelang.tileop.carried import is_run_by_each_thread
 from tilelang.transform.first_use import FirstUse, Memory
 
 
@@ -114,8 +115,17 @@ class Uniformity:
         )
 
     def nest_varies(self, nest: Nest) -> bool:
-        """Whether what a nest computes, or where it finds it, is each thread's own."""
-        return nest.names_threads or any(self.tree.root_of(part) in self.varying for part in nest.named)
+        """Whether what a nest computes, or where it finds it, is each thread's own; what its iterations carry may be."""
+        named = nest.named - self._carried(nest)
+        return nest.names_threads or any(self.tree.root_of(part) in self.varying for part in named)
+
+    def carried_partially(self, nest: Nest) -> set[Any]:
+        """The memory of which each thread holds, after a nest, the result of the iterations that it has run."""
+        found = self._carried(nest)
+        return set() if is_run_by_each_thread(nest.body, found) else found
+
+    def _carried(self, nest: Nest) -> set[Any]:
+        return nest.carried - self.tree.aliased() if nest.carried else set()
 
     def agrees(self, node: Any, threads: range) -> bool:
         """Whether neighbouring threads certainly agree on how often the body of a loop or branch runs."""
@@ -153,8 +163,9 @@ class Uniformity:
         found = {}
         for node in (node for node in walk(self.tree.root) if isinstance(node, Parallel)):
             varies = self.nest_varies(node.nest)
+            carries = is_run_by_each_thread(node.nest.body, self._carried(node.nest))
             stored = (a for a in node.nest.accesses if a.kind != READ and is_array(a.buffer) and a.buffer not in scratch)
-            if varies or any(self.moves(node, access) for access in stored):
+            if varies or carries or any(self.moves(node, access) for access in stored):
                 found[node] = varies
         return found
 
@@ -243,6 +254,7 @@ class Uniformity:
 
     def _visit_nest(self, node: Parallel, threads: range, control: int) -> None:
         varies = self.nest_varies(node.nest)
+        carried, partial = self._carried(node.nest), self.carried_partially(node.nest)
         for buffer in node.nest.named:
             if _is_local(buffer):
                 self._read.setdefault(self.tree.root_of(buffer), set()).add(threads)
@@ -254,6 +266,7 @@ class Uniformity:
                 self._stored.setdefault(buffer, set()).add(threads)
                 # What iterations leave in a variable goes to all threads (normalise/iteration_variables.py).
                 alike = is_variable(buffer) or all(axis.extent == 1 for axis in node.nest.axes) or self.moves(node, access)
+                alike = buffer not in partial if buffer in carried else alike
                 self._lower(buffer, control if alike and not varies else 1)
             elif varies and is_fragment(access.buffer):
                 self._lower(buffer, 1)

@@ -75,6 +75,7 @@ class NestLoops:
         width: elements of a vector; 1 where the body runs on single elements.
         vectors: decides how wide vectors may be.
         layout: the distribution, in which a vector is a digit of its own.
+        partial: the memory of which each thread holds the result of its own iterations afterwards.
         owner: condition under which this thread is the first of those that run the same iteration; None where it is alone, or
             where each of them means its own memory.
     """
@@ -82,6 +83,7 @@ class NestLoops:
     def __init__(self, emitter: Emitter, nest: Nest, layout: LoopLayout, by_thread: bool = False):
         self.e, self.nest, self.by_thread = emitter, nest, by_thread
         self.axis = nest.axes[contiguous_axis(nest)].var
+        self.partial = set() if by_thread else emitter.analyses.uniformity.carried_partially(nest)
         self.vectors = Vectors(emitter.layouts.memory, emitter.facts, emitter.root)
         self.width, self.layout = self.vectors.split(nest, layout)
         self.vector: Any = None

@@ -74,6 +74,10 @@ class NestPlaces(Places):
             place = replace(place, shared_byte=True)
         return self.or_missing(buffer, place, super().bounds_guard(buffer, indices))
 
+    def is_stored_by_one(self, buffer: Any) -> bool:
+        # An iteration is in the partial result of one thread.
+        return super().is_stored_by_one(buffer) or buffer in self.loops.partial
+
     def _stored(self, buffer: Any) -> bool:
         """Whether other iterations may store to neighbours of what an iteration reads."""
         return any(access.kind == WRITE and access.buffer == buffer for access in self.loops.nest.accesses)

@@ -8,7 +8,7 @@ from tilelang.dtypes import canonical
 from tilelang.errors import MisplacedError
 from tilelang.ir.access import ADDRESS
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_global, is_variable, lies_in_shared
+from tilelang.ir.memory import is_global, is_memory, is_variable, lies_in_shared
 from tilelang.target.cuda.inference.loop_layout import register_of
 from tilelang.target.cuda.inference.vectors import element_strides
 from tilelang.target.cuda.ir.conversions import converted
@@ -45,6 +45,10 @@ class Places:
             exists: the condition; None where the element is always there.
         """
         return place if exists is None else Select(exists, place, self.missing(buffer))
+
+    def is_stored_by_one(self, buffer: Any) -> bool:
+        """Whether one of the threads that run a statement alike stores to a buffer for all."""
+        return is_memory(buffer)
 
     def place(self, buffer: Any, indices: list[Any]) -> Value:
         """An element, to be read or stored to."""

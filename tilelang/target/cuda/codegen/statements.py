@@ -8,7 +8,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_array, is_memory, lies_in_registers
+from tilelang.ir.memory import is_array, lies_in_registers
 from tilelang.ir.visit import children, reads_memory, variables, walk, walk_expr
 from tilelang.target.assumptions import assumed
 from tilelang.target.cuda.codegen.emitter import Emitter
@@ -88,8 +88,8 @@ def _store(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
     buffer, indices = stmt.buffer, list(stmt.indices)
     shared_byte = e.places.shares_bytes and not lies_in_registers(buffer)
     store = Assign(e.places.place(buffer, indices), e.value(stmt.value), shared_byte)
-    in_memory = is_memory(buffer) or _accumulates(e, stmt)
-    return under(both([e.places.bounds_guard(buffer, indices), owner if in_memory else None]), [store])
+    by_one = e.places.is_stored_by_one(buffer) or _accumulates(e, stmt)
+    return under(both([e.places.bounds_guard(buffer, indices), owner if by_one else None]), [store])
 
 
 def _accumulates(e: Emitter, stmt: Any) -> bool:

@@ -22,6 +22,7 @@ from tilelang.target.cuda.intrinsics.table import intrinsic, names_threads
 from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
 from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop.carried import carried
 from tilelang.transform.substitute import substitute
 
 
@@ -90,6 +91,11 @@ class Nest:
     def moved(self) -> frozenset[Any]:
         """The variables whose values depend on the axes: the axes' own, and variables of the body that are computed from them."""
         return frozenset(computed_from((axis.var for axis in self.axes if axis.extent != 1), self.body))
+
+    @cached_property
+    def carried(self) -> frozenset[Any]:
+        """The variables and arrays that its iterations carry, as far as they are not views."""
+        return frozenset(carried(self.body, (axis.var for axis in self.axes)))
 
     @cached_property
     def names_threads(self) -> bool:

@@ -1,0 +1,155 @@
+"""Variables and arrays that a ``T.Parallel`` carries: each thread holds the result of its own iterations afterwards."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from testing.python.target.every_target import every_target, run
+from tilelang.errors import UnsupportedOnCpuError
+
+A = (torch.arange(64 * 64) * 37 % 101).reshape(64, 64).to(torch.float32)
+
+
+def outcome(program, target):
+    """The result of a target, which is the interpreter's."""
+    found, expected = run(program, target, A), run(program, "interpret", A)
+    assert torch.equal(found, expected)
+    return found
+
+
+@every_target
+@pytest.mark.parametrize("threads", [32, 96, 128])
+def test_a_maximum_of_each_thread(threads, target):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((1,), "float32")):
+        with T.Kernel(1, threads=threads):
+            tile, most = T.alloc_fragment((64, 64), "float32"), T.alloc_local((1,), "float32")
+            B[0] = 0
+            T.copy(A, tile)
+            most[0] = 0
+            for i, j in T.Parallel(64, 64):
+                most[0] = T.max(most[0], tile[i, j])
+            T.atomic_max(B[0], most[0])
+
+    assert outcome(main, target).item() == 100
+
+
+@every_target
+def test_what_was_there_before_counts_once_for_each_thread(target):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((2,), "float32")):
+        with T.Kernel(1, threads=128):
+            row, total, n = T.alloc_fragment((64,), "float32"), T.alloc_var("float32", init=3), T.alloc_var("int32", init=0)
+            T.clear(B)
+            T.copy(A[5, :], row)
+            for i in T.Parallel(64):  # fewer iterations than threads
+                total += row[i]
+                if row[i] > 50:
+                    n += 1
+            twice = total * 2
+            T.atomic_add(B[0], twice)
+            T.atomic_add(B[1], T.cast(n, "float32"))
+
+    assert outcome(main, target).tolist() == [2 * (A[5].sum().item() + 3 * 128), (A[5] > 50).sum().item()]
+
+
+@every_target
+def test_rows_that_several_threads_hold_count_once(target):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((1,), "float32")):
+        with T.Kernel(1, threads=128):
+            tile, row, total = T.alloc_fragment((64, 64), "float32"), T.alloc_fragment((64,), "float32"), T.alloc_var("float32")
+            B[0] = 0
+            T.copy(A, tile)
+            T.reduce_sum(tile, row, dim=1)
+            total = 0
+            for _ in T.serial(2):
+                for i in T.Parallel(64):
+                    total += row[i]
+            T.atomic_add(B[0], total)
+
+    assert outcome(main, target).item() == 2 * A.sum().item()
+
+
+@every_target
+def test_the_index_of_a_maximum(target):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((2,), "float32")):
+        with T.Kernel(1, threads=64):
+            most, place = T.alloc_var("float32", init=-1), T.alloc_var("int32", init=0)
+            tile = T.alloc_fragment((64, 64), "float32")
+            T.clear(B)
+            T.copy(A, tile)
+            for i, j in T.Parallel(64, 64):
+                excess = tile[i, j] - i * 4096.0 - j * 101 - most
+                if excess > 0:
+                    most = excess + most
+                    place = i * 64 + j
+            T.atomic_max(B[0], most)
+            if most > 50:
+                T.atomic_add(B[1], T.cast(place, "float32"))
+
+    assert outcome(main, target).tolist() == [0, 0]
+
+
+@every_target
+def test_a_loop_without_fragments_is_run_whole(target):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((3,), "float32")):
+        with T.Kernel(1, threads=128):
+            total = T.alloc_local((2,), "float32")
+            T.clear(total)
+            for i, j in T.Parallel(64, 64):
+                total[1] += A[i, j]
+            B[0] = total[0]
+            B[1] = total[1]
+            T.fill(total, 1)
+            for i in T.Parallel(64):
+                total[0] = total[0] + A[i, 3]
+            B[2] = total[0]
+
+    assert outcome(main, target).tolist() == [0, A.sum().item(), 1 + A[:, 3].sum().item()]
+
+
+@every_target
+def test_a_value_that_iterations_use_is_not_carried(target):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=32):
+            value = T.alloc_var("float32", init=1)
+            for i in T.Parallel(64):
+                value += A[i, 0]
+                B[i] = value
+
+    assert torch.equal(outcome(main, target), A[:, 0] + 1)
+
+
+def test_partial_results_that_are_stored_are_a_race():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((1,), "float32")):
+        with T.Kernel(1, threads=32):
+            total = T.alloc_var("float32", init=0)
+            for i in T.Parallel(64):
+                total += A[i, 0]
+            B[0] = total
+
+    with pytest.raises(tilelang.errors.InterpreterError, match=r"race: thread \d+ writes B\[0\]"):
+        run(main, "interpret", A)
+
+
+def test_a_cpu_refuses_tile_operators_on_partial_results():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((1,), "float32")):
+        with T.Kernel(1, threads=32):
+            tile, total = T.alloc_fragment((64, 64), "float32"), T.alloc_local((1,), "float32")
+            T.clear(total)
+            T.copy(A, tile)
+            for i, j in T.Parallel(64, 64):
+                total[0] += tile[i, j]
+            T.copy(total, B)
+
+    with pytest.raises(UnsupportedOnCpuError, match="partial results"):
+        tilelang.compile(main, target="cpu")

@@ -1,0 +1,151 @@
+"""Memory of threads that a ``T.Parallel`` carries from one iteration of a thread to the next: sums, maxima, counts.
+
+Iterations read such a variable or array before they store to it, at indices that the loop does not move, and use its value for
+nothing but what they store to such memory. So no iteration sees the order of the others, and each thread may keep the result of
+its own (docs/semantics.md). ``if x[i] > most: most = x[i]; place = i`` carries both: a condition is part of what is stored below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_array, is_fragment, is_local, is_memory
+from tilelang.ir.visit import children, computed_from, mentions, parallel_loops, statement_exprs, walk, walk_expr
+from tilelang.tileop.thread import INTRINSICS, intrinsic_name
+
+_ELSEWHERE = "elsewhere"
+"""Where a value goes that something other than a store to memory uses: calls with effects, jumps."""
+
+Flow = tuple[set[Any], Any]
+"""Variables and buffers, and the variable or buffer that gets a value which depends on them."""
+
+
+def carried_by(loop: Any, views: Container[Any] = ()) -> set[Any]:
+    """The variables and arrays that a ``T.Parallel`` of the IR carries.
+
+    Args:
+        loop: its outermost loop.
+        views: buffers that share their memory with other buffers; they are not carried.
+    """
+    loops = parallel_loops(loop)
+    return carried(loops[-1].body, (each.loop_var for each in loops), views)
+
+
+def carried(body: Any, axes: Iterable[Any], views: Container[Any] = ()) -> set[Any]:
+    """The variables and arrays that a loop carries.
+
+    Args:
+        body: of the loop.
+        axes: its variables.
+        views: as for :func:`carried_by`.
+    """
+    stored = {stmt.buffer for stmt in walk(body) if isinstance(stmt, ir.BufferStore) and is_local(stmt.buffer)}
+    if not stored:
+        return set()
+    inside = {stmt.buffer for stmt in walk(body) if isinstance(stmt, (ir.AllocBuffer, ir.DeclBuffer))}
+    moved = computed_from(axes, body)
+    uses = list(_uses(body))
+    own = {buffer for buffer in stored - inside if buffer not in views}
+    own -= {buffer for buffer, indices, _ in uses if any(mentions(index, moved) for index in indices)}
+    first: dict[Any, bool] = {}
+    for buffer, _, stores in uses:
+        first.setdefault(buffer, stores)
+    moves = list(flows(body, set()))
+    kept = own | inside
+    own -= _reached(lambda target: target is _ELSEWHERE or (_is_buffer(target) and target not in kept), moves, backwards=True)
+    read_first = {buffer for buffer in own if not first[buffer]}
+    return own & (read_first | _reached(read_first.__contains__, moves)) if read_first else set()
+
+
+def is_run_by_each_thread(body: Any, memory: Iterable[Any]) -> bool:
+    """Whether every thread runs all iterations of a loop that carries some memory.
+
+    It does where that is an array of the thread's, and the loop uses no fragment and changes nothing but memory of threads: then
+    no iteration belongs to a thread, and programs expect that each has the whole result.
+    """
+    if not any(is_array(buffer) for buffer in memory):
+        return False
+    stored = (stmt for stmt in walk(body) if isinstance(stmt, (ir.BufferStore, ir.Evaluate)))
+    if any(isinstance(stmt, ir.Evaluate) or is_memory(stmt.buffer) for stmt in stored):
+        return False
+    loaded = (buffer for buffer, _, _ in _uses(body))
+    return not any(is_fragment(buffer) for buffer in loaded) and not any(has_effect(part) for part in _parts(body))
+
+
+def carried_partially(loop: Any, views: Container[Any] = ()) -> set[Any]:
+    """Of a ``T.Parallel`` whose iterations are shared out, the memory of which each thread holds the result of its own.
+
+    Args:
+        loop, views: as for :func:`carried_by`.
+    """
+    found = carried_by(loop, views)
+    return set() if is_run_by_each_thread(parallel_loops(loop)[-1].body, found) else found
+
+
+# What goes where ---------------------------------------------------------------------------------------------------------
+
+
+def _uses(body: Any) -> Iterator[tuple[Any, tuple[Any, ...], bool]]:
+    """The accesses of elements in program order: the buffer, the indices, whether it is a store."""
+    for stmt in walk(body):
+        exprs = (*stmt.indices, stmt.value) if isinstance(stmt, ir.BufferStore) else statement_exprs(stmt)
+        for part in (part for expr in exprs for part in walk_expr(expr)):
+            if isinstance(part, ir.TensorLoad):
+                yield part.source, tuple(part.indices), False
+        if isinstance(stmt, ir.BufferStore):
+            yield stmt.buffer, tuple(stmt.indices), True
+
+
+def flows(stmt: Any, control: set[Any]) -> Iterator[Flow]:
+    """What the values that a statement gives to variables and buffers depend on.
+
+    Args:
+        stmt: the statement.
+        control: what decides whether it is executed.
+    """
+    exprs = (*stmt.indices, stmt.value) if isinstance(stmt, ir.BufferStore) else statement_exprs(stmt)
+    named = control | {part for expr in exprs for part in walk_expr(expr) if isinstance(part, ir.Var)}
+    if isinstance(stmt, ir.BufferStore):
+        yield named, stmt.buffer
+    elif isinstance(stmt, ir.Bind):
+        yield named, stmt.var
+    elif isinstance(stmt, (ir.For, ir.IfThenElse, ir.While)):
+        if isinstance(stmt, ir.For):
+            yield named, stmt.loop_var
+        control = named
+    elif not isinstance(stmt, (ir.SeqStmt, ir.AttrStmt, ir.AllocBuffer)):
+        yield named, _ELSEWHERE
+    if any(has_effect(part) for expr in exprs for part in walk_expr(expr)):
+        yield named, _ELSEWHERE
+    for child in children(stmt):
+        yield from flows(child, control)
+
+
+def _reached(begins: Callable[[Any], bool], flows: list[Flow], backwards: bool = False) -> set[Any]:
+    """What values flow to from some variables and buffers, or backwards where they come from."""
+    found: set[Any] = set()
+    before = -1
+    while before != len(found):
+        before = len(found)
+        for sources, target in flows:
+            if backwards and (begins(target) or target in found):
+                found |= sources
+            elif not backwards and any(begins(source) or source in found for source in sources):
+                found.add(target)
+    return found
+
+
+def _is_buffer(target: Any) -> bool:
+    return isinstance(target, ir.Var) and ir.is_buffer_var(target)
+
+
+def _parts(body: Any) -> Iterator[Any]:
+    return (part for stmt in walk(body) for expr in statement_exprs(stmt) for part in walk_expr(expr))
+
+
+def has_effect(part: Any) -> bool:
+    """Whether a part of an expression does, or asks for, more than its arguments say."""
+    name = intrinsic_name(part)
+    return name is not None and (not INTRINSICS[name].pure or bool(INTRINSICS[name].threads))
