@@ -20,6 +20,7 @@ from tilelang.frontend.program_object import set_factory
 from tilelang.frontend.reducers import verify_reducers
 from tilelang.frontend.rewrite import declared_arguments, rewrite
 from tilelang.frontend.safe_values import with_views_of_safe_values
+from tilelang.frontend.shared_parts import with_shared_parts_bound
 from tilelang.frontend.signature import EagerSignature, SignatureParam
 from tilelang.frontend.verify import verify_scopes
 from tilelang.frontend.views import without_unused_views
@@ -75,7 +76,8 @@ def finished_program(name: str, definition: Location, params: list[Any], builder
         DeclarationError: it returns what it has not allocated.
     """
     allocated = builder.allocated_params
-    body = with_views_of_safe_values(with_iterations_of_threads(builder.finish(definition)), builder.unique)
+    body = with_shared_parts_bound(builder.finish(definition), builder.unique)
+    body = with_views_of_safe_values(with_iterations_of_threads(body), builder.unique)
     func = ir.PrimFunc([*params, *allocated], without_unused_views(body) if builder.aliases else body)
     attrs: dict[str, Any] = {"global_symbol": name, **builder.attrs}
     if allocated:

@@ -9,6 +9,18 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.misjudged import StandIns, hidden, is_misjudged, restored
+from tilelang.ir.visit import is_large
+
+_READS_ONLY = 2
+"""TVM's effect kinds up to this one (``kReadState``) change nothing."""
+
+
+def is_pure(call: Any) -> bool:
+    """Whether a call does nothing but compute its value."""
+    if not isinstance(call.op, ir.Op):
+        return False
+    effect = call.op.get_attr("TCallEffectKind")
+    return effect is not None and int(effect) <= _READS_ONLY
 
 
 @cache
@@ -18,8 +30,8 @@ def _analyzer() -> Any:
 
 
 def simplify(expr: Any) -> Any:
-    """``expr`` in its simplest form without assumptions about its variables."""
-    if isinstance(expr, int) or is_misjudged(expr):
+    """``expr`` in its simplest form without assumptions about its variables; a large one stays as it is."""
+    if isinstance(expr, int) or is_misjudged(expr) or is_large(expr):
         return expr
     stand_ins = StandIns()
     seen = hidden(expr, stand_ins.variable, is_positive=lambda divisor: False)  # nothing is known about a variable

@@ -15,7 +15,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import constant
 from tilelang.ir.interval import Interval, interval_of
 from tilelang.ir.misjudged import StandIns, hidden, is_misjudged, restored
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.visit import LARGE, tree_size, walk_expr
 
 _InternalError = ir.tvm.error.InternalError
 """The analyzer raises it for quotients by an expression that it simplifies to zero."""
@@ -30,6 +30,7 @@ class Facts:
     def __init__(self) -> None:
         self._analyzer = ir.Analyzer()
         self._stand_ins = StandIns()
+        self._sizes: dict[Any, int] = {}
 
     def bind_range(self, var: Any, extent: Any, low: Any = 0) -> None:
         """Adds ``low <= var < low + extent``; a later, tighter range replaces an earlier one.
@@ -42,9 +43,21 @@ class Facts:
         self._analyzer.bind(var, ir.Range.from_min_extent(_typed(low, var), _typed(extent, var)), allow_override=True)
 
     def bind_value(self, var: Any, value: Any) -> None:
-        """Adds ``var == value``, unless the analyzer would misjudge the value."""
-        if not is_misjudged(value):
+        """Adds ``var == value``, unless the analyzer would misjudge the value.
+
+        The analyzer puts the value in place of the variable: of one that would be large with the values of its own variables, it
+        gets the interval.
+        """
+        if is_misjudged(value):
+            return
+        self._sizes[var] = tree_size(value, self._sizes)
+        if self._sizes[var] < LARGE:
             self._analyzer.bind(var, self._seen(value))
+            return
+        self._sizes[var] = 1
+        low, high = interval_of(value, self)
+        if low is not None and high is not None:
+            self.bind_range(var, high - low + 1, low)
 
     @contextmanager
     def assuming(self, condition: Any, holds: bool = True) -> Iterator[None]:

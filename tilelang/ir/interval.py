@@ -7,6 +7,7 @@ values is another question: :func:`is_exact`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Protocol
 
 from tilelang.dtypes import canonical
@@ -36,9 +37,19 @@ def interval_of(expr: Any, ranges: Ranges) -> Interval:
         expr: the expression, or a number.
         ranges: intervals of variables.
     """
-    if isinstance(expr, int):
-        return expr, expr
-    found = _computed(expr, ranges)
+    return (expr, expr) if isinstance(expr, int) else _interval(expr, ranges, {})
+
+
+def _interval(expr: Any, ranges: Ranges, known: dict[Any, Interval]) -> Interval:
+    """:func:`interval_of` with a table of the parts, which an expression may share."""
+    found = known.get(expr)
+    if found is None:
+        found = known[expr] = _in_type(_computed(expr, ranges, known), expr)
+    return found
+
+
+def _in_type(found: Interval, expr: Any) -> Interval:
+    """The interval of an expression whose interval in mathematical numbers is ``found``."""
     own = _type_range(expr)
     # An int32 that is known to overflow may be anything; one whose ends are not known is taken not to.
     if str(expr.ty) in _UNBOUNDED:
@@ -46,17 +57,18 @@ def interval_of(expr: Any, ranges: Ranges) -> Interval:
     return found if own == UNKNOWN or _contains(own, found) else own
 
 
-def _computed(expr: Any, ranges: Ranges) -> Interval:
+def _computed(expr: Any, ranges: Ranges, known: dict[Any, Interval]) -> Interval:
     """The interval in mathematical numbers."""
-    if isinstance(expr, ir.IntImm):
-        return int(expr.value), int(expr.value)
-    if isinstance(expr, ir.Var):
+    kind = type(expr)
+    if kind is ir.IntImm:
+        value = int(expr.value)
+        return value, value
+    if kind is ir.Var:
         return ranges.get(expr, UNKNOWN)
-    if isinstance(expr, ir.Cast):
-        return interval_of(expr.value, ranges) if _is_integer(expr.value) else UNKNOWN
-    if type(expr) in _RULES:
-        return _RULES[type(expr)](interval_of(expr.a, ranges), interval_of(expr.b, ranges))
-    return UNKNOWN
+    if kind is ir.Cast:
+        return _interval(expr.value, ranges, known) if _is_integer(expr.value) else UNKNOWN
+    rule = _RULES.get(kind)
+    return UNKNOWN if rule is None else rule(_interval(expr.a, ranges, known), _interval(expr.b, ranges, known))
 
 
 _UNBOUNDED = ("int32", "int64")
@@ -65,7 +77,7 @@ _UNBOUNDED = ("int32", "int64")
 
 def overflows(expr: Any, ranges: Ranges) -> bool:
     """Whether the intervals of its operands allow a result that its type has no number for; False where they are not known."""
-    return _leaves(_computed(expr, ranges), _type_range(expr))
+    return _leaves(_computed(expr, ranges, {}), _type_range(expr))
 
 
 def _leaves(found: Interval, own: Interval) -> bool:
@@ -79,9 +91,14 @@ def _is_integer(expr: Any) -> bool:
 
 def _type_range(expr: Any) -> Interval:
     """The values of an integer's type."""
-    if str(expr.ty) == "bool":
+    return _values_of(str(expr.ty))
+
+
+@cache
+def _values_of(name: str) -> Interval:
+    if name == "bool":
         return 0, 1
-    dtype = canonical(str(expr.ty))
+    dtype = canonical(name)
     if not dtype.is_integer or dtype.lanes > 1:
         return UNKNOWN
     return (0, 2**dtype.bits - 1) if dtype.startswith("uint") else (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1)
@@ -132,7 +149,8 @@ def _distinct_variables(expr: Any) -> frozenset[Any] | None:
         return _distinct_variables(expr.value)
     if not isinstance(expr, (ir.Add, ir.Sub, ir.Mul, ir.FloorDiv)):
         return None
-    left, right = _distinct_variables(expr.a), _distinct_variables(expr.b)
+    left = _distinct_variables(expr.a)
+    right = None if left is None else _distinct_variables(expr.b)
     if left is None or right is None or left & right:
         return None
     # A product of variables takes its ends only where the signs allow it.

@@ -12,11 +12,15 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_variable
 
-_BINARY = (
+BINARY = (
     ir.Add, ir.Sub, ir.Mul, ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod, ir.Min, ir.Max,
     ir.BitwiseAnd, ir.BitwiseOr, ir.BitwiseXor, ir.LShift, ir.RShift,
     ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE, ir.And, ir.Or,
 )  # fmt: skip
+"""Operators of two operands, ``a`` and ``b``."""
+
+LARGE = 512
+"""The least size of a tree that walks which visit shared parts again should not see."""
 
 
 def children(stmt: Any) -> list[Any]:
@@ -57,7 +61,7 @@ _EVALUATED: _Parts = {
 }
 
 _OPERANDS: _Parts = {
-    **dict.fromkeys(_BINARY, lambda expr: [expr.a, expr.b]),
+    **dict.fromkeys(BINARY, lambda expr: [expr.a, expr.b]),
     ir.TensorLoad: lambda expr: [expr.source, *expr.indices],
     ir.TensorRegion: lambda expr: [expr.source, *(part for r in expr.region for part in (r.min, r.extent))],
     ir.Call: lambda expr: [arg for arg in expr.args if isinstance(arg, ir.PrimExpr)],
@@ -77,7 +81,7 @@ def rebuilt(expr: Any, rewrite: Callable[[Any], Any]) -> Any:
 
 _REBUILT: Mapping[type, Callable[[Any, Callable[[Any], Any]], Any]] = {
     **dict.fromkeys((ir.Var, ir.IntImm, ir.FloatImm, ir.StringImm), lambda expr, new: expr),
-    **dict.fromkeys(_BINARY, lambda expr, new: type(expr)(new(expr.a), new(expr.b))),
+    **dict.fromkeys(BINARY, lambda expr, new: type(expr)(new(expr.a), new(expr.b))),
     **dict.fromkeys((ir.Not, ir.BitwiseNot), lambda expr, new: type(expr)(new(expr.a))),
     ir.TensorLoad: lambda expr, new: ir.BufferLoad(new(expr.source), [new(index) for index in expr.indices], expr.span),
     ir.Call: lambda expr, new: ir.Call(
@@ -124,6 +128,26 @@ def walk_expr(expr: Any) -> Iterator[Any]:
         seen.add(node)
         yield node
         stack.extend(reversed(operands(node)))
+
+
+def is_large(expr: Any) -> bool:
+    """Whether an expression is a large tree: a shared part counts as often as it is used."""
+    return tree_size(expr, {}) >= LARGE
+
+
+def tree_size(expr: Any, sizes: Mapping[Any, int]) -> int:
+    """How many nodes an expression has as a tree, :data:`LARGE` at most.
+
+    Args:
+        expr: the expression.
+        sizes: of variables that stand for their values, the sizes of these.
+    """
+    stack, count = [expr], 0
+    while stack and count < LARGE:
+        node = stack.pop()
+        count += sizes.get(node, 1) if sizes else 1
+        stack += operands(node)
+    return min(count, LARGE) if not stack else LARGE
 
 
 def reads_memory(expr: Any) -> bool:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int, constant
+from tilelang.ir.expr import as_int, constant, is_pure
 from tilelang.ir.visit import flattened, is_parallel, parallel_loops, statement_exprs, variables, walk_expr
 from tilelang.target.cpu.copy import box_condition, copied
-from tilelang.target.cpu.elide import is_pure, record_of
+from tilelang.target.cpu.elide import record_of
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.lower import INDEPENDENT, Scope
 from tilelang.tileop.copy import Copy

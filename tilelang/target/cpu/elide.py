@@ -22,6 +22,7 @@ from typing import Any
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.expr import is_pure
 from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.visit import statement_exprs, walk, walk_expr
@@ -34,9 +35,6 @@ from tilelang.tileop.base import TileOp
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.gemm import Gemm
 from tilelang.tileop.hint import AnnotateLayout
-
-_READS_ONLY = 2
-"""TVM's effect kinds up to this one (``kReadState``) change nothing."""
 
 
 def elide_copies(func: Any, context: Any) -> Any:
@@ -224,11 +222,3 @@ def _may_write(stmt: Any) -> bool:
     if isinstance(stmt, (ir.DeclBuffer, ir.AssertStmt, ir.tirx.Return, ir.Break, ir.Continue)):
         return True
     return any(isinstance(node, ir.Call) and not is_pure(node) for expr in statement_exprs(stmt) for node in walk_expr(expr))
-
-
-def is_pure(call: Any) -> bool:
-    """Whether a call does nothing but compute its value."""
-    if not isinstance(call.op, ir.Op):
-        return False
-    effect = call.op.get_attr("TCallEffectKind")
-    return effect is not None and int(effect) <= _READS_ONLY

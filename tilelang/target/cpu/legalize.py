@@ -18,9 +18,10 @@ from tilelang.dtypes import canonical
 from tilelang.errors import TileLangError, UnsupportedOnCpuError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_global
+from tilelang.ir.memory import ARRAY, is_global
 from tilelang.ir.rounding import round_constant
 from tilelang.ir.span import location_of
+from tilelang.ir.visit import LARGE, tree_size
 from tilelang.target.cpu import formats, packed
 from tilelang.target.cpu.elementary import scale_by_instruction
 from tilelang.target.cpu.emit import extern_call, is_no_op, seq
@@ -58,6 +59,7 @@ class Legalizer(StmtRewriter):
         self.context = context
         self.buffers: dict[Any, Any] = {}
         self.narrow_vars: dict[Any, Any] = {}
+        self.sizes: dict[Any, int] = {}
         self.wide: dict[Any, bool] = {}
         self.span: Any = None
         self.functions: dict[str, None] = {}
@@ -185,8 +187,16 @@ class Legalizer(StmtRewriter):
         value = self.expr(node.value)
         if str(node.var.ty) in formats.STORAGE:
             self.narrow_vars[node.var] = ir.Var(node.var.name, _held(str(node.var.ty)))
-            return ir.Bind(self.narrow_vars[node.var], value, node.span)
-        return ir.Bind(node.var, value, node.span)
+        var = self.narrow_vars.get(node.var, node.var)
+        self.sizes[var] = tree_size(value, self.sizes)
+        if self.sizes[var] < LARGE or self.context.emits_c:
+            return ir.Bind(var, value, node.span)
+        # TVM's code generation puts values in place of variables where it simplifies; what memory holds it does not look at.
+        self.sizes[var] = 1
+        held = ir.decl_buffer((1,), str(var.ty), var.name, scope=ARRAY, layout=None)
+        zero = [ir.IntImm("int32", 0)]
+        store = ir.BufferStore(held, value, zero, node.span)
+        return seq(ir.AllocBuffer(held), store, ir.Bind(var, ir.BufferLoad(held, zero), node.span))
 
     def visit_Evaluate(self, node: Any) -> Any:
         if is_no_op(node):

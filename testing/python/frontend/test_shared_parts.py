@@ -1,0 +1,91 @@
+"""Expressions that use a part several times, and those parts in turn: walks over them must not see a tree of 2**40 nodes."""
+
+from __future__ import annotations
+
+import torch
+
+import tilelang.language as T
+from testing.python.target.every_target import every_target, run
+from tilelang import interpreter
+from tilelang.ir.visit import LARGE, is_large, statement_exprs, walk
+
+
+def squared(value, times: int = 40):
+    for _ in range(times):
+        value = (value * value) % 64 + 1
+    return value
+
+
+def halved(value, times: int = 40):
+    for _ in range(times):
+        value = value * value * 0.5 - value
+    return value
+
+
+@T.prim_func
+def shared(A: T.Tensor((64,), "int32"), F: T.Tensor((64,), "float32"), B: T.Tensor((3, 64), "float32")):
+    with T.Kernel(1, threads=64):
+        for i in T.Parallel(64):
+            B[0, i] = A[squared(i + 1) - 1] + squared(A[i])
+            # Element 64 does not exist: what a condition guards may be read below it alone.
+            B[1, i] = T.if_then_else(i < 63, halved(F[i + 1]), T.cast(squared(A[i]), "float32"))
+            if i > 62 or squared(A[i + 1]) > 2:
+                B[2, i] = 1
+            else:
+                B[2, i] = 0
+
+
+@T.prim_func
+def assigned(A: T.Tensor((64,), "int32"), B: T.Tensor((64,), "int32")):
+    with T.Kernel(1, threads=64):
+        for i in T.Parallel(64):
+            value = A[i] + i
+            for _ in [None] * 40:  # Python repeats it, and each value has a variable
+                value = (value * value) % 64 + 1
+            B[i] = A[value - 1]
+
+
+def expected(a: torch.Tensor, f: torch.Tensor) -> torch.Tensor:
+    i = torch.arange(64)
+    following = halved(f.roll(-1))
+    return torch.stack([
+        (a[(squared(i + 1) - 1).long()] + squared(a)).float(),
+        torch.where(i < 63, following, squared(a).float()),
+        ((i > 62) | (squared(a.roll(-1)) > 2)).float(),
+    ])  # fmt: skip
+
+
+def operands() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randint(0, 64, (64,), dtype=torch.int32), torch.rand(64)
+
+
+@every_target
+def test_shared_parts_are_computed_once(target):
+    a, f = operands()
+    torch.testing.assert_close(run(shared, target, a, f), expected(a, f))
+
+
+@every_target
+def test_a_chain_of_assignments(target):
+    a, _ = operands()
+    assert torch.equal(run(assigned, target, a), a[(squared(a + torch.arange(64)) - 1).long()])
+
+
+def test_the_interpreter_reads_nothing_that_a_condition_guards():
+    a, f = operands()
+    b = torch.zeros(3, 64)
+    assert interpreter.run(shared, a, f, b) == []
+    torch.testing.assert_close(b, expected(a, f))
+
+
+def test_no_expression_is_large_and_small_ones_stay_whole():
+    @T.prim_func
+    def small(A: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                A[i] = squared(i, 4)
+
+    def large(func) -> list[bool]:
+        return [is_large(expr) for stmt in walk(func.body) for expr in statement_exprs(stmt)]
+
+    assert LARGE > 24 and not any(large(shared)) and str(small).count("part") == 0 < str(shared).count("part")

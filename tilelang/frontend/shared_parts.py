@@ -1,0 +1,161 @@
+"""Expressions that use a part several times, which is computed once.
+
+Python code may build an expression out of one that it uses twice, and do so again: ``for _ in range(20): x = x * x % 64``. It is
+small as long as its parts are shared, but walks over expressions, TVM's among them, see a tree of a million nodes. So a part of
+such an expression that is used several times is bound to a variable before the statement.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilelang.frontend.builder import sequence
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import float_constant, is_pure
+from tilelang.ir.floats import is_float
+from tilelang.ir.visit import (
+    BINARY,
+    any_statement,
+    flattened,
+    is_large,
+    operands,
+    reads_memory,
+    rebuilt,
+    statement_exprs,
+    walk_expr,
+    with_children,
+)
+
+_REPEATED = 24
+"""Largest number of nodes of a part that is repeated where it is used."""
+
+_BOUND = frozenset({*BINARY, ir.Not, ir.BitwiseNot, ir.Cast, ir.Select, ir.Call})
+"""What is bound to a variable; elements of memory may be operands that stand for their address."""
+
+
+def with_shared_parts_bound(body: Any, take_name: Callable[[str], str]) -> Any:
+    """A program none of whose expressions is a large tree for its shared parts; ``take_name`` makes names unique."""
+    return _rewritten(body, take_name) if any_statement(body, _has_large) else body
+
+
+def _has_large(stmt: Any) -> bool:
+    return type(stmt) in _WITH_EXPRS and any(map(is_large, statement_exprs(stmt)))
+
+
+def _rewritten(stmt: Any, take_name: Callable[[str], str]) -> Any:
+    if isinstance(stmt, ir.SeqStmt):
+        return ir.SeqStmt([part for child in stmt.seq for part in flattened(_rewritten(child, take_name))], stmt.span)
+    stmt = with_children(stmt, lambda child: _rewritten(child, take_name))
+    if not _has_large(stmt):
+        return stmt
+    parts = _Parts(statement_exprs(stmt), take_name)
+    changed = _WITH_EXPRS[type(stmt)](stmt, parts.bound)
+    return sequence([*(ir.Bind(var, value, stmt.span) for var, value in parts.values), changed])
+
+
+class _Parts:
+    """The parts of a statement's expressions that are bound before it.
+
+    Attributes:
+        values: each variable and its value, in an order in which they can be computed.
+    """
+
+    def __init__(self, exprs: list[Any], take_name: Callable[[str], str]) -> None:
+        nodes = list(dict.fromkeys(node for expr in exprs for node in walk_expr(expr)))
+        self.values: list[tuple[Any, Any]] = []
+        self._take_name = take_name
+        self._uses = Counter(operand for node in nodes for operand in operands(node))
+        self._always = _evaluated_always(exprs)
+        self._local = {node.var for node in nodes if isinstance(node, ir.Let)}
+        self._done: dict[Any, Any] = {}
+        self._size: dict[Any, int] = {}
+
+    def bound(self, expr: Any) -> Any:
+        """An expression with variables in place of parts."""
+        if not operands(expr):
+            return expr
+        if expr not in self._done:
+            self._done[expr] = self._once(expr)
+        return self._done[expr]
+
+    def _once(self, expr: Any) -> Any:
+        guarded = self._guarded(expr) if _evaluated(expr) else {}
+        inner = _with_operands(expr, lambda part: guarded[part] if part in guarded else self.bound(part))
+        self._size[inner] = size = 1 + sum(self._size.get(part, 1) for part in operands(inner))
+        if self._uses[expr] < 2 or size <= _REPEATED or not self._is_movable(expr):
+            return inner
+        return self._variable(inner)
+
+    def _guarded(self, expr: Any) -> dict[Any, Any]:
+        """The operands that a condition guards: their parts are bound before the statement if the condition holds."""
+        test, *others = operands(expr)
+        found = {}
+        for position, other in enumerate(others):
+            found[other] = self.bound(other)
+            if is_large(found[other]):
+                holds = self._variable(self.bound(test))
+                inner = _Parts([found[other]], self._take_name)
+                found[other] = inner.bound(found[other])
+                takes = ir.Not(holds) if position or isinstance(expr, ir.Or) else holds
+                self.values += [(var, ir.tirx.if_then_else(takes, value, _zero(value))) for var, value in inner.values]
+        return found
+
+    def _variable(self, value: Any) -> Any:
+        var = ir.Var(self._take_name("part"), value.ty)
+        self.values.append((var, value))
+        return var
+
+    def _is_movable(self, expr: Any) -> bool:
+        """Whether an expression has the same value before the statement."""
+        if type(expr) not in _BOUND or not str(expr.ty).startswith(_SCALARS) or "x" in str(expr.ty):
+            return False
+        parts = list(walk_expr(expr))
+        if any(part in self._local or isinstance(part, ir.Call) and not is_pure(part) for part in parts):
+            return False
+        # What a condition guards, such as an index, may read outside of its tensor where the condition does not hold.
+        return expr in self._always or not reads_memory(expr)
+
+
+_SCALARS = ("int", "uint", "float", "bfloat", "bool")
+
+
+def _zero(value: Any) -> Any:
+    return float_constant(0.0, str(value.ty)) if is_float(value.ty) else ir.IntImm(value.ty, 0)
+
+
+def _evaluated_always(exprs: list[Any]) -> set[Any]:
+    """The parts of expressions whose evaluation depends on no condition."""
+    waiting, found = list(exprs), set[Any]()
+    while waiting:
+        expr = waiting.pop()
+        if expr in found:
+            continue
+        found.add(expr)
+        waiting += operands(expr)[: _evaluated(expr)]
+    return found
+
+
+def _evaluated(expr: Any) -> int | None:
+    """How many operands, from the first, an expression always evaluates; None if all."""
+    if type(expr) is ir.Call:
+        return 1 if isinstance(expr.op, ir.Op) and expr.op.name == "prim.if_then_else" else None
+    return 1 if type(expr) in (ir.And, ir.Or) else None
+
+
+def _with_operands(expr: Any, new: Callable[[Any], Any]) -> Any:
+    if not operands(expr):
+        return expr
+    if isinstance(expr, ir.TensorRegion):
+        return ir.BufferRegion(expr.source, [ir.Range.from_min_extent(new(r.min), new(r.extent)) for r in expr.region])
+    return rebuilt(expr, new)
+
+
+_WITH_EXPRS: Mapping[type, Callable[[Any, Callable[[Any], Any]], Any]] = {
+    ir.BufferStore: lambda stmt, new: ir.BufferStore(stmt.buffer, new(stmt.value), list(map(new, stmt.indices)), stmt.span),
+    ir.Bind: lambda stmt, new: ir.Bind(stmt.var, new(stmt.value), stmt.span),
+    ir.Evaluate: lambda stmt, new: ir.Evaluate(new(stmt.value), stmt.span),
+    ir.IfThenElse: lambda stmt, new: ir.IfThenElse(new(stmt.condition), stmt.then_case, stmt.else_case, stmt.span),
+}
+"""Statements that may have others before them, with ``new`` applied to their expressions."""
