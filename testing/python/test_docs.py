@@ -67,3 +67,12 @@ def test_every_page_is_in_the_menu_of_the_site():
     menu = (ROOT / "mkdocs.yml").read_text()
     pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
     assert not [page for page in pages if page not in menu]
+
+
+def test_workflows_run_commands_that_there_are():
+    workflows = "".join(path.read_text() for path in (ROOT / ".github" / "workflows").glob("*.yml"))
+    (listed,) = re.findall(r"command: (\[.*\])", workflows)
+    commands = [*re.findall(r"dev\.py (\w+)", workflows), *(command.split()[0] for command in re.findall('"(.+?)"', listed))]
+    known = re.findall(r'^    "(\w+)": \w+,$', (ROOT / "dev.py").read_text(), re.MULTILINE)
+    assert commands == ["quickstart", "test", "package", "fuzz"] and set(commands) <= set(known)
+    assert "run: .ci/run" in workflows and (ROOT / ".ci" / "run").is_file()
