@@ -142,3 +142,51 @@ def test_reducers_stay_shared_out():
     a, total = torch.randint(-8, 8, (64, 40)).float(), torch.zeros(64)
     simulate(main, a, total)
     assert torch.equal(total, a.sum(1))
+
+
+def over_all(kind):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((4,), "float32")):
+        with T.Kernel(1, threads=96):
+            total, tile = T.alloc_fragment((4,), "float32"), T.alloc_fragment((64, 64), "float32")
+            T.copy(A, tile)
+            T.fill(total, 1)
+            if kind == "sum":
+                for i in T.Parallel(64):
+                    if A[0, i] > 0:
+                        total[0] += A[0, i]
+                for k in T.serial(4):
+                    for i, j in T.Parallel(16, 64):
+                        total[k] = total[k] - tile[16 * k + i, j]
+            if kind == "max":
+                for i, j in T.Parallel(64, 64):
+                    total[3] = T.max(total[3], tile[i, j])
+            if kind == "quotient":
+                for i in T.Parallel(64):
+                    total[i // 16] += A[3, i]
+            T.copy(total, B)
+
+    return main
+
+
+def whole_sums(kind, a):
+    expected = torch.ones(4)
+    if kind == "sum":
+        expected[0] += a[0][a[0] > 0].sum()
+        return expected - a.reshape(4, -1).sum(1)
+    if kind == "max":
+        expected[3] = max(1, a.max())
+        return expected
+    return expected + a[3].reshape(4, 16).sum(1)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("kind", ["sum", "max", "quotient"])
+def test_all_iterations_accumulate_into_one_element(arch, kind):
+    a, b = torch.randint(-8, 8, (64, 64)).float(), torch.zeros(4)
+    simulate(over_all(kind), a, b, arch=arch)
+    assert torch.equal(b, whole_sums(kind, a))
+
+
+def test_a_sum_over_all_iterations_is_shared_out():
+    assert "total_part" in source(over_all("sum"))

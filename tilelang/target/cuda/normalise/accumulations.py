@@ -3,7 +3,8 @@
 ``for i, j in T.Parallel(m, n): total[i] += a[i, j]`` has no meaning, as its iterations along ``j`` are in no order and change one
 element; the interpreter says so. Shared out over threads it would lose most of the terms without a word. Programs that were
 written where a thread has whole rows expect the sum, and one of the orders gives it. In ``total[i, j // 32] += a[i, j]``, 32
-iterations along ``j`` change one element.
+iterations along ``j`` change one element. Where no axis is left to share out (``total[0] += x[i]``), each thread sums its
+iterations in a reducer; what is no sum becomes a single iteration, which all threads that hold the element run.
 """
 
 from __future__ import annotations
@@ -15,11 +16,27 @@ from typing import Any
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.expr import constant, float_constant
 from tilelang.ir.facts import Facts
-from tilelang.ir.memory import is_fragment
-from tilelang.ir.visit import children, computed_from, is_parallel, mentions, parallel_loops, walk, walk_expr, with_children
+from tilelang.ir.memory import FRAGMENT, is_fragment
+from tilelang.ir.region import Region
+from tilelang.ir.visit import (
+    children,
+    computed_from,
+    is_parallel,
+    mentions,
+    parallel_loops,
+    statement_exprs,
+    walk,
+    walk_expr,
+    with_children,
+)
 from tilelang.target.cuda.tile.program import Kernel
+from tilelang.tileop.copy import Fill
+from tilelang.tileop.reduce import FinalizeReducer
 from tilelang.transform.substitute import substitute
+
+_ZERO = ir.IntImm("int32", 0)
 
 
 def accumulate_in_order(kernel: Kernel) -> Kernel:
@@ -42,14 +59,75 @@ def _ordered(loop: Any, reducers: set[Any]) -> Any:
     body = loops[-1].body
     summed = [axis for axis in loops if any(_accumulates(*store, axis, body) for store in _stores(body, reducers))]
     kept = [axis for axis in loops if axis not in summed]
-    if not summed or not kept or "tl.loop_layout" in loop.annotations:
+    if not summed or "tl.loop_layout" in loop.annotations:
         return loop
+    if not kept:
+        reduced = _reduced(loop, reducers)
+        if reduced is not None:
+            return reduced
+        kept = [_once(body, loop.annotations)]
     for axis in reversed(summed):
         body = ir.For(axis.loop_var, axis.min, axis.extent, ir.ForKind.SERIAL, body, span=axis.span)
     for axis in reversed(kept):
         notes = {**loop.annotations, "tl.parallel": len(kept)} if axis is kept[0] else None
         body = ir.For(axis.loop_var, axis.min, axis.extent, ir.ForKind.PARALLEL, body, annotations=notes, span=axis.span)
     return body
+
+
+def _reduced(loop: Any, reducers: set[Any]) -> Any | None:
+    """A loop whose iterations all add to the same elements, as one that adds to reducers; None where they do more with these."""
+    body = parallel_loops(loop)[-1].body
+    inside = {
+        stmt.var if isinstance(stmt, ir.Bind) else stmt.loop_var for stmt in walk(loop) if isinstance(stmt, (ir.Bind, ir.For))
+    }
+    parts: dict[Any, Any] = {}  # store -> the reducer that it adds to
+    for store, _ in _stores(body, reducers):
+        buffer = store.buffer
+        uses = sum(part.same_as(buffer) for stmt in walk(body) for expr in statement_exprs(stmt) for part in walk_expr(expr))
+        if uses != 2 or not _is_sum(store) or any(mentions(index, inside) for index in store.indices):
+            return None
+        parts[store] = ir.decl_buffer(
+            [1], str(buffer.dtype), f"{buffer.name}_part", scope=FRAGMENT, layout=None, data_alignment=1
+        )
+    summed = tvm_ffi.structural_map(loop, [(ir.BufferStore, lambda each: _to(parts[each], each) if each in parts else each)])
+    before = [stmt for part in parts.values() for stmt in _begun(part, loop.span)]
+    return ir.SeqStmt([*before, summed, *(stmt for store, part in parts.items() for stmt in _added(store, part))])
+
+
+def _is_sum(store: Any) -> bool:
+    """Whether a store adds to its element, or subtracts from it, once."""
+    value = _without_cast(store.value)
+    terms = [value.a, value.b] if isinstance(value, ir.Add) else [value.a] if isinstance(value, ir.Sub) else []
+    return any(isinstance(term, ir.TensorLoad) and term.source.same_as(store.buffer) for term in map(_without_cast, terms))
+
+
+def _without_cast(expr: Any) -> Any:
+    return expr.value if isinstance(expr, ir.Cast) else expr
+
+
+def _to(part: Any, store: Any) -> Any:
+    """A store that adds to a reducer instead of its own element."""
+    load = lambda each: ir.BufferLoad(part, [_ZERO]) if each.source.same_as(store.buffer) else each  # noqa: E731
+    return ir.BufferStore(part, tvm_ffi.structural_map(store.value, [(ir.TensorLoad, load)]), [_ZERO], store.span)
+
+
+def _begun(part: Any, span: Any) -> list[Any]:
+    dtype = str(part.dtype)
+    zero = constant(0, dtype) if dtype.startswith(("int", "uint")) else float_constant(0.0, dtype)
+    notes = {"tl.reducer_op": "sum", "tl.reducer_replication": "none"}
+    return [ir.AllocBuffer(part, notes, span), Fill(Region.whole(part), zero).to_stmt(span)]
+
+
+def _added(store: Any, part: Any) -> list[Any]:
+    """What all threads have added to a reducer is added to the element that it stands for."""
+    total = ir.BufferLoad(store.buffer, list(store.indices)) + ir.BufferLoad(part, [_ZERO])
+    added = ir.BufferStore(store.buffer, total, list(store.indices), store.span)
+    return [FinalizeReducer(Region.whole(part), op="sum").to_stmt(store.span), _once(added, {"tl.parallel": 1})]
+
+
+def _once(body: Any, notes: Any) -> Any:
+    """A statement as the only iteration of a ``T.Parallel``."""
+    return ir.For(ir.Var("once", "int32"), _ZERO, constant(1), ir.ForKind.PARALLEL, body, annotations=notes, span=body.span)
 
 
 def _stores(stmt: Any, reducers: set[Any], guards: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
