@@ -217,6 +217,45 @@ def test_a_tile_that_another_loop_uses_has_one_slot_and_the_message_says_so():
         source(main)
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("order, stage", [([0, 1, 2], [0, 0, 1]), ([0, 1, 2], [0, 1, 2]), ([2, 0, 1], [0, 0, 2])])
+def test_tiles_that_elements_fill_have_slots(arch, order, stage):
+    @T.prim_func
+    def main(A: T.Tensor((64, 128), "float16"), B: T.Tensor((128, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 32), "float16")
+            b = T.alloc_shared((32, 64), "float16")
+            total = T.alloc_fragment((64, 64), "float32")
+            T.clear(total)
+            for k in T.Pipelined(4, order=order, stage=stage):
+                for i, j in T.Parallel(64, 32):
+                    a[i, j] = A[i, k * 32 + j]
+                for i, j in T.Parallel(32, 64):
+                    b[i, j] = B[k * 32 + i, j]
+                T.gemm(a, b, total)
+            T.copy(total, C)
+
+    a, b = torch.randint(-4, 5, (64, 128)).half(), torch.randint(-4, 5, (128, 64)).half()
+    c = torch.zeros(64, 64)
+    simulate(main, a, b, c, arch=arch)
+    assert torch.equal(c, a.float() @ b.float())
+
+
+def test_a_tile_of_which_an_element_stays_has_one_slot():
+    @T.prim_func
+    def main(A: T.Tensor((4, 63), "float32"), C: T.Tensor((4, 64), "float32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((64,), "float32")
+            for k in T.Pipelined(4, order=[0, 1], stage=[0, 1]):
+                for i in T.Parallel(63):
+                    tile[i] = A[k, i]
+                for i in T.Parallel(64):
+                    C[k, i] = tile[i]
+
+    with pytest.raises(PipelineScheduleError, match="would touch tile before"):
+        source(main)
+
+
 def test_registers_have_one_version():
     with pytest.raises(PipelineScheduleError, match="running"):
         source(_chain([0, 1, 2, 3, 4], [0, 0, 0, 0, 1]))

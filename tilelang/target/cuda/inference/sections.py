@@ -20,12 +20,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.access import WRITE
-from tilelang.ir.expr import as_int
 from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment
 from tilelang.ir.region import Region
-from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
+from tilelang.target.cuda.tile.overwrites import overwrites
 from tilelang.target.cuda.tile.rename import renamed
 from tilelang.target.cuda.tile.tree import (
     Loop,
@@ -241,30 +239,6 @@ def _begins_whole(node: Any, family: set[Any]) -> bool:
         first = next((each for each in inside(node) if touches(each, family)), None)
         return first is not None and _begins_whole(first, family)
     return overwrites(node, family)
-
-
-def overwrites(node: Any, family: set[Any]) -> bool:
-    """Whether a statement writes every element of a buffer (under one of the names in ``family``) and reads none of it."""
-    if isinstance(node, Operator):
-        uses = [(region, access) for region, access in node.op.regions() if region.buffer in family]
-        # One use only: T.gemm(c, b, c) overwrites c and reads it.
-        return len(uses) == 1 and uses[0][0] is rule_of(node.op).overwritten(node.op)
-    if not isinstance(node, Parallel):
-        return False
-    uses = [access for access in node.nest.accesses if access.buffer in family]
-    if len(uses) != 1 or uses[0].kind != WRITE or uses[0].site.conditional:
-        return False
-    whole = None if node.op is None else rule_of(node.op).overwritten(node.op)
-    if whole is not None and whole.buffer in family:
-        return True
-    # An axis with a run-time limit may end before the tile does.
-    extents = {axis.var: axis.extent for axis in node.nest.axes if axis.limit is None}
-    sizes = (
-        isinstance(index, ir.Var) and extents.get(index) == size
-        for index, size in zip(uses[0].site.indices, map(as_int, uses[0].buffer.shape))
-    )
-    # Each index its own variable: tile[i, i] = 0 writes the diagonal only.
-    return len(set(uses[0].site.indices)) == len(uses[0].site.indices) and all(sizes)
 
 
 # New nodes -------------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from tilelang.target.cuda.analysis.disjointness import share_out_iterations
 from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import accesses_in, given_to_calls, handed_on
+from tilelang.target.cuda.tile.overwrites import overwrites
 from tilelang.target.cuda.tile.tree import (
     Loop,
     Operator,
@@ -301,8 +302,10 @@ def _is_filled_anew(buffer: Any, uses: list, body: Body) -> bool:
     """Whether each iteration begins with a shared tile by overwriting all of it."""
     if not ir.is_buffer_var(buffer) or not is_shared(buffer) or buffer in body.tree.aliased():
         return False
-    first = min(uses, key=lambda use: use[0])[3]
-    return first.site.fills and not first.reads
+    _, _, statement, first = min(uses, key=lambda use: use[0])
+    if first.site.fills and not first.reads:
+        return True
+    return len(statement.nodes) == 1 and overwrites(statement.nodes[0], {buffer})
 
 
 def _broken(buffer: Any, first: Statement, second: Statement, when: str, instead: str = "") -> PipelineScheduleError:
