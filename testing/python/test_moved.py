@@ -157,7 +157,7 @@ def test_names_of_earlier_releases():
     import torch
 
     import tilelang
-    from tilelang.utils.tensor import map_torch_type
+    from tilelang.utils import map_torch_type
 
     assert tilelang.lazy_jit is tilelang.jit.lazy_jit is tilelang.jit.jit
     types = {"float": torch.float32, "float8_e4m3": torch.float8_e4m3fn, "int8": torch.int8}
