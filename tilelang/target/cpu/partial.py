@@ -3,13 +3,13 @@
 Before: tile IR in which loops carry variables and arrays (``tileop/carried.py``), of which each thread then has its own result.
 After: those loops are serial, and nothing differs between threads. The first thread runs all iterations. The others keep what
 they had, so all of them hold the same: each variable that differs has a twin, which stands for theirs, and a statement over such
-variables is executed for the first thread, and then for the others:
+variables is executed for the others, and then for the first thread, whose value remains where threads store to one element:
 
     for i in T.Parallel(n):             for i in range(n):
         total += x[i]             =>        total += x[i]
-    T.atomic_add(c, total)              T.atomic_add(c, total)
-                                        for _ in range(threads - 1):
+    T.atomic_add(c, total)              for _ in range(threads - 1):
                                             T.atomic_add(c, total_of_others)
+                                        T.atomic_add(c, total)
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _Threads(StmtRewriter):
             return self._parallel(node)
         if self._named(node).isdisjoint(self.differing):
             return super().stmt(node)
-        return seq(node, self._of_others(node))
+        return seq(self._of_others(node), node)
 
     def visit_AttrStmt(self, node: Any) -> Any:
         if node.attr_key == "thread_extent" and node.node.thread_tag == "threadIdx.x":
@@ -93,7 +93,7 @@ class _Threads(StmtRewriter):
         carried = self.carried[loop]
         inside = set().union(*map(self._named, walk(loop)))
         code = _serial(loop) if carried else loop
-        return code if inside.isdisjoint(self.differing - carried) else seq(code, self._of_others(code))
+        return code if inside.isdisjoint(self.differing - carried) else seq(self._of_others(code), code)
 
     def _named(self, stmt: Any) -> set[Any]:
         """The variables and buffers that a statement itself names."""
