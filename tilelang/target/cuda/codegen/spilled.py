@@ -1,8 +1,8 @@
 """Loops over arrays that registers cannot hold stay loops.
 
 A loop over an array is written out so that the array can be registers, which have no addresses. One of more words than a thread
-has registers lies in local memory either way, and device compilers take up to minutes over what is written out for it: 10 s for
-the sums of 128 rows of 128 int64 by one warp, 0.1 s with a loop.
+has registers, alone or with others that the loop numbers, lies in local memory either way, and device compilers take up to
+minutes over what is written out for it: 10 s for the sums of 128 rows of 128 int64 by one warp, 0.1 s with a loop.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REGISTERS = 255
 """Words that a thread can have in registers."""
 
 _MOST_WORDS = 2 * _REGISTERS
-"""Of an array of fewer, a good part stays in registers."""
+"""Of arrays of fewer, a good part stays in registers."""
 
 _AT_ONCE = 8
 """The unroll factor of a loop over such an array."""
@@ -34,11 +34,19 @@ def roll_spilled(code: Any, emitter: Emitter) -> None:
     words = {**_words(emitter), **{each.array.name: _size(each.array.dtype, each.count) for each in find(code, DeclareArray)}}
     # An instruction of a warp group names its registers one by one, in its text.
     pinned = {array for each in (*find(code, WarpGroupMultiply), *find(code, PinRegisters)) for array, _ in _places(each)}
-    spilled = {name for name, count in words.items() if count > _MOST_WORDS} - pinned
-    if spilled:
-        for loop in find(code, LoopCode):
-            if loop.unroll == 0 and any(array in spilled and _mentions(at, loop) for array, at in _inside(loop)):
-                loop.unroll = _AT_ONCE
+    if sum(words.values()) <= _MOST_WORDS:
+        return
+    numbered = {loop: {array for array, at in _inside(loop) if _mentions(at, loop)} for loop in _written_out(code)}
+    # What one loop numbers is in use together: of two arrays of 300 words neither stays in registers.
+    together = [arrays for arrays in numbered.values() if sum(words.get(array, 0) for array in arrays) > _MOST_WORDS]
+    spilled = set().union(*together) - pinned
+    for loop, arrays in numbered.items():
+        if arrays & spilled:
+            loop.unroll = _AT_ONCE
+
+
+def _written_out(code: Any) -> Iterator[LoopCode]:
+    return (loop for loop in find(code, LoopCode) if loop.unroll == 0)
 
 
 def _words(e: Emitter) -> Mapping[str, int]:
