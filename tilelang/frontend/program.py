@@ -16,6 +16,7 @@ from tilelang.frontend import truth  # noqa: F401  (comparisons in user code)
 from tilelang.frontend.builder import Builder, activate
 from tilelang.frontend.declare import EagerState, Placeholder, ProbeDone, declared_parameter
 from tilelang.frontend.hooks import HOOKS
+from tilelang.frontend.pointers import with_sizes_of_pointers
 from tilelang.frontend.program_object import set_factory
 from tilelang.frontend.reducers import verify_reducers
 from tilelang.frontend.rewrite import declared_arguments, rewrite
@@ -76,7 +77,8 @@ def finished_program(name: str, definition: Location, params: list[Any], builder
         DeclarationError: it returns what it has not allocated.
     """
     allocated = builder.allocated_params
-    body = with_shared_parts_bound(builder.finish(definition), builder.unique)
+    params, body = with_sizes_of_pointers(params, builder.finish(definition), builder.dynamic_sizes.values())
+    body = with_shared_parts_bound(body, builder.unique)
     body = with_views_of_safe_values(with_iterations_of_threads(body), builder.unique)
     func = ir.PrimFunc([*params, *allocated], without_unused_views(body) if builder.aliases else body)
     attrs: dict[str, Any] = {"global_symbol": name, **builder.attrs}
