@@ -151,7 +151,7 @@ cdef class EntryAdapter:
     Args:
         entry: address of the C function.
         device_type: DLPack device type of all tensors.
-        inputs: a tuple an input: ``(kind, target, slot, low, high)``.
+        inputs: a tuple an input: ``(kind, target, slot, low, high)``; of a pointer, ``high`` are the bits of the address that are 0.
         tensors: of each tensor input ``(dtypes, shape, strides or None, alignment)``.
         bindings: ``(tensor, axis, slot)`` each.
         derived: ``(slot, size)`` of each size that is computed from those before it.
@@ -196,7 +196,7 @@ cdef class EntryAdapter:
             row.kind, row.target, row.slot = kind, target, slot
             row.low = row.high = 0
             row.unsigned_high = 0
-            if kind == UNSIGNED:
+            if kind == UNSIGNED or kind == POINTER:
                 row.unsigned_high = high
             elif kind == INTEGER:
                 row.low, row.high = low, high
@@ -295,6 +295,8 @@ cdef class EntryAdapter:
             return number
         natural = value
         if row.kind == UNSIGNED and natural > row.unsigned_high:
+            raise Refused
+        if row.kind == POINTER and natural & row.unsigned_high:
             raise Refused
         return <int64_t> natural
 

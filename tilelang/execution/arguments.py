@@ -226,8 +226,10 @@ def _check_strides(place: _Place, value: Any) -> None:
 
 
 def _check_alignment(place: _Place, value: Any) -> None:
-    want = max(place.signature.alignment.get(place.param.name, 1), value.element_size())
-    address = value.data_ptr()
+    _check_address(place, value.data_ptr(), max(place.signature.alignment.get(place.param.name, 1), value.element_size()))
+
+
+def _check_address(place: _Place, address: int, want: int) -> None:
     if address % want:
         raise place.error(
             "alignment", f"an address that is a multiple of {want} bytes", f"one that is {address % want} bytes past it",
@@ -291,13 +293,14 @@ def _pointer(place: _Place, value: Any) -> int:
 
     if isinstance(value, torch.Tensor):
         _check_memory(place, value)
-        return value.data_ptr()
+        value = value.data_ptr()
     try:
         address = as_integer(value)
     except TypeError:
         raise place.error("type", "an address (an integer) or a tensor", _type_name(value)) from None
     if not 0 <= address < 2**64:
         raise place.error("value", "an address", str(address))
+    _check_address(place, address, place.signature.alignment.get(place.param.name, 1))
     return address
 
 

@@ -131,7 +131,10 @@ def _plan(module: Any, signature: CallSignature, artifact: KernelArtifact) -> di
         raise ExecutionError(f"{signature.kernel}: the cython backend passes at most {_MOST_TENSORS} tensors")
     plan: dict[str, Any] = {
         "device_type": _DEVICE_TYPES[signature.device],
-        "inputs": [_input(params[i], targets[i], scalar_slots.get(i, -1)) for i in signature.inputs],
+        "inputs": [
+            _input(params[i], targets[i], scalar_slots.get(i, -1), signature.alignment.get(params[i].name, 1))
+            for i in signature.inputs
+        ],
         "tensors": [_tensor(params[i], signature, slots) for i in tensors],
         "bindings": bindings,
         "derived": derived,
@@ -200,9 +203,9 @@ def _scalar_kind(param: KernelParam) -> int:
     return _FLOAT if kind.is_float else _UNSIGNED if kind.kind == "uint" else _INTEGER
 
 
-def _input(param: KernelParam, target: int, slot: int) -> tuple[int, int, int, int, int]:
+def _input(param: KernelParam, target: int, slot: int, alignment: int) -> tuple[int, int, int, int, int]:
     kind = _scalar_kind(param)
-    low, high = integer_range(param.dtype) if kind in (_INTEGER, _UNSIGNED) else (0, 0)
+    low, high = integer_range(param.dtype) if kind in (_INTEGER, _UNSIGNED) else (0, alignment - 1)
     return kind, target, slot, low, high
 
 

@@ -23,7 +23,7 @@ class CallSignature(Record):
         allocated: positions that the call allocates.
         returned: positions that it returns, in order.
         dynamic: names of the dynamic variables, in the order of the C entry point.
-        alignment: of some tensor parameters, the multiple of bytes that the address must be.
+        alignment: of some tensor and pointer parameters, the multiple of bytes that the address must be.
         device: the torch device type that tensors live on.
         unused: names of tensors and of dynamic variables that the kernel's body never mentions: a call may pass None for them.
         only_read: names of tensors that the kernel certainly does not write.

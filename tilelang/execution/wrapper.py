@@ -191,6 +191,7 @@ class _Text:
             self._check_scalar(index)
         for index in self._inputs("pointer"):
             self._address(index)
+            self._check_alignment(index)
         for index in self._inputs("tensor"):
             if self._alignment(index) > 1:
                 self._refuse_unless(f"not v{index}.data_ptr() % {self._alignment(index)}")
@@ -221,8 +222,8 @@ class _Text:
             self._emit(f"if not p{index} and v{index}.numel(): raise Failed(kernel, 'torch allocated an output without memory')")
         for index in self._inputs("tensor"):
             self._refuse_unless(f"p{index} or not v{index}.numel()")  # a tensor whose storage has been freed
-            if self._alignment(index) > 1:
-                self._refuse_unless(f"not p{index} % {self._alignment(index)}")
+        for index in (*self._inputs("pointer"), *self._inputs("tensor")):
+            self._check_alignment(index)
         values = [f"v{i}" if p.kind == "scalar" else f"p{i}" for i, p in enumerate(self.signature.params)]
         values += [self.sizes[name] for name in self.signature.dynamic]
         values.append(f"stream_of({self._device_index()})" if with_stream else "0")
@@ -256,7 +257,12 @@ class _Text:
     def _alignment(self, index: int) -> int:
         param = self.signature.params[index]
         want = self.signature.alignment.get(param.name, 1)
-        return want if want > canonical(param.dtype).bytes else 1
+        # A tensor of torch lies at a multiple of its elements; what a pointer is called with may be anywhere.
+        return want if param.kind == "pointer" or want > canonical(param.dtype).bytes else 1
+
+    def _check_alignment(self, index: int) -> None:
+        if self._alignment(index) > 1:
+            self._refuse_unless(f"not p{index} % {self._alignment(index)}")
 
     def _refuse_one_negated_element(self, index: int) -> None:
         """Of a tensor that has a single element only in some calls."""

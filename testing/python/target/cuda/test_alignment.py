@@ -88,3 +88,41 @@ def test_an_address_from_a_table_of_pointers_is_not_the_tables():
     x, out = torch.randn(64, generator=torch.Generator().manual_seed(0)), torch.zeros(64)
     simulate(main, torch.tensor([0, x.data_ptr(), 0])[1:2], x, out)
     assert torch.equal(out, 2 * x)
+
+
+def copied_from_a_pointer():
+    @T.prim_func
+    def main(p: T.ptr, B: T.Tensor((64,), "float16")):
+        with T.Kernel(1, threads=32):
+            a = T.make_tensor(p, (64,), "float16")
+            tile = T.alloc_shared((64,), "float16")
+            T.copy(a, tile)
+            T.copy(tile, B)
+
+    return main
+
+
+@pytest.mark.parametrize("backend", ["ctypes", "cython", "nvrtc", "torch", "tvm_ffi"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_pointer_is_aligned_to_what_the_copies_from_it_need(arch, backend):
+    a, b = torch.randn(80).half(), torch.zeros(64).half()
+    with tilelang.simulator(strict=True):
+        kernel = tilelang.compile(copied_from_a_pointer(), target=cuda(arch), execution_backend=backend)
+        kernel(a[8:72], b)
+        assert torch.equal(a[8:72], b)
+        for address in (a[1:65], a[1:65].data_ptr()):
+            with pytest.raises(ArgumentError, match="alignment of argument p .*: expected .* multiple of 16 bytes"):
+                kernel(address, b)
+
+
+def test_a_pointer_whose_elements_are_accessed_one_by_one_may_be_anywhere():
+    @T.prim_func
+    def main(p: T.ptr, B: T.Tensor((64,), "float16")):
+        with T.Kernel(1, threads=64):
+            a = T.make_tensor(p, (64,), "float16")
+            for i in T.Parallel(64):
+                B[63 - i] = a[i]
+
+    a, b = torch.randn(80).half(), torch.zeros(64).half()
+    simulate(main, a[1:65], b)
+    assert torch.equal(a[1:65].flip(0), b)

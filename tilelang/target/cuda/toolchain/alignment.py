@@ -1,4 +1,4 @@
-"""How far the addresses of tensors must be aligned: read from the PTX, which has every access that the compiler chose.
+"""How far addresses of tensors and pointers must be aligned: read from the PTX, which has every access that the compiler chose.
 
 An access counts for the tensors whose addresses flow into its own; where that cannot be seen, for all of them. Addresses that are
 loaded from a tensor (a table of pointers) are those of other memory, whose alignment the program that fills the table ensures.
@@ -27,7 +27,7 @@ _ADDRESS = re.compile(r"\[[^\]]*\]")
 
 
 def tensor_alignment(ptx: bytes | str, params: Sequence[KernelParam], launches: Sequence[KernelLaunch]) -> dict[str, int]:
-    """Bytes that the address of each tensor parameter must be a multiple of, where that is more than an element.
+    """Bytes that the address of each tensor or pointer parameter must be a multiple of, where that is more than an element.
 
     Args:
         ptx: the text of all kernels.
@@ -35,7 +35,10 @@ def tensor_alignment(ptx: bytes | str, params: Sequence[KernelParam], launches: 
         launches: which arguments each kernel gets, and which tensor maps.
     """
     text = ptx.decode(errors="replace") if isinstance(ptx, bytes) else ptx
-    tensors = {param.name: canonical(param.dtype).bytes for param in params if param.kind == "tensor"}
+    # What lies at a pointer has any type, whatever type the pointer is declared with.
+    tensors = {
+        param.name: canonical(param.dtype).bytes if param.kind == "tensor" else 1 for param in params if param.kind != "scalar"
+    }
     arguments = {launch.symbol: [name for _, name in launch.args] for launch in launches}
     widest = dict.fromkeys(tensors, 1)
     found = [(name, _BULK_BYTES) for launch in launches for name in [spec.tensor for spec in launch.tensor_maps]]
