@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,8 @@ _COLUMNS = (
     ("shared_wavefronts", "wavefronts"), ("bank_conflicts", "conflicts"), ("global_sectors", "sectors"),
     ("tensor_multiply_adds", "tensor MACs"),
 )  # fmt: skip
+
+_IN_SHARED = re.compile(r"0x([0-9a-f]+) in shared memory(?! of block)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +195,18 @@ class Report:
 def _finding(data: dict[str, Any], sources: KernelSources | None) -> Finding:
     thread = data.pop("thread")
     block = tuple(data.pop("block"))
-    program = sources.statement(data["kernel"], data["file"], data["line"]) if sources is not None else None
+    program = None
+    if sources is not None:
+        place = data["kernel"], data["file"], data["line"]
+        program = sources.statement(*place)
+        data["message"] = _IN_SHARED.sub(
+            lambda found: _with_tile(found, sources.tile(*place, int(found[1], 16))), data["message"]
+        )
     return Finding(block=block, thread=tuple(thread) if thread is not None else None, program=program, **data)
+
+
+def _with_tile(found: re.Match[str], tile: str | None) -> str:
+    return found[0] if tile is None else f"{found[0]} ({tile})"
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> str:

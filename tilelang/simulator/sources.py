@@ -12,6 +12,9 @@ from typing import Any
 
 CUDA, PTX, ORIGINS = "device_kernel.cu", "kernel.ptx", "origins.json"
 
+_POOL = 1024
+"""Where the shared tiles of a kernel begin in a block's window: after what the hardware reserves."""
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:
@@ -92,6 +95,19 @@ class KernelSources:
         """
         place = self.origins(kernel)["lines"].get(str(line)) if Path(file).name == CUDA else None
         return None if place is None else Statement.found(*self._origins["places"][place])
+
+    def tile(self, kernel: str, file: str, line: int, address: int) -> str | None:
+        """The tile at an address in shared memory, and the place in it; None where several tiles may lie there.
+
+        Args:
+            kernel, file, line: as for :meth:`statement`, of what accesses it.
+            address: in the block's window.
+        """
+        offset = address - _POOL
+        tiles = [tile for tile in self.origins(kernel)["shared"] if tile["offset"] <= offset < tile["offset"] + tile["bytes"]]
+        if len(tiles) > 1 and Path(file).name == CUDA:  # tiles that are not needed at the same time share memory
+            tiles = [tile for tile in tiles if tile["lines"] and tile["lines"][0] <= line <= tile["lines"][1]]
+        return f"byte {offset - tiles[0]['offset']} of {tiles[0]['name']}" if len(tiles) == 1 else None
 
     def _text(self, name: str) -> str:
         path = self._directory / name
