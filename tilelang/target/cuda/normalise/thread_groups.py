@@ -8,6 +8,7 @@ for every thread.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from tilelang.errors import DivergenceError
@@ -32,6 +33,7 @@ from tilelang.target.cuda.tile.tree import (
     read_tree,
     walk,
 )
+from tilelang.tileop.hint import MaxRegisters
 
 
 def kernel_tree(kernel: Kernel, target: Any) -> TileTree:
@@ -56,7 +58,7 @@ class _Splitter:
     # The tree ----------------------------------------------------------------------------------------------------------
 
     def sequence(self, sequence: Sequence, threads: range) -> Sequence:
-        return Sequence([new for node in sequence.items for new in self.node(node, threads)])
+        return Sequence(_joined_roles([new for node in sequence.items for new in self.node(node, threads)]))
 
     def node(self, node: Any, threads: range) -> list[Any]:
         """What a node becomes."""
@@ -112,6 +114,34 @@ class _Splitter:
         # condition.
         own = any(isinstance(inner, Scalar) for inner in walk(body))
         return [ThreadGroup(node.stmt, body, by_thread=True)] if own else body.items
+
+
+def _joined_roles(nodes: list[Any]) -> list[Any]:
+    """Statements in which neighbouring branches of one group of threads are one, where a group gives registers away.
+
+    What follows such a branch is reached with few registers, so that code of the other groups, with what they hold, must not.
+    Groups are in no order among each other but by barriers of the program.
+    """
+    joined: list[Any] = []
+    for members, run in groupby(nodes, key=lambda node: isinstance(node, ThreadGroup) and node.threads is not None):
+        groups = list(run)
+        joined += _joined(groups) if members and any(map(_sets_registers, groups)) else groups
+    return joined
+
+
+def _joined(groups: list[ThreadGroup]) -> list[ThreadGroup]:
+    """Branches of groups of threads, one for each group; unchanged where groups have threads in common."""
+    roles: dict[tuple[range, bool], list[ThreadGroup]] = {}
+    for group in groups:
+        roles.setdefault((group.threads or range(0), group.by_thread), []).append(group)
+    threads = sorted((key[0] for key in roles), key=lambda members: members.start)
+    if any(one.stop > other.start for one, other in zip(threads, threads[1:])):
+        return groups
+    return [replace(same[0], body=Sequence([node for group in same for node in group.body.items])) for same in roles.values()]
+
+
+def _sets_registers(group: ThreadGroup) -> bool:
+    return any(isinstance(node, Operator) and isinstance(node.op, MaxRegisters) for node in walk(group))
 
 
 def _one_sided(node: Branch, condition: Any, body: Sequence) -> Branch:
