@@ -247,7 +247,8 @@ def _logical(terms: tuple[Term, ...], stop: bool, combine: Operator) -> Any:
         if not is_symbolic(value):
             value = constant(value)
             if bool(value) is stop:
-                return value
+                # Beside a run-time term the value is a condition too: `~` of it is `not`, which it is not of Python's bools.
+                return value if result is None else ir.IntImm("bool", int(stop))
             continue
         part = boolean(value)
         result = part if result is None else _combined(result, part, stop, combine)

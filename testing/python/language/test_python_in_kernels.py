@@ -64,6 +64,23 @@ def test_numbers_of_typed_constants():
     assert a.tolist() == [10, 2, 7, -6, 2, 1]
 
 
+def test_a_condition_beside_a_static_operand_is_a_condition():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32"), n: T.int32):
+        with T.Kernel(1, threads=1):
+            if ~((n > 2) or True):
+                A[0] = 1
+            if ~((n > 2) and False):
+                A[1] = 1
+            if ~any([n > 2, True]):
+                A[2] = 1
+            A[3] = ((n > 2) or True) + 1
+
+    a = torch.zeros(4, dtype=torch.int32)
+    run(main, a, 5)
+    assert a.tolist() == [0, 1, 0, 2]
+
+
 def test_builtins_of_run_time_values():
     @T.prim_func
     def main(A: T.Tensor((4,), "float32"), B: T.Tensor((12,), "float32")):
