@@ -28,25 +28,29 @@ class UnsupportedSyntaxError(CompileError):
         )
 
 
+_ONE_TILE = "use one tile with an axis more (tile[i % 2, ...]), or a Python loop, which is unrolled"
+
+
 class CarriedValueError(CompileError):
     """An immutable value that a loop would have to carry from one iteration to the next."""
 
-    def __init__(self, name: str, location: Location | None = None):
+    def __init__(self, name: str, location: Location | None = None, is_memory: bool = False):
+        what = "the memory that it names cannot change there" if is_memory else "it is an immutable value"
         super().__init__(
-            f"{name!r} is read and reassigned in a run-time loop, but it is an immutable value",
+            f"{name!r} is read and reassigned in a run-time loop, but {what}",
             location,
-            hint=f"declare it before the loop: {name} = T.alloc_var(dtype, init=value)",
+            hint=_ONE_TILE if is_memory else f"declare it before the loop: {name} = T.alloc_var(dtype, init=value)",
         )
 
 
 class StaleValueError(CompileError):
     """A name whose value depends on which path the kernel took at run time."""
 
-    def __init__(self, name: str, where: str, location: Location | None = None):
+    def __init__(self, name: str, where: str, location: Location | None = None, is_memory: bool = False):
         super().__init__(
             f"{name!r} was assigned inside a run-time {where} and cannot be used after it",
             location,
-            hint=f"declare it before: {name} = T.alloc_var(dtype, init=value)",
+            hint=_ONE_TILE if is_memory else f"declare it before: {name} = T.alloc_var(dtype, init=value)",
         )
 
 

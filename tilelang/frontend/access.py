@@ -22,6 +22,11 @@ def is_buffer(value: Any) -> bool:
     return isinstance(value, ir.Var) and ir.is_buffer_var(value)
 
 
+def names_memory(value: Any) -> bool:
+    """Whether ``value`` is a buffer, a slice, or a sequence that has some."""
+    return is_buffer(value) or isinstance(value, Slice) or (type(value) in (list, tuple) and any(map(names_memory, value)))
+
+
 def _key_for_each_axis(view: Slice, key: Any) -> list[Any]:
     """One index or slice for each axis of a view; ``...`` and missing axes become whole slices."""
     items = list(key) if isinstance(key, tuple) else [key]

@@ -62,7 +62,9 @@ class DynamicBranch(Branch):
         frame = self.builder.frames.pop()
         self.arms.append(sequence(frame.stmts))
         for key, before in frame.assigned.items():
-            self.assigned.setdefault(key, before)
+            # What the first arm left in a name is what the second one finds: another buffer there is compared with that.
+            if key not in self.assigned or is_buffer(before):
+                self.assigned[key] = before
 
     def finish(self) -> None:
         """Emits the ``if``."""
@@ -76,16 +78,19 @@ class DynamicBranch(Branch):
 def is_stale(frame: Frame, before: Any, value: Any) -> bool:
     """Whether a block made the value of a name depend on run-time control flow.
 
-    After ``if n > 0: x = A[0]`` the name holds a value that exists on one path only. Memory (a buffer, a ``T.alloc_var``) is
-    never stale; neither is a Python value that the block leaves as it was, or a constant that only a loop assigns.
+    After ``if n > 0: x = A[0]`` the name holds a value that exists on one path only. A ``T.alloc_var`` is never stale, nor is a
+    buffer unless the name held another one before; neither is a Python value that the block leaves as it was, or a constant
+    that only a loop assigns.
 
     Args:
         frame: the block, which has just been closed.
         before: the value before the block, or ``UNBOUND``.
         value: the value after it.
     """
-    if isinstance(value, (LocalVar, Unusable)) or is_buffer(value) or value is before:
+    if isinstance(value, (LocalVar, Unusable)) or value is before:
         return False
+    if is_buffer(value):
+        return is_buffer(before) and not value.same_as(before)
     if isinstance(value, ir.PrimExpr):
         return True
     unchanged = type(value) is type(before) and value == before

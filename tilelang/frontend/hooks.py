@@ -9,11 +9,12 @@ from __future__ import annotations
 import builtins
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType
 from typing import Any
 
 from tilelang.errors import HELD_BY_PYTHON, CarriedValueError, MisplacedError, OperandError, RunTimeValueError, StaleValueError
 from tilelang.frontend import operators
-from tilelang.frontend.access import assign_subscript, compile_time_index, is_buffer, subscript
+from tilelang.frontend.access import assign_subscript, compile_time_index, is_buffer, names_memory, subscript
 from tilelang.frontend.bindings import bind, match_targets, snapshot, snapshot_items
 from tilelang.frontend.branches import UNBOUND, Branch, DynamicBranch, is_stale
 from tilelang.frontend.builder import Builder, current, described, sequence
@@ -141,7 +142,7 @@ class Hooks:
         """The placeholder that a stale name is bound to: an error at the name's next use, not where it became stale."""
         frame = current().closed
         kind = "loop" if frame is not None and frame.kind == "loop" else "condition"
-        scope[name] = Unusable(StaleValueError(name, kind))
+        scope[name] = Unusable(StaleValueError(name, kind, is_memory=is_buffer(scope.get(name))))
         return scope[name]
 
     # Subscripts ------------------------------------------------------------------------------------------------------
@@ -166,7 +167,9 @@ class Hooks:
             return extract_lane(target, key)
         if is_table(target) and any(map(_is_run_time, key if isinstance(key, tuple) else (key,))):
             return look_up(target, key)
-        return target[key if isinstance(target, BufferLike) else compile_time_index(key)]
+        # A class of the program's own may do with a run-time index what it likes.
+        takes_any = isinstance(target, BufferLike) or isinstance(getattr(type(target), "__getitem__", None), FunctionType)
+        return target[key if takes_any else compile_time_index(key)]
 
     def store(self, target: Any, key: Any, value: Any) -> None:
         """``target[key] = value``.
@@ -407,13 +410,9 @@ def _is_run_time(index: Any) -> bool:
 
 
 def _values_held(scope: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Those of ``names`` that hold a number or an expression, with what they hold."""
+    """Those of ``names`` that hold a number, an expression or memory, with what they hold."""
     held = {name: scope.get(name, UNBOUND) for name in names}
-    return {
-        name: value
-        for name, value in held.items()
-        if isinstance(value, (int, float)) or isinstance(value, ir.PrimExpr) and not is_buffer(value)
-    }
+    return {name: value for name, value in held.items() if isinstance(value, (int, float, ir.PrimExpr)) or names_memory(value)}
 
 
 def _refuse_carried(scope: dict[str, Any], before: Mapping[str, Any]) -> None:
@@ -426,7 +425,7 @@ def _refuse_carried(scope: dict[str, Any], before: Mapping[str, Any]) -> None:
         # Equal numbers are the same value, though Python may have made a new object; True is not 1 here.
         is_same = after is value or isinstance(value, (int, float)) and type(after) is type(value) and after == value
         if not is_same:
-            raise CarriedValueError(name)
+            raise CarriedValueError(name, is_memory=names_memory(value))
 
 
 def _compile_time_loop(builder: Builder, items: Any) -> Iterator[Any]:

@@ -45,7 +45,10 @@ class Macro:
                 f"macro {self.function.__name__} is {_DEEPEST} calls deep: it calls itself without end",
                 hint="what ends the recursion must be known when the program is traced",
             )
-        bound = self.signature.bind(*args, **kwargs)
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise OperandError(f"macro {self.function.__name__}{self.signature}: {error}") from None
         for name, value in bound.arguments.items():
             bound.arguments[name] = self._passed(builder, name, value)
         with builder.inlining():

@@ -17,6 +17,80 @@ from tilelang.errors import (
 from .support import error_at_mark
 
 
+def test_tiles_that_change_places_in_a_run_time_loop():
+    with error_at_mark(CarriedValueError, "'a' is read and reassigned in a run-time loop, but the memory that it names"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                a, b = T.alloc_shared((8,), "float32"), T.alloc_shared((8,), "float32")
+                for i in range(8):  # <- error
+                    a[0] = i
+                    a, b = b, a
+
+
+def test_a_row_that_a_run_time_loop_replaces():
+    with error_at_mark(CarriedValueError, "'row' is read and reassigned in a run-time loop"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8, 8), "float32")):
+            with T.Kernel(1):
+                row = A[0]
+                for i in range(7):  # <- error
+                    row[0] = i
+                    row = A[i + 1]
+
+
+@pytest.mark.parametrize("in_both", [True, False])
+def test_a_tile_that_depends_on_a_run_time_condition(in_both):
+    with error_at_mark(StaleValueError, "'tile' was assigned inside a run-time condition"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32"), n: T.int32):
+            with T.Kernel(1):
+                a, b = T.alloc_shared((8,), "float32"), T.alloc_shared((8,), "float32")
+                if not in_both:
+                    tile = b
+                if n > 3:
+                    tile = a
+                elif in_both:
+                    tile = b
+                tile[0] = 1.0  # <- error
+
+
+def test_a_tile_that_each_pass_or_side_names_anew():
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32"), n: T.int32):
+        with T.Kernel(1):
+            for i in range(8):
+                tile = T.alloc_shared((8,), "float32")
+                tile[0] = i
+            for i in range(8):
+                if n > 3:
+                    tile = T.alloc_shared((8,), "float32")
+                    tile[0] = i
+                else:
+                    tile = A
+                    tile[0] = i
+            tile = A
+            tile[0] = 1.0
+
+    assert main is not None
+
+
+def test_argument_of_a_macro_that_is_missing():
+    @T.macro
+    def store(tile, value):
+        tile[0] = value
+
+    with error_at_mark(CompileError, r"macro store\(tile, value\): missing a required argument: 'value'"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                store(A)  # <- error
+
+
 def test_unsupported_construct():
     with error_at_mark(UnsupportedSyntaxError, "try is not supported inside a kernel"):
 

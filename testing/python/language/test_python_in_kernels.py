@@ -81,6 +81,23 @@ def test_a_condition_beside_a_static_operand_is_a_condition():
     assert a.tolist() == [0, 1, 0, 2]
 
 
+def test_a_class_of_the_program_takes_run_time_indices():
+    class Doubled:
+        def __getitem__(self, index):
+            return index * 2
+
+    doubled = Doubled()
+
+    @T.prim_func
+    def main(A: T.Tensor((1,), "int32"), n: T.int32):
+        with T.Kernel(1, threads=1):
+            A[0] = doubled[n] + doubled[1]
+
+    a = torch.zeros(1, dtype=torch.int32)
+    run(main, a, 5)
+    assert a.tolist() == [12]
+
+
 def test_builtins_of_run_time_values():
     @T.prim_func
     def main(A: T.Tensor((4,), "float32"), B: T.Tensor((12,), "float32")):
