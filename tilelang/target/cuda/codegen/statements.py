@@ -9,7 +9,7 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_array, lies_in_registers
-from tilelang.ir.visit import children, reads_memory, variables, walk, walk_expr
+from tilelang.ir.visit import children, is_parallel, reads_memory, variables, walk, walk_expr
 from tilelang.target.assumptions import assumed
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.intrinsics.table import intrinsic
@@ -72,7 +72,7 @@ def _copies(stmt: Any) -> float:
     """How many statements of one thread a statement is with its loops written out."""
     if isinstance(stmt, ir.While):
         return inf
-    if isinstance(stmt, ir.For) and "tl.parallel" not in stmt.annotations:
+    if isinstance(stmt, ir.For) and not is_parallel(stmt):
         values = loop_range(stmt)
         return inf if values is None else len(values) * _copies(stmt.body)
     if isinstance(stmt, ir.For) or (isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value)):

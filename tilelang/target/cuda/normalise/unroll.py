@@ -17,7 +17,7 @@ from tilelang.ir.expr import as_int, simplify
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.visit import is_parallel, statement_exprs, variables, walk, walk_expr, with_children
 from tilelang.target.cuda.tile.program import Kernel
-from tilelang.target.cuda.tile.tree import PIPELINE_NOTES
+from tilelang.target.cuda.tile.tree import PIPELINE_NOTES, SCHEDULE_NOTES
 from tilelang.tileop import decode, is_tile_op
 from tilelang.transform.substitute import copied
 
@@ -46,7 +46,7 @@ def _chooses(loop: Any) -> bool:
     if loop.step is not None or not 0 < extent <= MOST_ITERATIONS or any(note in loop.annotations for note in PIPELINE_NOTES):
         return False
     inside = list(walk(loop.body))
-    if any(isinstance(stmt, ir.For) and any(note in stmt.annotations for note in _SCHEDULE) for stmt in inside):
+    if any(isinstance(stmt, ir.For) and any(note in stmt.annotations for note in SCHEDULE_NOTES) for stmt in inside):
         return False  # copies of a scheduled loop would fill one tile, which then can have no slots
     leaves = sum(isinstance(stmt, (ir.BufferStore, ir.Evaluate, ir.Bind)) for stmt in inside)
     if any(isinstance(stmt, (ir.Break, ir.Continue)) for stmt in inside) or extent * leaves > MOST_STATEMENTS:
@@ -84,5 +84,4 @@ def _folded(expr: Any) -> Any:
 
 _FOLDED = [(kind, _folded) for kind in (ir.Add, ir.Sub, ir.Mul)]
 
-_SCHEDULE = tuple(note for note in PIPELINE_NOTES if note != "num_stages")
 _SERIAL = (int(ir.ForKind.SERIAL), int(ir.ForKind.UNROLLED))

@@ -19,11 +19,7 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import any_statement
 from tilelang.target.cuda.schedule.dependence import Body, Statement, slots_needed, tile_filled_ahead
-from tilelang.target.cuda.tile.tree import Loop, TileTree
-
-ORDER = ("tl.pipeline_order", "software_pipeline_order")
-STAGE = ("tl.pipeline_stage", "software_pipeline_stage")
-GROUP = ("tl.pipeline_group",)
+from tilelang.target.cuda.tile.tree import GROUP, ORDER, STAGE, Loop, TileTree
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_fragment
+from tilelang.ir.visit import is_parallel
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.specialize.ring import Ring, buffers_of, operator_of
 from tilelang.target.cuda.tile.nest import writes_in
@@ -111,12 +112,8 @@ def _is_legal(ring: Ring, head: Sequence[int], middle: Sequence[int], tail: Sequ
 
 def _may_start_early(stmt: Any) -> bool:
     """Whether a statement does nothing but compute a tile in registers."""
-    if isinstance(stmt, ir.Bind):
-        return True
-    if isinstance(stmt, ir.For):
-        return "tl.parallel" in stmt.annotations
     op = operator_of(stmt)
-    return op is not None and rule_of(op).local
+    return isinstance(stmt, ir.Bind) or is_parallel(stmt) or (op is not None and rule_of(op).local)
 
 
 def _may_fly(stmts: Sequence[Any], ring: Ring, threads: int) -> bool:

@@ -23,7 +23,7 @@ from tilelang.target.cuda.analysis.availability import is_available, may_be_fill
 from tilelang.target.cuda.intrinsics.table import intrinsic
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import writes_in
-from tilelang.target.cuda.tile.tree import USER_WARP_GROUPS, Hints, is_default_swizzle
+from tilelang.target.cuda.tile.tree import SCHEDULE_NOTES, USER_WARP_GROUPS, Hints, is_default_swizzle
 from tilelang.tileop import decode, is_tile_op
 
 _SLOT_ALIGNMENT = 128
@@ -232,7 +232,7 @@ def _ring(loop: Any, usage: Usage, facts: Facts, nested: bool) -> Ring | None:
     stages = int(as_int(loop.annotations["num_stages"]))
     # A schedule of the user's is left to software pipelining, and so are loops with early exits: a producer could not tell how
     # many loads the consumers wait for.
-    explicit = any(key in loop.annotations for key in ("tl.pipeline_order", "tl.pipeline_stage", "tl.pipeline_group"))
+    explicit = any(note in loop.annotations for note in SCHEDULE_NOTES)
     if stages < 2 or explicit or any_statement(loop.body, lambda node: isinstance(node, (ir.Break, ir.Continue))):
         return None
     body = tuple(flattened(loop.body))

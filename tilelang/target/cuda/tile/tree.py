@@ -16,12 +16,12 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment, lies_in_shared
 from tilelang.ir.region import Region
 from tilelang.ir.text import shape_text
-from tilelang.ir.visit import flattened, statement_exprs
+from tilelang.ir.visit import flattened, is_parallel, statement_exprs
 from tilelang.layout import make_swizzled_layout
 from tilelang.target.cuda.arch import WARP_GROUP
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.build import chunked, copy_nest, parallel_nest
+from tilelang.target.cuda.tile.build import block, chunked, copy_nest, parallel_nest
 from tilelang.target.cuda.tile.nest import Nest, accesses_in, operand_accesses
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
@@ -30,11 +30,12 @@ USER_WARP_GROUPS = "tl.warp_group"
 """Attribute of ``T.ws``: a statement below it is that of each thread of these warp groups."""
 WARP_ROLE = "tl.warp_role"
 """Attribute of the warp groups among which the compiler has divided the block's work: a statement is still the block's."""
-PIPELINE_NOTES = (
-    "num_stages", "tl.pipeline_order", "tl.pipeline_stage", "tl.pipeline_group",
-    "software_pipeline_order", "software_pipeline_stage",
-)  # fmt: skip
-"""Annotations of a ``T.Pipelined`` loop; the last two are what ``T.serial(annotations=)`` says."""
+ORDER = ("tl.pipeline_order", "software_pipeline_order")
+STAGE = ("tl.pipeline_stage", "software_pipeline_stage")
+GROUP = ("tl.pipeline_group",)
+"""Annotations that fix the schedule of a loop: those of ``T.Pipelined``, and what ``T.serial(annotations=)`` says."""
+SCHEDULE_NOTES = (*ORDER, *STAGE, *GROUP)
+PIPELINE_NOTES = ("num_stages", *SCHEDULE_NOTES)
 
 
 @dataclass(eq=False, slots=True)
@@ -240,6 +241,18 @@ def read_tree(body: Any, threads: int = 0, target: Any = None) -> TileTree:
     return reader.tree
 
 
+def copy_between(source: Region, target: Region, span: Any) -> Parallel:
+    """The node of a copy that the compiler adds.
+
+    Args:
+        source: the region to read.
+        target: the region to write.
+        span: of the statement that it belongs to.
+    """
+    op = Copy(source, target)
+    return Parallel(copy_nest(op, span), op)
+
+
 class Reader:
     """Reads a kernel; operators make their nodes with it.
 
@@ -248,25 +261,23 @@ class Reader:
         tree: what has been read.
     """
 
+    copy = staticmethod(copy_between)
+
     def __init__(self, threads: int = 0, target: Any = None) -> None:
         self.threads, self.target = threads, target
         self.tree = TileTree(Sequence([]))
 
     def block(self, stmt: Any) -> Sequence:
         items: list[Any] = []
-        for child in stmt.seq if isinstance(stmt, ir.SeqStmt) else [stmt]:
+        for child in flattened(stmt):
             items += self.statement(child)
         return Sequence(items)
 
     def statement(self, stmt: Any) -> list[Any]:
-        if isinstance(stmt, ir.SeqStmt):
-            return self.block(stmt).items
         if isinstance(stmt, ir.Evaluate):
             return self.evaluate(stmt)
         if isinstance(stmt, ir.For):
-            if "tl.parallel" in stmt.annotations:
-                return [self.parallel(parallel_nest(stmt))]
-            return [self.loop(stmt)]
+            return [self.parallel(parallel_nest(stmt)) if is_parallel(stmt) else self.loop(stmt)]
         if isinstance(stmt, ir.IfThenElse):
             otherwise = None if stmt.else_case is None else self.block(stmt.else_case)
             return [Branch(stmt, self.block(stmt.then_case), otherwise)]
@@ -304,7 +315,7 @@ class Reader:
         node: Any = Parallel(nest, None if loops else op)
         for var, extent in reversed(loops):
             zero = ir.IntImm("int32", 0)
-            node = Loop(ir.For(var, zero, extent, ir.ForKind.SERIAL, ir.Evaluate(zero)), Sequence([node]))
+            node = Loop(ir.For(var, zero, extent, ir.ForKind.SERIAL, block([])), Sequence([node]))
         return node
 
     def evaluate(self, stmt: Any) -> list[Any]:
@@ -354,28 +365,6 @@ class Reader:
         buffer = ir.decl_buffer(shape, like.dtype, name, scope=FRAGMENT, data_alignment=1, layout=None)
         self.tree.allocations[buffer] = {}
         return Region.whole(buffer)
-
-    def copy(self, src: Region, dst: Region, span: Any) -> Parallel:
-        """A copy between regions.
-
-        Args:
-            src: the source.
-            dst: the destination.
-            span: of the statement that it belongs to.
-        """
-        return copy_between(src, dst, span)
-
-
-def copy_between(source: Region, target: Region, span: Any) -> Parallel:
-    """The node of a copy that the compiler adds.
-
-    Args:
-        source: the region to read.
-        target: the region to write.
-        span: of the statement that it belongs to.
-    """
-    op = Copy(source, target)
-    return Parallel(copy_nest(op, span), op)
 
 
 def warp_groups(mask: int) -> range:
