@@ -19,12 +19,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tilelang.ir import nodes as ir
 from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment
 from tilelang.ir.region import Region
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
 from tilelang.target.cuda.tile.overwrites import overwrites
-from tilelang.target.cuda.tile.rename import renamed
+from tilelang.target.cuda.tile.rename import buffer_like, renamed
 from tilelang.target.cuda.tile.tree import (
     Loop,
     Operator,
@@ -181,8 +180,7 @@ def as_conversion(tree: TileTree, node: Parallel) -> Rewritten:
 
 
 def _like(buffer: Any, scope: str) -> Any:
-    suffix = "converted" if scope == FRAGMENT else "shared"
-    return ir.decl_buffer(list(buffer.shape), str(buffer.dtype), f"{buffer.name}_{suffix}", scope=scope, layout=None)
+    return buffer_like(buffer, scope, "_converted" if scope == FRAGMENT else "_shared")
 
 
 def _move(source: Any, target: Any, section: Section) -> Any:

@@ -16,13 +16,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import FRAGMENT, is_fragment, is_memory
 from tilelang.target.cuda.analysis.fragment_homes import homes_of, threads_of
 from tilelang.target.cuda.analysis.program_order import ProgramOrder
 from tilelang.target.cuda.analysis.uniformity import computes_once
-from tilelang.target.cuda.tile.rename import renamed
+from tilelang.target.cuda.tile.rename import buffer_like, renamed
 from tilelang.target.cuda.tile.tree import (
     Operator,
     Parallel,
@@ -61,7 +60,7 @@ def _with_own_names(tree: TileTree, block: range) -> TileTree:
         # All threads may use the fragment too, or a view or a layout may name it: then it has to stay one buffer.
         if len({len(home) for home in homes}) > 1 and users == set(homes) and buffer not in aliased:
             for home in homes[1:]:
-                new = ir.decl_buffer(list(buffer.shape), str(buffer.dtype), buffer.name, scope=FRAGMENT, layout=None)
+                new = buffer_like(buffer, FRAGMENT)
                 allocations[new] = allocations[buffer]
                 values.setdefault(home, {})[buffer] = new
     if not values:

@@ -16,6 +16,7 @@ from tilelang.ir.memory import SHARED
 from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.normalise.thread_groups import kernel_tree
 from tilelang.target.cuda.tile.program import Kernel
+from tilelang.target.cuda.tile.rename import buffer_like
 from tilelang.target.cuda.tile.tree import Parallel, walk
 from tilelang.tileop.thread import intrinsic_call
 from tilelang.transform.iteration_variables import with_own_variables
@@ -27,10 +28,7 @@ def separate_iterations(kernel: Kernel, target: Any) -> Kernel:
     body, results = with_own_variables(kernel.body)
     if body is kernel.body:
         return kernel
-    shared = {
-        var: ir.decl_buffer(list(var.shape), str(var.dtype), var.name, scope=SHARED, layout=None, data_alignment=1)
-        for var in results
-    }
+    shared = {var: buffer_like(var, SHARED) for var in results}
     while True:
         found = replace(kernel, body=substitute(body, shared))
         own = _stored_by_each_thread(found, target) if shared else set()

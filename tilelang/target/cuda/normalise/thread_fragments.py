@@ -21,6 +21,7 @@ from tilelang.target.cuda.analysis.fragment_homes import homes_of, threads_of
 from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.normalise.thread_groups import kernel_tree
 from tilelang.target.cuda.tile.program import Kernel
+from tilelang.target.cuda.tile.rename import buffer_like
 from tilelang.target.cuda.tile.tree import Scalar, TileTree, accesses_of, span_of, walk
 from tilelang.tileop import is_tile_op
 from tilelang.transform.substitute import substitute
@@ -38,10 +39,7 @@ def share_fragments(kernel: Kernel, target: Any) -> Kernel:
     roots = {tree.root_of(buffer) for buffer in _stored_by_some(tree, Uniformity(tree, dict(kernel.threads)))}
     _check_groups(tree, roots, kernel.thread_count)
     views = [view for view in tree.aliases if tree.root_of(view) in roots]
-    shared = {
-        buffer: ir.decl_buffer(list(buffer.shape), str(buffer.dtype), buffer.name, scope=SHARED, layout=None)
-        for buffer in (*roots, *views)
-    }
+    shared = {buffer: buffer_like(buffer, SHARED) for buffer in (*roots, *views)}
     return replace(kernel, body=substitute(kernel.body, shared)) if shared else kernel
 
 

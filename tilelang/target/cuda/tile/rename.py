@@ -1,4 +1,4 @@
-"""Nodes of the tile tree on other buffers."""
+"""Buffers that stand for others, and nodes of the tile tree that name them instead."""
 
 from __future__ import annotations
 
@@ -10,6 +10,17 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
 from tilelang.target.cuda.tile.tree import Branch, Operator, Parallel, Repeat, Scalar
 from tilelang.transform.substitute import substitute
+
+
+def buffer_like(buffer: Any, scope: str, suffix: str = "") -> Any:
+    """A new buffer of the shape and type of another.
+
+    Args:
+        buffer: the other.
+        scope: the memory that the new one lies in.
+        suffix: what its name has after the other's.
+    """
+    return ir.decl_buffer(list(buffer.shape), str(buffer.dtype), f"{buffer.name}{suffix}", scope=scope, layout=None)
 
 
 def renamed(node: Any, values: Mapping[Any, Any], keep_operators: bool = True) -> Any:
