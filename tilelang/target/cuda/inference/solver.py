@@ -118,18 +118,9 @@ class _Solver:
         # the rest follows it, so that conversions are between small tiles rather than large ones.
         by_traffic = sorted((node for node in problem.nests if node in pending), key=_traffic, reverse=True)
         for node in (*self.choices.first, *by_traffic):
-            if node not in pending:
-                continue
-            loop = self._partial_loop(node)
-            # Even where only some axes are determined, following the fragment avoids a conversion. A nest that the search has
-            # chosen is distributed freely instead where following would leave nearly all threads idle: c[0, 0] += x[j] is run by
-            # the one thread that holds c[0, 0].
-            if loop is None or (node in self.choices.first and _is_lopsided(node.nest, loop, len(self.threads_of[node]))):
-                loop = self._free(node)
-            self.loops[node] = loop
-            self._fix_fragments(node)
-            pending.discard(node)
-            self._propagate(pending)
+            if node in pending:
+                self._distribute(node, self._chosen_loop(node), pending)
+                self._propagate(pending)
         # Nests without fragments constrain nothing else.
         for node in free:
             self.loops[node] = self._free(node)
@@ -194,9 +185,7 @@ class _Solver:
             for node in self.nest_work.sweep():
                 loop = self._determined_loop(node) if node in pending else None
                 if loop is not None:
-                    self.loops[node] = loop
-                    self._fix_fragments(node)
-                    pending.discard(node)
+                    self._distribute(node, loop, pending)
                     changed = True
             for node in self.operator_work.sweep():
                 changed |= self._take_offer(node)
@@ -220,7 +209,7 @@ class _Solver:
             if layout is None or access.site.in_body or not self.problem.is_fragment(access.buffer):
                 continue
             # A quick test before the exact one. The one index of c[i * 8 + j] has both axes; such fragments are left to
-            # `_partial_loop`.
+            # `_chosen_loop`.
             is_whole = len(layout.shape) >= sum(axis.extent > 1 for axis in nest.axes)
             if all_axes and not (is_whole and self.problem.known(_uses_all_axes, nest.axes, access.site.indices)):
                 continue
@@ -239,8 +228,10 @@ class _Solver:
         dims = tuple(Dimension(axis.var, next(modes) if axis.extent > 1 else (), axis.extent) for axis in nest.axes)
         return LoopLayout(dims, layout.replicas)
 
-    def _fix_fragments(self, node: Parallel) -> None:
-        loop = self.loops[node]
+    def _distribute(self, node: Parallel, loop: LoopLayout, pending: set[Parallel]) -> None:
+        """Gives a pending nest its distribution, and the fragments that it touches their layouts."""
+        self.loops[node] = loop
+        pending.discard(node)
         for access in node.nest.accesses:
             buffer = access.buffer
             if not self.problem.is_fragment(buffer) or buffer in self.fragments:
@@ -283,9 +274,15 @@ class _Solver:
 
     # Free choices ------------------------------------------------------------------------------------------------------
 
-    def _partial_loop(self, node: Parallel) -> LoopLayout | None:
-        """The distribution by a fixed fragment that only some axes index; the other axes share its replicas."""
-        return max(self._loops_by_fragments(node.nest, all_axes=False), key=lambda loop: loop.threads, default=None)
+    def _chosen_loop(self, node: Parallel) -> LoopLayout:
+        """The distribution by a fixed fragment that only some axes index (the others share its replicas), or a free one."""
+        loop = max(self._loops_by_fragments(node.nest, all_axes=False), key=lambda loop: loop.threads, default=None)
+        # Even where only some axes are determined, following the fragment avoids a conversion. A nest that the search has
+        # chosen is distributed freely instead where following would leave nearly all threads idle: c[0, 0] += x[j] is run by
+        # the one thread that holds c[0, 0].
+        if loop is None or (node in self.choices.first and _is_lopsided(node.nest, loop, len(self.threads_of[node]))):
+            return self._free(node)
+        return loop
 
     def _free(self, node: Parallel) -> LoopLayout:
         nest, threads = node.nest, len(self.problem.sharers(node))
