@@ -6,6 +6,7 @@ walks here look at statements only.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -170,6 +171,12 @@ def conjuncts(condition: Any) -> list[Any]:
     if isinstance(condition, ir.And):
         return [*conjuncts(condition.a), *conjuncts(condition.b)]
     return [condition]
+
+
+def conjunction(conditions: Iterable[Any]) -> Any:
+    """The ``and`` of the conditions that are not None, or None."""
+    given = [condition for condition in conditions if condition is not None]
+    return functools.reduce(ir.And, given) if given else None
 
 
 def walk(stmt: Any) -> Iterator[Any]:

@@ -13,7 +13,8 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
-from tilelang.target.cpu.emit import cast, conjunction, nest, when, zero
+from tilelang.ir.visit import conjunction
+from tilelang.target.cpu.emit import cast, nest, when, zero
 from tilelang.target.cpu.guards import if_then_else
 from tilelang.target.cpu.lower import Scope, rule
 from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose

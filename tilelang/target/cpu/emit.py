@@ -90,15 +90,6 @@ def when(condition: Any, then: Any, otherwise: Any = None) -> Any:
     return ir.IfThenElse(condition, then, otherwise)
 
 
-def conjunction(conditions: Iterable[Any]) -> Any:
-    """The ``and`` of the conditions that are not None, or None."""
-    result = None
-    for condition in conditions:
-        if condition is not None:
-            result = condition if result is None else ir.And(result, condition)
-    return result
-
-
 def local(name: str, shape: Sequence[Any], dtype: str) -> Any:
     """A buffer for the body of one block.
 

@@ -11,8 +11,8 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import constant
 from tilelang.ir.memory import is_global
-from tilelang.ir.visit import rebuilt
-from tilelang.target.cpu.emit import conjunction, when, zero
+from tilelang.ir.visit import conjunction, rebuilt
+from tilelang.target.cpu.emit import when, zero
 
 
 class Guards:

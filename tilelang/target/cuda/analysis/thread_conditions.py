@@ -8,8 +8,9 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
-from tilelang.ir.visit import conjuncts, walk_expr
+from tilelang.ir.visit import conjunction, conjuncts, walk_expr
 from tilelang.target.cuda.intrinsics.table import digit_of
+from tilelang.target.cuda.tile.program import thread_digits
 
 _BINARY: Mapping[Any, Callable[[Any, Any], Any]] = {
     ir.Add: operator.add, ir.Sub: operator.sub, ir.Mul: operator.mul, ir.FloorDiv: operator.floordiv, ir.FloorMod: operator.mod,
@@ -32,23 +33,15 @@ class ThreadConditions:
     """
 
     def __init__(self, threads: Any, definitions: Mapping[Any, Any]):
-        self.places: dict[Any, tuple[int, int]] = {}
-        step = 1
-        for var, extent in threads:
-            self.places[var] = (step, extent)
-            step *= extent
+        self.digits = thread_digits(threads)
         self.values = definitions
 
     def members(self, condition: Any, threads: range) -> tuple[list[bool] | None, Any]:
         """Which threads meet the part of a condition that is about threads (None if none is), and the rest of it."""
         # A conjunction can be split: `tx < 32 and n > 0` is run by all or none of the first 32 threads, which may have a barrier
         # of their own.
-        mine, rest = [], None
-        for part in conjuncts(condition):
-            if self.names_thread(part):
-                mine.append(part)
-            else:
-                rest = part if rest is None else ir.And(rest, part)
+        parts = [(part, self.names_thread(part)) for part in conjuncts(condition)]
+        mine, rest = [part for part, named in parts if named], conjunction(part for part, named in parts if not named)
         if not mine:
             return None, None
         try:
@@ -58,7 +51,7 @@ class ThreadConditions:
 
     def names_thread(self, expr: Any) -> bool:
         return any(
-            (isinstance(part, ir.Var) and (part in self.places or (part in self.values and self.names_thread(self.values[part]))))
+            (isinstance(part, ir.Var) and (part in self.digits or (part in self.values and self.names_thread(self.values[part]))))
             or digit_of(part) is not None
             for part in walk_expr(expr)
         )
@@ -67,9 +60,9 @@ class ThreadConditions:
         """The value of an expression in one thread."""
         if isinstance(expr, ir.IntImm):
             return int(expr.value)
-        if isinstance(expr, ir.Var) and expr in self.places:
-            step, extent = self.places[expr]
-            return thread // step % extent
+        if isinstance(expr, ir.Var) and expr in self.digits:
+            low, extent = self.digits[expr]
+            return thread // low % extent
         if isinstance(expr, ir.Var) and expr in self.values:
             return self.value(self.values[expr], thread)
         if type(expr) in _BINARY:

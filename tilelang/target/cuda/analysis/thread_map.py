@@ -20,6 +20,7 @@ from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD
 from tilelang.target.cuda.intrinsics.table import digit_of, intrinsic
 from tilelang.target.cuda.ir.access import ThreadMap
+from tilelang.target.cuda.tile.program import thread_digits
 from tilelang.target.cuda.tile.tree import Loop, Scalar, TileTree, walk
 
 
@@ -66,14 +67,10 @@ class ThreadMaps:
     """
 
     def __init__(self, tree: TileTree, threads: Mapping[Any, int]):
-        self._known: dict[Any, Index] = {}
         self.size = math.prod(threads.values())
         self._thread = Digit("thread", self.size, THREAD, 1)
         self._threads = frozenset(threads)
-        step = 1
-        for var, extent in threads.items():
-            self._known[var] = self._digit(step, extent)
-            step *= extent
+        self._known = {var: self._digit(*digit) for var, digit in thread_digits(threads.items()).items()}
         self._defined = {}
         for node in walk(tree.root):
             if isinstance(node, Loop):

@@ -9,6 +9,7 @@ the same in every thread, so a statement over it is the block's and not each of 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -23,6 +24,7 @@ from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.assumptions import assumed
 from tilelang.target.cuda.intrinsics.table import BLOCK, intrinsic, is_atomic, names_threads
 from tilelang.target.cuda.tile.nest import Nest, evaluated
+from tilelang.target.cuda.tile.program import thread_digits
 from tilelang.target.cuda.tile.tree import (
     Branch,
     Loop,
@@ -60,13 +62,10 @@ class Uniformity:
         self.partial: set[Any] = set()
         self.divergent: set[Any] = set()
         self.by_thread: set[Any] = set()
-        self._threads: dict[Any, int] = {}  # thread variable -> by how many threads its value grows by one
-        self._groups: dict[Any, int] = {}
-        self.size = 1
-        for var, extent in threads.items():
-            self._threads[var] = self.size
-            self._groups[var] = _power_of_two(self.size)
-            self.size *= extent
+        self.size = math.prod(threads.values())
+        # Of a thread variable: by how many threads its value grows by one.
+        self._threads = {var: low for var, (low, _) in thread_digits(threads.items()).items()}
+        self._groups = {var: _power_of_two(low) for var, low in self._threads.items()}
         self.varying: set[Any] = set(threads)
         self.definitions = bindings(tree.root)
         self._scratch = scratch_of(tree, is_local)

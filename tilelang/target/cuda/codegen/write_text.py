@@ -41,9 +41,9 @@ from tilelang.target.cuda.ir.instructions import (
     ValueParameter,
 )
 from tilelang.target.cuda.ir.printer import Printer
-from tilelang.target.cuda.ir.values import Array, Call, Cast, Field, Name, Number, Pointer, Value
+from tilelang.target.cuda.ir.values import Array, Call, Cast, Field, Name, Number, Pointer, Value, total
 from tilelang.target.cuda.tile.nest import given_to_calls
-from tilelang.target.cuda.tile.program import Kernel, dimension_variables
+from tilelang.target.cuda.tile.program import Kernel, dimension_variables, thread_digits
 from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, touched_by, walk
 from tilelang.target.params import dynamic_names, kernel_params
 from tilelang.transform.in_place import alias_sensitive
@@ -283,13 +283,8 @@ def _scalar(param: Any, name: str) -> _Row:
 
 
 def _thread_number(kernel: Kernel) -> Value:
-    thread = Name("threadIdx")
-    number, stride = Field(thread, "x"), as_int(kernel.threads[0][1])
-    for axis, (_, extent) in zip("yz", kernel.threads[1:]):
-        if as_int(extent) > 1:
-            number = number + Field(thread, axis) * stride
-        stride *= as_int(extent)
-    return number
+    digits = zip("xyz", thread_digits(kernel.threads).values())
+    return total(Field(Name("threadIdx"), axis) * low for axis, (low, extent) in digits if extent > 1 or axis == "x")
 
 
 def _grid(kernel: Kernel) -> tuple:

@@ -13,7 +13,7 @@ from tilelang.ir.access import READ, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_array, is_global, is_memory
-from tilelang.ir.visit import conjuncts, mentions, walk_expr
+from tilelang.ir.visit import conjunction, conjuncts, mentions, walk_expr
 from tilelang.layout.digits import Digit, Form, NotMixedRadix
 from tilelang.layout.fragment import REGISTER, Mode
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
@@ -148,14 +148,15 @@ class Vectors:
     def without_guard(self, nest: Nest, width: int) -> tuple[Any, Nest] | None:
         """The condition around a nest's body, and the nest without it; None if there is no condition, or if elements of a vector
         of that width may disagree on it."""
-        guard, body = None, nest.body
+        conditions, body = [], nest.body
         while isinstance(body, ir.IfThenElse) and body.else_case is None:
-            guard = body.condition if guard is None else ir.And(guard, body.condition)
+            conditions.append(body.condition)
             body = body.then_case
         place, forms = contiguous_axis(nest), axis_forms(nest)
-        if guard is None or not all(self._is_uniform(part, nest, place, width, forms) for part in conjuncts(guard)):
+        parts = (part for condition in conditions for part in conjuncts(condition))
+        if not conditions or not all(self._is_uniform(part, nest, place, width, forms) for part in parts):
             return None
-        return guard, nest.over(body)
+        return conjunction(conditions), nest.over(body)
 
     def _is_uniform(self, part: Any, nest: Nest, place: int, width: int, forms: _Forms) -> bool:
         """Whether the elements of an aligned vector agree on a condition: what it bounds is a multiple of the width."""

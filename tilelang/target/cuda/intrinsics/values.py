@@ -11,7 +11,7 @@ from tilelang.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.ir.conversions import converted
-from tilelang.target.cuda.ir.cpp_types import ptx_operand, ptx_type
+from tilelang.target.cuda.ir.cpp_types import product_types
 from tilelang.target.cuda.ir.instructions import DeclareGlobal, Define, WaitBulk
 from tilelang.target.cuda.ir.values import AddressOf, Binary, Call, Convert, Field, Literal, Name, Number, Type, Value, Word
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
@@ -271,12 +271,8 @@ def copy_async(call: Any, emitter: Any) -> Value:
 
 def matrix_product(call: Any, emitter: Any) -> Value:
     shape, *types = (str(arg.value) for arg in call.args[:4])
-    a, b, c = types
-    a, b, c = ptx_operand(a), ptx_operand(b), ptx_type(c)
     left, right, accumulator = (place_of(call, at, emitter, kind) for at, kind in ((4, READ), (5, READ), (6, UPDATE)))
-    pair = a if a == b else f"{a}_{b}"
-    name = f"mma_{shape}_f64" if c == "f64" else f"mma_{shape}_{c}_{pair}"
-    return Call(f"tl::{name}", (accumulator, left, right))
+    return Call(f"tl::mma_{shape}_{product_types(*types)}", (accumulator, left, right))
 
 
 _SWIZZLES = (0, 128, 64, 32)

@@ -59,6 +59,16 @@ def ptx_operand(dtype: str) -> str:
     return "tf32" if canonical(dtype) == "float32" else ptx_type(dtype)
 
 
+def product_types(a: str, b: str, c: str) -> str:
+    """How the device functions of matrix instructions name the element types.
+
+    Args:
+        a, b, c: the types of A, B and C.
+    """
+    left, right, result = ptx_operand(a), ptx_operand(b), ptx_type(c)
+    return result if result == "f64" else f"{result}_{left}" if left == right else f"{result}_{left}_{right}"
+
+
 def is_packed(dtype: str) -> bool:
     """Whether two elements share a byte."""
     return canonical(dtype).bits == 4

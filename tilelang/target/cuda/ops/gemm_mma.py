@@ -14,7 +14,7 @@ from tilelang.dtypes import canonical
 from tilelang.layout.fragment import FragmentLayout, Mode, merge_modes, on_register, on_thread
 from tilelang.policy import GemmWarpPolicy
 from tilelang.target.cuda.arch import WARP, Arch, Feature
-from tilelang.target.cuda.ir.cpp_types import ptx_operand, ptx_type
+from tilelang.target.cuda.ir.cpp_types import product_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +119,10 @@ def instruction(a: str, b: str, c: str, arch: Arch, sparse: bool = False) -> Ins
         return None
     m, n, k, pack, needed = row
     if arch.uses(needed):
-        return Instruction(m, n, 2 * k if sparse else k, _suffix(a, b, c), pack, sparse=sparse)
+        return Instruction(m, n, 2 * k if sparse else k, product_types(a, b, c), pack, sparse=sparse)
     # Every float8 number is a float16 number, so products of float8 are exact in the float16 instruction.
     converted = not sparse and a.is_float and a.bits == 8 and arch.uses(Feature.MMA)
     return Instruction(16, 8, 16, "f32_f16", 2, "float16") if converted else None
-
-
-def _suffix(a: str, b: str, c: str) -> str:
-    left, right = map(ptx_operand, (a, b))
-    pair = left if left == right else f"{left}_{right}"
-    return "f64" if c == "float64" else f"{ptx_type(c)}_{pair}"
 
 
 @dataclass(frozen=True, slots=True)

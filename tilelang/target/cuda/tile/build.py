@@ -13,7 +13,7 @@ from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.text import expr_text
-from tilelang.ir.visit import conjuncts, flattened
+from tilelang.ir.visit import conjunction, conjuncts, flattened
 from tilelang.target.cuda.tile.nest import Axis, Nest
 from tilelang.transform.substitute import substitute
 
@@ -44,18 +44,18 @@ def _trimmed(axes: list[Axis], body: Any) -> tuple[list[Axis], Any]:
     if not isinstance(body, ir.IfThenElse) or body.else_case is not None:
         return axes, body
     bounds: dict[Any, int] = {}
-    rest = None
+    rest: list[Any] = []
     for part in conjuncts(body.condition):
         is_bound = isinstance(part, (ir.LT, ir.LE)) and isinstance(part.b, ir.IntImm)
         limit = as_int(part.b) + isinstance(part, ir.LE) if is_bound else 0
         if limit > 0 and any(part.a.same_as(axis.var) and axis.limit is None for axis in axes):
             bounds[part.a] = min(limit, bounds.get(part.a, limit))
         else:
-            rest = part if rest is None else ir.And(rest, part)
+            rest.append(part)
     if not bounds:
         return axes, body
     axes = [Axis(axis.var, min(axis.extent, bounds.get(axis.var, axis.extent))) if axis.limit is None else axis for axis in axes]
-    return axes, body.then_case if rest is None else ir.IfThenElse(rest, body.then_case, None, body.span)
+    return axes, ir.IfThenElse(conjunction(rest), body.then_case, None, body.span) if rest else body.then_case
 
 
 def _axis(var: Any, extent: Any, bound: int | None) -> Axis:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import Any
@@ -69,6 +70,15 @@ class Kernel:
         for var, value in self.bindings:
             facts.bind_value(var, value)
         return facts
+
+
+def thread_digits(threads: Iterable[tuple[Any, int]]) -> dict[Any, tuple[int, int]]:
+    """Which digit of the thread's number each variable of its index is: ``thread // low % extent``, as (low, extent)."""
+    found, low = {}, 1
+    for var, extent in threads:
+        found[var] = (low, extent)
+        low *= extent
+    return found
 
 
 def dimension_variables(func: Any) -> list[Any]:

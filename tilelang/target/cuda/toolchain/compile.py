@@ -29,7 +29,7 @@ def compile_device(source: str, arch: str, *, compiler: str | None = None, flags
     return COMPILERS[choose_compiler(compiler)].compile_source(source, arch, flags)
 
 
-def toolchain_versions(compiler: str | None = None) -> dict[str, str]:
+def toolchain_versions() -> dict[str, str]:
     """What belongs in a kernel's key: the compiler that would run, and its version."""
-    name = choose_compiler(compiler)
+    name = choose_compiler()
     return {name: COMPILERS[name].version()}
