@@ -33,7 +33,6 @@ from tilelang.target.cuda.tile.tree import (
     read_tree,
     walk,
 )
-from tilelang.tileop.hint import MaxRegisters
 
 
 def kernel_tree(kernel: Kernel, target: Any) -> TileTree:
@@ -141,7 +140,7 @@ def _joined(groups: list[ThreadGroup]) -> list[ThreadGroup]:
 
 
 def _sets_registers(group: ThreadGroup) -> bool:
-    return any(isinstance(node, Operator) and isinstance(node.op, MaxRegisters) for node in walk(group))
+    return any(isinstance(node, Operator) and rule_of(node.op).registers(node.op) for node in walk(group))
 
 
 def _one_sided(node: Branch, condition: Any, body: Sequence) -> Branch:
