@@ -242,7 +242,8 @@ def as_operand(value: Any) -> Any:
 def as_expr(value: Any, dtype: str | None = None) -> Any:
     """``value`` as a TVM expression; a Python number becomes an immediate of ``dtype`` (int32 or float32 by default).
 
-    A negative number that the signed type of the same size holds wraps around in an unsigned one: -1 has all bits set.
+    As where it is stored, a number that a type of fewer than 32 bits does not hold wraps around, and so does a negative one that
+    an unsigned type does not: -1 has all bits set. A bool is whether the number is not zero.
 
     Raises:
         OperandError: the value is no scalar.
@@ -261,15 +262,24 @@ def as_expr(value: Any, dtype: str | None = None) -> Any:
     if hasattr(value, "item") and not isinstance(value, (int, float)):
         value = value.item()
     if isinstance(value, int):
-        if dtype is None or canonical(dtype).is_integer:
-            kind = canonical(dtype or "int32")
-            wraps = kind.kind == "uint" and -(1 << (kind.bits - 1)) <= value < 0
-            return constant(value + (1 << kind.bits) if wraps else value, str(dtype or "int32"))
+        kind = canonical(dtype or "int32")
+        if kind.kind == "bool":
+            return ir.IntImm(str(dtype), int(value != 0))
+        if kind.is_integer:
+            return constant(_low_bits(value, kind), str(dtype or "int32"))
         return float_constant(float(value), str(dtype)) if canonical(dtype).is_float else ir.IntImm(str(dtype), value)
     if isinstance(value, float):
         kind = canonical(dtype) if dtype else None
         return float_constant(value, str(kind) if kind and kind.is_float else "float32")
     raise OperandError(f"expected a scalar, got {type(value).__name__} {value!r}"[:200])
+
+
+def _low_bits(value: int, kind: DType) -> int:
+    """``value`` as an element of type ``kind`` would hold it; of 32 bits and more, only a negative one wraps around."""
+    if kind.bits >= 32 and (kind.kind == "int" or not -(1 << (kind.bits - 1)) <= value < 0):
+        return value
+    low = value & ((1 << kind.bits) - 1)
+    return low - (1 << kind.bits) if kind.kind == "int" and low >> (kind.bits - 1) else low
 
 
 def is_symbolic(value: Any) -> bool:

@@ -98,6 +98,24 @@ def test_a_class_of_the_program_takes_run_time_indices():
     assert a.tolist() == [12]
 
 
+def test_numbers_that_the_type_of_the_memory_does_not_hold():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int8"), B: T.Tensor((4,), "uint8"), C: T.Tensor((2,), "bool")):
+        with T.Kernel(1, threads=1):
+            T.fill(A, 0xFF)
+            A[1] = 300
+            value = T.alloc_var("int8", init=200)
+            A[2] = value
+            A[3] += 65537
+            T.fill(B, -1)
+            B[1] = 257
+            C[0], C[1] = 2, 0
+
+    a, b, c = torch.zeros(4, dtype=torch.int8), torch.zeros(4, dtype=torch.uint8), torch.zeros(2, dtype=torch.bool)
+    run(main, a, b, c)
+    assert a.tolist() == [-1, 44, -56, 0] and b.tolist() == [255, 1, 255, 255] and c.tolist() == [True, False]
+
+
 def test_builtins_of_run_time_values():
     @T.prim_func
     def main(A: T.Tensor((4,), "float32"), B: T.Tensor((12,), "float32")):
