@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import chain, count
 
 _KEYWORDS = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl
@@ -59,6 +61,11 @@ def usable(name: str) -> str:
         return name
     rest = name.strip("_")
     return f"v_{rest}" if rest else "v"
+
+
+def numbered(name: str, first: int = 1) -> Iterator[str]:
+    """``name``, then the same with each number from ``first`` on behind it."""
+    return chain([name], (f"{name}_{number}" for number in count(first)))
 
 
 def is_taken(name: str) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilelang.errors import MisplacedError
-from tilelang.identifiers import is_taken, usable
+from tilelang.identifiers import is_taken, numbered, usable
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import UPDATE
 from tilelang.ir.facts import Facts
@@ -58,10 +58,7 @@ class Names:
         """``wanted``, made an identifier and numbered where it is taken."""
         base = re.sub(r"\W", "_", wanted) or "v"
         base = usable(f"_{base}" if base[0].isdigit() else base)
-        name, number = base, 0
-        while name in self.used or is_taken(name):
-            number += 1
-            name = f"{base}_{number}"
+        name = next(name for name in numbered(base) if name not in self.used and not is_taken(name))
         self.used.add(name)
         return Name(name)
 

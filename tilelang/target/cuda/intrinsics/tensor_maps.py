@@ -19,6 +19,7 @@ from typing import Any
 from tilelang.artifact import TensorMapSpec
 from tilelang.dtypes import canonical
 from tilelang.errors import OperandError, OptionError, RunTimeValueError, ShapeError, UnsupportedError
+from tilelang.identifiers import numbered
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ
 from tilelang.ir.dim import to_dim
@@ -43,11 +44,7 @@ class TensorMaps:
             if replace(spec, name=known.name) == known:
                 return known
         taken = {known.name for known in self.specs}
-        base = name = f"{spec.tensor}_map"
-        number = 1
-        while name in taken:
-            number += 1
-            name = f"{base}_{number}"
+        name = next(name for name in numbered(f"{spec.tensor}_map", first=2) if name not in taken)
         self.specs.append(replace(spec, name=name))
         return self.specs[-1]
 

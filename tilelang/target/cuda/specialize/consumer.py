@@ -60,8 +60,7 @@ class ConsumerPart:
         counter = self.counters[ring.loop]
         body, place = counter.bind()
         for at in ring.consumed:
-            body += self.awaited(ring, at, place)
-            body.append(self.versioned(ring.body[at], ring, place))
+            body += self.run(ring, at, place)
             body += [self.slots[feed].release(place.slot) for feed in ring.feeds if feed.last_use == at]
         return loop_over(ring.loop, ring.loop.loop_var, [*body, *counter.step()])
 
@@ -70,8 +69,7 @@ class ConsumerPart:
         loop, counter = ring.loop, self.counters[ring.loop]
         body, place = counter.bind()
         for at in ring.consumed:
-            body += self.awaited(ring, at, place)
-            body.append(self.versioned(started(ring.body[at]) if at in products else ring.body[at], ring, place))
+            body += self.run(ring, at, place, start=at in products)
         # The wait leaves this iteration's products in flight. Those of the iteration before are complete, and its tiles are
         # free.
         released = [self.slots[feed].release(place.before()) for feed in ring.feeds]
@@ -81,6 +79,18 @@ class ConsumerPart:
         if ring.nested:
             after.append(self.last_released(ring, ring.feeds))
         return block([loop_over(loop, loop.loop_var, [*body, *counter.step()]), *after])
+
+    def run(self, ring: Ring, at: int, place: Place, start: bool = False) -> list[Any]:
+        """A statement of the loop's body, after the waits for the loads that it is the first to use.
+
+        Args:
+            ring: the pipelined loop.
+            at: the statement's position in its body.
+            place: the iteration's slot and phase.
+            start: whether it is only started.
+        """
+        stmt = started(ring.body[at]) if start else ring.body[at]
+        return [*self.awaited(ring, at, place), self.versioned(stmt, ring, place)]
 
     def awaited(self, ring: Ring, at: int, place: Place) -> list[Any]:
         """Waits for the loads that a statement is the first to use.
@@ -193,10 +203,8 @@ class _OverlappedLoop:
         begin, place = self.early.bind()
         found = [*begin]
         for at in self.overlap.head:
-            found += [] if ahead else part.awaited(ring, at, place)
-            stmt = ring.body[at]
-            stmt = started(stmt) if flying and self.overlap.products(ring, [at]) else stmt
-            found.append(part.versioned(stmt, ring, place))
+            start = flying and bool(self.overlap.products(ring, [at]))
+            found += part.run(ring, at, place, start)[-1 if ahead else 0 :]  # the waits are those of `ahead`
         return waits, [copied(block(found), {ring.loop.loop_var: iteration})]
 
     def _head_done(self) -> list[Any]:
@@ -223,18 +231,12 @@ class _OverlappedLoop:
             if buffers_of(ring.body[at]) & flying:
                 found += done
                 done = []
-            found += part.awaited(ring, at, place)
-            found.append(part.versioned(ring.body[at], ring, place))
+            found += part.run(ring, at, place)
         return [*found, *done]
 
     def _tail(self, place: Place) -> list[Any]:
         """The products that end an iteration, left in flight."""
-        part, ring = self.part, self.ring
-        found = []
-        for at in self.overlap.tail:
-            found += part.awaited(ring, at, place)
-            found.append(part.versioned(started(ring.body[at]), ring, place))
-        return found
+        return [stmt for at in self.overlap.tail for stmt in self.part.run(self.ring, at, place, start=True)]
 
 
 def started(stmt: Any) -> Any:

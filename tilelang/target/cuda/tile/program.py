@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import chain, count
 from typing import Any
 
 from tilelang.errors import RunTimeValueError, UnsupportedError
+from tilelang.identifiers import numbered
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
@@ -184,7 +184,7 @@ class _Collector:
     def _unique(self, name: str) -> str:
         taken = {str(param.name) for param in self.func.params} | set(self.host.names.values())
         taken |= {step[1] for kernel in self.found for step in kernel.within if step[0] == "loop"}
-        return next(found for found in chain([name], (f"{name}_{k}" for k in count(1))) if found not in taken)
+        return next(found for found in numbered(name) if found not in taken)
 
     def _kernel(self, stmt: Any, guards: tuple[Any, ...]) -> None:
         self.host.will_write(stmt)
