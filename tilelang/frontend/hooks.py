@@ -167,9 +167,7 @@ class Hooks:
             return extract_lane(target, key)
         if is_table(target) and any(map(_is_run_time, key if isinstance(key, tuple) else (key,))):
             return look_up(target, key)
-        # A class of the program's own may do with a run-time index what it likes.
-        takes_any = isinstance(target, BufferLike) or isinstance(getattr(type(target), "__getitem__", None), FunctionType)
-        return target[key if takes_any else compile_time_index(key)]
+        return target[key if _takes_any_index(target) else compile_time_index(key)]
 
     def store(self, target: Any, key: Any, value: Any) -> None:
         """``target[key] = value``.
@@ -402,6 +400,11 @@ HOOKS = Hooks()
 def _unpacked_items(values: Any) -> list[Any]:
     """The items that an assignment to several names unpacks; a scalar counts as one item."""
     return [values] if isinstance(as_operand(values), ir.PrimExpr) and not is_buffer(values) else list(values)
+
+
+def _takes_any_index(target: Any) -> bool:
+    """Whether ``target`` may be given an expression: a class of the program's own does with it what it likes."""
+    return isinstance(target, BufferLike) or isinstance(getattr(type(target), "__getitem__", None), FunctionType)
 
 
 def _is_run_time(index: Any) -> bool:
