@@ -17,6 +17,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_array
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import (
+    any_call,
     any_statement,
     flattened,
     is_parallel,
@@ -145,7 +146,7 @@ def _exchanges(stmt: Any) -> bool:
 
 
 def _asks(stmt: Any) -> bool:
-    return any(_is_of_lanes(intrinsic_name(part)) for expr in statement_exprs(stmt) for part in walk_expr(expr))
+    return any(any_call(expr, lambda call: _is_of_lanes(intrinsic_name(call))) for expr in statement_exprs(stmt))
 
 
 def _is_of_lanes(name: str | None) -> bool:

@@ -147,8 +147,25 @@ def tree_size(expr: Any, sizes: Mapping[Any, int]) -> int:
     while stack and count < LARGE:
         node = stack.pop()
         count += sizes.get(node, 1) if sizes else 1
-        stack += operands(node)
+        inside = _OPERANDS.get(type(node))
+        if inside is not None:
+            stack += inside(node)
     return min(count, LARGE) if not stack else LARGE
+
+
+def any_call(expr: Any, test: Callable[[Any], bool]) -> bool:
+    """Whether ``test`` holds for a call in an expression; in less time than over :func:`walk_expr`, which gives variables too."""
+    stack, seen = [expr], set()
+    while stack:
+        node = stack.pop()
+        inside = _OPERANDS.get(type(node))
+        if inside is None or node in seen:
+            continue
+        seen.add(node)
+        if type(node) is ir.Call and test(node):
+            return True
+        stack += inside(node)
+    return False
 
 
 def reads_memory(expr: Any) -> bool:
