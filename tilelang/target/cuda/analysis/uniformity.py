@@ -124,7 +124,7 @@ class Uniformity:
         return set() if is_run_by_each_thread(nest.body, found) else found
 
     def _carried(self, nest: Nest) -> set[Any]:
-        return nest.carried - self.tree.aliased() if nest.carried else set()
+        return set(nest.carried - self.tree.aliased()) if nest.carried else set()
 
     def agrees(self, node: Any, threads: range) -> bool:
         """Whether neighbouring threads certainly agree on how often the body of a loop or branch runs."""
