@@ -365,6 +365,7 @@ class Hooks:
     compare = staticmethod(operators.compare)
     choose = staticmethod(operators.choose)
     divide = staticmethod(operators.divide)
+    subtract = staticmethod(operators.subtract)
     floor_divide = staticmethod(operators.floor_divide)
     modulo = staticmethod(operators.modulo)
     power = staticmethod(operators.power)

@@ -1,7 +1,7 @@
 """Python's operators in a kernel: unchanged for ordinary values, expressions for run-time values.
 
 ``and``, ``or``, ``not``, ``in``, chained comparisons and conditional expressions are here because Python does not let an object
-override them; divisions and powers because TVM's operators leave them undefined, or compute them wrongly, for some operands.
+override them; differences, divisions and powers because TVM's operators refuse them, or compute them wrongly, for some operands.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tilelang.dtypes import canonical
 from tilelang.errors import FLOAT_DIVISION, DtypeError, MisplacedError
 from tilelang.frontend.access import is_buffer
 from tilelang.frontend.builder import current
-from tilelang.frontend.conversion import convert
+from tilelang.frontend.conversion import convert, wrapped
 from tilelang.frontend.values import as_expr, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
 from tilelang.ir.interval import is_within
@@ -76,6 +76,20 @@ def power(left: Any, right: Any) -> Any:
     return pow(left, right) if is_symbolic(left) or is_symbolic(right) else constant(left) ** constant(right)
 
 
+def subtract(left: Any, right: Any) -> Any:
+    """``left - right``; TVM refuses to compute zero less another unsigned constant."""
+    left, right = as_operand(left), as_operand(right)
+    if _is_integer(left) and _is_integer(right) and constant(left) == 0:
+        kind = str(getattr(left + right, "ty", ""))
+        if kind.startswith("uint"):
+            return ir.IntImm(kind, wrapped(-constant(right), canonical(kind)))
+    return left - right
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, (int, ir.IntImm))
+
+
 def _division(left: Any, right: Any) -> tuple[Any, Any]:
     """The operands of ``//`` and ``%``; a run-time float is refused."""
     if any(is_symbolic(value) and "float" in str(value.ty) for value in (left, right)):
@@ -94,7 +108,7 @@ AUGMENTED: Mapping[str, Operator] = {
     "FloorDiv": floor_divide,
     "Mod": modulo,
     "Add": _of_operands(operator.add),
-    "Sub": _of_operands(operator.sub),
+    "Sub": subtract,
     "Mult": _of_operands(operator.mul),
     "LShift": _of_operands(operator.lshift),
     "RShift": _of_operands(operator.rshift),

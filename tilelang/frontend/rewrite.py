@@ -57,7 +57,7 @@ _REPLACED_BUILTINS = frozenset("min max abs round pow divmod sum print range any
 _REPLACED_TYPES = frozenset("int float bool".split())
 """Builtin types: replaced only where they are called, as ``isinstance(x, int)`` means the type itself."""
 
-_DIVISIONS = {ast.Div: "divide", ast.Pow: "power", ast.FloorDiv: "floor_divide", ast.Mod: "modulo"}
+_OPERATORS = {ast.Sub: "subtract", ast.Div: "divide", ast.Pow: "power", ast.FloorDiv: "floor_divide", ast.Mod: "modulo"}
 """Operators that TVM's expressions leave undefined, or compute wrongly, for some operands."""
 
 _STORING_METHODS = frozenset("append extend insert add setdefault update appendleft".split())
@@ -457,8 +457,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
         self.generic_visit(node)
-        if type(node.op) in _DIVISIONS:
-            return self.hook(_DIVISIONS[type(node.op)], node.left, node.right, at=node)
+        if type(node.op) in _OPERATORS:
+            return self.hook(_OPERATORS[type(node.op)], node.left, node.right, at=node)
         return node
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:

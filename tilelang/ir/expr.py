@@ -73,11 +73,18 @@ def float_constant(value: float, dtype: str) -> Any:
     return ir.FloatImm(dtype, value)
 
 
+def difference(left: Any, right: Any) -> Any:
+    """``left - right`` of indices or sizes; of constants a Python number, as TVM refuses zero less another unsigned one."""
+    if isinstance(left, ir.IntImm) and isinstance(right, ir.IntImm):
+        return int(left.value) - int(right.value)
+    return left - right
+
+
 def same(left: Any, right: Any) -> bool:
     """Whether two sizes are provably equal."""
     if isinstance(left, int) and isinstance(right, int):
         return left == right
-    distance = as_int(constant(left) - constant(right))
+    distance = as_int(difference(constant(left), constant(right)))
     return isinstance(distance, int) and distance == 0
 
 

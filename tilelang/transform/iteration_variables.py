@@ -30,7 +30,7 @@ import tvm_ffi
 
 from tilelang.errors import CompileError, UnsupportedError
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int, index_variables, same, simplify
+from tilelang.ir.expr import as_int, difference, index_variables, same, simplify
 from tilelang.ir.memory import is_array, is_local
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import children, is_parallel, parallel_loops, statement_exprs, variables, walk
@@ -210,7 +210,7 @@ def _unshifted(column: tuple[Any, ...], loop: Any) -> tuple[Any, ...]:
     # k * 8 + i and k * 8 + i + 1, with k of an outer loop: without k they are i and i + 1, and the difference is k * 8 in both.
     zeros = {var: ir.IntImm(str(var.ty), 0) for var in outer}
     rest = tuple(substitute(index, zeros) for index in column)
-    shifts = [simplify(index - without) for index, without in zip(column, rest)]
+    shifts = [simplify(difference(index, without)) for index, without in zip(column, rest)]
     is_common = all(same(shift, shifts[0]) and not any(var in inner for var in variables(shift)) for shift in shifts)
     return rest if is_common else column
 

@@ -9,7 +9,7 @@ from tilelang.artifact import evaluate_dim
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
-from tilelang.ir.expr import as_int, constant, same, simplify
+from tilelang.ir.expr import as_int, constant, difference, same, simplify
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.text import expr_text, shape_text
@@ -122,3 +122,9 @@ def test_values_named_inside_of_an_expression_are_not_remembered():
     expr = ir.Let(named, ir.Cast("int32", byte), named - (named // 10) * 10)
     assert str(simplify(expr + 0)) == str(simplify(expr + 0)) == str(expr)
     assert "part" not in str(simplify(named * 2))
+
+
+def test_differences_of_unsigned_constants_are_numbers():
+    zero, three = ir.IntImm("uint32", 0), ir.IntImm("uint32", 3)
+    assert difference(zero, three) == -3 and not same(zero, three) and same(three, three)
+    assert simplify(difference(N + 3, N)) == 3

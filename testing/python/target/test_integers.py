@@ -250,3 +250,45 @@ def test_a_division_by_the_only_block(target):
 
     a = torch.arange(4, dtype=torch.int32)
     assert torch.equal(run(main, target, a), a)
+
+
+@each_language
+@pytest.mark.parametrize("narrow", ["uint8", "int8", "uint16", "uint32", "uint64"])
+def test_a_variable_holds_a_number_whose_limits_its_type_does_not_have(narrow, target):
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32"), Y: T.Tensor((3, 8), "int64")):
+        with T.Kernel(1, threads=32):
+            for i in T.serial(8):
+                limited = T.bind(T.min(T.max(A[i], -200), 300))
+                low = T.bind(T.cast(limited, narrow))
+                chosen = T.bind(T.cast(T.Select(A[i] > 0, 500, -6), narrow))
+                again = T.bind(T.cast(T.cast(T.max(A[i], -7), "int16"), narrow))
+                Y[0, i] = T.cast(low * 1, "int64")
+                Y[1, i] = T.cast(chosen * 1, "int64")
+                Y[2, i] = T.cast(again * 1, "int64")
+
+    values = [-1000, -200, -7, -1, 0, 6, 300, 1000]
+    expected = (
+        [min(max(value, -200), 300) for value in values],
+        [500 if value > 0 else -6 for value in values],
+        [max(value, -7) for value in values],
+    )
+    rows = [[wrapped(wrapped(value, narrow), "int64") for value in row] for row in expected]
+    assert run(main, target, torch.tensor(values, dtype=torch.int32)).tolist() == rows
+
+
+@each_language
+def test_zero_less_an_unsigned_constant_wraps_around(target):
+    @T.prim_func
+    def main(A: T.Tensor((1,), "uint32"), Y: T.Tensor((5,), "int64")):
+        with T.Kernel(1, threads=32):
+            Y[0] = T.cast(T.uint32(0) - T.uint32(3), "int64")
+            Y[1] = T.cast(T.uint8(0) - 3, "int64")
+            Y[2] = T.cast(0 - T.uint16(1), "int64")
+            Y[3] = T.cast(T.cast(A[0] * 0, "uint32") - T.uint32(2), "int64")  # TVM knows the product
+            zero = T.uint8(0)
+            zero -= T.uint32(5)
+            Y[4] = T.cast(zero, "int64")
+
+    expected = [2**32 - 3, -3, -1, 2**32 - 2, 2**32 - 5]  # a narrow number and one of Python are int32
+    assert run(main, target, tensor([9], "uint32")).tolist() == expected

@@ -30,7 +30,7 @@ from tilelang.target.cpu.helpers import HELPERS
 from tilelang.target.cpu.mathops import OPERATORS as MATH
 from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.rewriter import StmtRewriter
-from tilelang.target.cpu.saturate import to_integer
+from tilelang.target.cpu.saturate import between_integers, to_integer
 from tilelang.target.cpu.vectors import AS_VECTOR, vectorized
 from tilelang.target.cpu.wide_loops import loop_in_registers
 
@@ -317,7 +317,9 @@ class Legalizer(StmtRewriter):
             return value if source == "bool" else ir.NE(value, _zero_like(value))
         if truncates:
             return to_integer(self, value, target, node.value)
-        return value if str(value.ty) == target else ir.Cast(target, value)
+        if str(value.ty) == target:
+            return value
+        return ir.Cast(target, value) if self.context.emits_c else between_integers(value, target)
 
     def _load(self, node: Any) -> Any:
         dtype = str(node.source.dtype)

@@ -1,4 +1,4 @@
-"""Floats that become integers: truncated, limited to the range of int32, uint32, int64 or uint64, zero where they are NaN.
+"""Conversions to integers: floats are truncated, limited to the range of int32, uint32, int64 or uint64, zero where they are NaN.
 
 This is what a GPU's conversion does (PTX manual, "cvt"); in C and LLVM a value outside of the range is undefined. Narrower
 integers are the low bits of the int32.
@@ -11,7 +11,7 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
-from tilelang.target.cpu.functions import bound, scalar_function, select
+from tilelang.target.cpu.functions import bits, bound, scalar_function, select
 
 _SOURCES = ("float32", "float64")
 _TARGETS = ("int32", "uint32", "int64", "uint64")
@@ -87,3 +87,19 @@ def _register(source: str, target: str) -> None:
 for _source in _SOURCES:
     for _target in _TARGETS:
         _register(_source, _target)
+
+
+def between_integers(value: Any, target: str) -> Any:
+    """A conversion for LLVM, which may leave out high bits where both types are of integers.
+
+    TVM's code generation converts the ends of the interval that it knows of a variable, too, and fails where ``target`` has no
+    such number (``uint8(max(x, -1))``). Of bits that are only read as another type it knows no interval.
+    """
+    kind, own, wanted = str(value.ty), canonical(str(value.ty)), canonical(target)
+    if not own.is_integer or not wanted.is_integer or {kind, target} == {"int32", "int64"}:
+        return ir.Cast(target, value)
+    if wanted.bits > own.bits:
+        is_held = own.kind in ("uint", wanted.kind)
+        return ir.Cast(target, value) if is_held else bits(ir.Cast(target.removeprefix("u"), value), target)
+    unknown = bits(value, kind.removeprefix("u") if own.kind == "uint" else f"u{kind}")
+    return unknown if str(unknown.ty) == target else ir.Cast(target, unknown)

@@ -13,7 +13,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, UPDATE, WRITE
-from tilelang.ir.expr import as_int
+from tilelang.ir.expr import as_int, difference
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
@@ -97,7 +97,7 @@ class Iterations:
     def _disjoint(self, low: Any, other: Any, extent: Any, reach: Any) -> bool:
         extent, reach = _size(as_int(extent)), _size(as_int(reach))
         # Only a known distance proves anything: B[i : i + 4] and B[i + 4 : i + 8] are 4 apart, B[i] and B[j] may be equal.
-        distance = self.facts.simplify(other - low)
+        distance = self.facts.simplify(difference(other, low))
         if not extent or not reach or not isinstance(distance, int):
             return False
         if not self._mentioned(low) and not self._mentioned(other):
@@ -154,7 +154,7 @@ def share_out_iterations(one: Site, other: Site, var: Any, facts: Facts) -> bool
         extent, reach = as_int(extent), as_int(reach)
         if isinstance(low, int) or isinstance(start, int) or not isinstance(extent, int) or not isinstance(reach, int):
             continue
-        if facts.simplify(low - start) == 0 and abs(growth(low, var, facts) or 0) >= max(extent, reach):
+        if facts.simplify(difference(low, start)) == 0 and abs(growth(low, var, facts) or 0) >= max(extent, reach):
             return True
     return False
 

@@ -16,7 +16,7 @@ from typing import Any
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import constant, float_constant
+from tilelang.ir.expr import constant, difference, float_constant
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import FRAGMENT, is_fragment
 from tilelang.ir.region import Region
@@ -159,4 +159,4 @@ def _first_two_agree(indices: list[Any], axis: Any) -> bool:
     """Whether the first two iterations of ``axis`` have the same indices, as those of a quotient have."""
     facts = Facts()
     first, second = ([substitute(index, {axis.loop_var: axis.min + offset}) for index in indices] for offset in (0, 1))
-    return all(facts.simplify(one - other) == 0 for one, other in zip(first, second, strict=True))
+    return all(facts.simplify(difference(one, other)) == 0 for one, other in zip(first, second, strict=True))
