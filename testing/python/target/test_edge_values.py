@@ -189,3 +189,18 @@ def test_zeros_made_of_integers_have_their_sign(source, target):
     got = run(main, target, torch.tensor([0, 1]).to(getattr(torch, source)))
     signs = [1, -1, 1, 1, -1, 1, 1, 1]
     assert {name: math.copysign(1, value) for name, value in zip(ZEROS, got[:, 0])} == dict(zip(ZEROS, signs))
+
+
+@each_language
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_the_larger_of_a_number_and_a_constant_nan_is_the_number(dtype, target):
+    @T.prim_func
+    def main(A: T.Tensor((4,), dtype), B: T.Tensor((2, 4), dtype)):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(4):
+                B[0, i] = T.max(A[i], math.nan)
+                B[1, i] = T.min(math.nan, A[i])
+
+    numbers = torch.tensor([1.0, -2.0, -math.inf, math.nan], dtype=getattr(torch, dtype))
+    assert torch.equal(run(main, target, numbers)[:, :3], numbers[:3].expand(2, 3))
+    assert run(main, target, numbers)[:, 3].isnan().all()

@@ -429,7 +429,9 @@ def _float_extreme(left: Any, right: Any, kind: type) -> Any:
     def chosen(a: Any, b: Any) -> Any:
         better = a > b if kind is ir.Max else a < b
         # A comparison with NaN is false and takes b, so only a NaN in b needs a test of its own.
-        return ir.Select(better if isinstance(b, ir.FloatImm) else ir.Or(better, is_nan(b)), a, b)
+        if isinstance(b, ir.FloatImm):
+            return a if math.isnan(b.value) else ir.Select(better, a, b)
+        return ir.Select(ir.Or(better, is_nan(b)), a, b)
 
     return bound(left, lambda a: bound(right, lambda b: chosen(a, b)))
 
