@@ -74,11 +74,17 @@ class _Parts:
 
     def bound(self, expr: Any) -> Any:
         """An expression with variables in place of parts."""
-        if not operands(expr):
-            return expr
-        if expr not in self._done:
-            self._done[expr] = self._once(expr)
-        return self._done[expr]
+        waiting = [expr]
+        while waiting:  # operands first, without recursion: a sum may be thousands of terms deep
+            node = waiting[-1]
+            inside = [part for part in operands(node) if operands(part) and part not in self._done]
+            if inside:
+                waiting += reversed(inside)
+                continue
+            waiting.pop()
+            if operands(node) and node not in self._done:
+                self._done[node] = self._once(node)
+        return self._done.get(expr, expr)
 
     def _once(self, expr: Any) -> Any:
         guarded = self._guarded(expr) if _evaluated(expr) else {}
