@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.errors import MisplacedError
-from tilelang.frontend.access import is_buffer
+from tilelang.frontend.access import is_buffer, names_memory
 from tilelang.frontend.builder import Builder, Frame, current, sequence
 from tilelang.frontend.values import LocalVar, Unusable
 from tilelang.ir import nodes as ir
@@ -79,8 +79,8 @@ def is_stale(frame: Frame, before: Any, value: Any) -> bool:
     """Whether a block made the value of a name depend on run-time control flow.
 
     After ``if n > 0: x = A[0]`` the name holds a value that exists on one path only. A ``T.alloc_var`` is never stale, nor is a
-    buffer unless the name held another one before; neither is a Python value that the block leaves as it was, or a constant
-    that only a loop assigns.
+    buffer unless the name held another one before and the block may not run; neither is a Python value that the block leaves as
+    it was, or a constant that only a loop assigns.
 
     Args:
         frame: the block, which has just been closed.
@@ -90,8 +90,9 @@ def is_stale(frame: Frame, before: Any, value: Any) -> bool:
     if isinstance(value, (LocalVar, Unusable)) or value is before:
         return False
     if is_buffer(value):
-        return is_buffer(before) and not value.same_as(before)
+        return is_buffer(before) and not value.same_as(before) and not frame.always
     if isinstance(value, ir.PrimExpr):
         return True
-    unchanged = type(value) is type(before) and value == before
+    # Slices have no equality: a comparison of two is one of their elements.
+    unchanged = not names_memory(value) and type(value) is type(before) and value == before
     return not unchanged and (frame.kind == "branch" or before is not UNBOUND)

@@ -270,6 +270,34 @@ def test_values_are_immutable_snapshots():
     assert a.tolist() == [0, 5, 12, 0]
 
 
+def test_a_name_of_slices_and_tiles_may_be_assigned_in_several_loops():
+    @T.prim_func
+    def main(A: T.Tensor((4, 8), "float32"), B: T.Tensor((4, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            one, two = T.alloc_shared((4, 8), "float32"), T.alloc_shared((4, 8), "float32")
+            T.copy(A, one)
+            T.copy(A, two)
+            for i in T.serial(4):
+                row = one[i, :]
+                for j in T.Parallel(8):
+                    B[i, j] = row[j]
+            for i in T.serial(4):
+                row = two[i, :]
+                for j in T.Parallel(8):
+                    B[i, j] += 10 * row[j]
+            tile = one
+            for i in T.serial(4):  # which runs for certain
+                tile = two
+                for j in T.Parallel(8):
+                    tile[i, j] += 1
+            for i, j in T.Parallel(4, 8):
+                B[i, j] += 100 * tile[i, j]
+
+    a, b = torch.arange(32.0).reshape(4, 8), torch.zeros(4, 8)
+    run(main, a, b)
+    assert torch.equal(b, 111 * a + 100)
+
+
 def test_a_name_may_be_assigned_in_several_loops():
     @T.prim_func
     def main(A: T.Tensor((4, 8), "float32"), B: T.Tensor((4, 8), "float32")):
