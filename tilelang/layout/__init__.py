@@ -28,7 +28,7 @@ from tilelang.layout.tensor_core import make_gemm_fragment_8x8, make_gemm_fragme
 make_wgmma_swizzled_layout = make_swizzled_layout
 """The widest swizzle that fits is also what ``wgmma`` reads."""
 
-__getattr__ = attributes(__name__, {})
+__getattr__ = attributes(__name__, {"tilelang.cuda.intrinsics.maps": "make_mma_swizzle_layout"})
 
 __all__ = [
     "Fragment",
