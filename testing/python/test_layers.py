@@ -31,6 +31,7 @@ BELOW = {
     "artifact": "records dtypes",
     "identifiers": "",
     "keywords": "",
+    "progress": "",
     "tensor_maps": "",
     "storage": "artifact",
     "sizes": "records artifact storage",
@@ -53,10 +54,10 @@ BELOW = {
     "utils": "target frontend ir attributes artifact dtypes errors",
     "profiler": "ignored attributes keywords utils artifact simulator",
     "jit": (
-        "records unknown ignored attributes keywords log cache fingerprint execution target interpreter transform language"
-        " frontend tileop ir profiler option artifact assumptions storage dtypes env errors"
+        "records unknown ignored attributes keywords progress log cache fingerprint execution target interpreter transform"
+        " language frontend tileop ir profiler option artifact assumptions storage dtypes env errors"
     ),
-    "autotuner": "ir ignored attributes keywords jit cache fingerprint profiler simulator utils env errors",
+    "autotuner": "ir ignored attributes keywords progress jit cache fingerprint profiler simulator utils env errors",
 }
 """What is not here (``testing``, ``tools`` and the like) is for programs: nothing in this table may import it."""
 

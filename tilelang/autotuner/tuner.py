@@ -16,7 +16,6 @@ import torch
 from tilelang.autotuner import modelled, records, summary
 from tilelang.autotuner.capture import get_autotune_inputs
 from tilelang.autotuner.configs import Configs, config_digest, config_text, configured, expand
-from tilelang.autotuner.progress import progress
 from tilelang.autotuner.records import Task, Trial
 from tilelang.autotuner.workers import can_fork, compile_all
 from tilelang.cache.kernel_cache import default_cache
@@ -25,6 +24,7 @@ from tilelang.ignored import ignored
 from tilelang.jit.function import JitFunction
 from tilelang.jit.kernel import JITKernel
 from tilelang.profiler import Profiler, cloned, compared, do_bench
+from tilelang.progress import progress
 from tilelang.utils.tensor import TensorSupplyType, torch_assert_close
 
 
@@ -227,14 +227,15 @@ class _Search:
 
     def run(self, configs: Sequence[dict[str, Any]], workers: int) -> Any:
         """Yields a trial for each configuration."""
-        with progress(len(configs), self.task.name) as advance:
+        title = f"tuning {self.task.name}"
+        with progress(len(configs), title) as advance:
             # Only failures come back: the kernels themselves are in the cache on disk, where `measure` finds them.
             failures = dict(self._compile_ahead(configs, workers)) if len(configs) > 1 else {}
             for position, config in enumerate(configs):
                 trial = failures.get(position) or self.measure(config)
                 self.best = min(self.best, trial.latency)
                 records.keep_trial(self.task, trial)
-                advance(self.best)
+                advance(title if math.isinf(self.best) else f"{title}, best {self.best:.3f} ms")
                 yield trial
 
     def _compile_ahead(self, configs: Sequence[dict[str, Any]], workers: int) -> Iterator[tuple[int, Trial]]:

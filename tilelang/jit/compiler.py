@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
 from tilelang import env
@@ -28,6 +28,7 @@ from tilelang.jit.kernel import JITKernel, loaded
 from tilelang.jit.options import CompileOptions, annotated_options, output_positions, resolve_options
 from tilelang.jit.tools import Tools
 from tilelang.keywords import near_keywords
+from tilelang.progress import progress
 from tilelang.target import enclosing
 from tilelang.target.request import CompileRequest, compile_program
 from tilelang.tileop.base import plain
@@ -154,6 +155,8 @@ def par_compile(
 ) -> list[JITKernel | None]:
     """The kernels of many programs, compiled by several threads (the compilers run outside of Python's lock).
 
+    On a terminal a bar shows how many are done.
+
     Args:
         funcs: traced programs.
         out_idx, execution_backend, target, target_host, verbose, pass_configs, compile_flags: as for :func:`compile`, the same
@@ -188,9 +191,12 @@ def compile_in_parallel(jobs: Sequence[Callable[[], JITKernel]], workers: int | 
     Returns:
         The kernels, in the order of the jobs.
     """
-    with ThreadPoolExecutor(max_workers=workers or os.cpu_count() or 1) as pool:
-        # The end of the block waits for all jobs, so that an error of one stops no compiler half-way.
+    title = "compiling"
+    with ThreadPoolExecutor(max_workers=workers or os.cpu_count() or 1) as pool, progress(len(jobs), title) as advance:
+        # All jobs are waited for, so that an error of one stops no compiler half-way.
         futures = [pool.submit(job) for job in jobs]
+        for _ in as_completed(futures):
+            advance(title)
     return [None if ignore_error and future.exception() else future.result() for future in futures]
 
 

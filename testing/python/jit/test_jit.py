@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -193,6 +194,18 @@ def test_a_kernel_shows_what_it_is():
 def test_lower_gives_an_artifact_without_loading_it():
     artifact = tilelang.lower(program(), target="cpu")
     assert artifact.name == "main" and artifact.files and artifact.kernel_source
+
+
+def test_par_compile_shows_its_progress_on_a_terminal(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    for file, shown in ((Terminal(), True), (io.StringIO(), False)):
+        monkeypatch.setattr(sys, "stderr", file)
+        tilelang.par_compile([program(8), program(16)], out_idx=-1, target="cpu", num_workers=2)
+        assert ("compiling" in file.getvalue() and "2/2" in file.getvalue()) == shown
 
 
 def test_par_compile_keeps_order_and_reports_errors():
