@@ -80,11 +80,11 @@ bool join_generation(Warp& w, const Instruction& in, const BarrierSpec& spec, Ba
     state.whole_block = !spec.has_count;
     state.pc = in.pc;
   } else if (state.expected != expected) {
-    const Instruction& first = w.launch().program->code[state.pc];
+    const Program& program = *w.launch().program;
     w.report(FindingKind::kBarrier, in, lane,
              "barrier " + std::to_string(w.reg<uint32_t>(spec.barrier)[lane]) + " is used with " +
                  std::to_string(expected) + " threads here and with " + std::to_string(state.expected) +
-                 " at PTX line " + std::to_string(first.line));
+                 " at " + program.place_of(program.code[state.pc]));
     throw KernelAbort();
   }
   return true;

@@ -50,8 +50,7 @@ void Warp::report(FindingKind kind, const Instruction& instruction, int lane, co
   finding.ptx_line = instruction.line;
   finding.instruction = launch.program->texts[instruction.pc];
   finding.line = instruction.location.line;
-  auto file = launch.program->files.find(instruction.location.file);
-  if (finding.line && file != launch.program->files.end()) finding.file = file->second;
+  finding.file = launch.program->file_of(instruction);
   launch.findings.add(std::move(finding));
 }
 

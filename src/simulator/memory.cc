@@ -78,8 +78,7 @@ void report_race(const Request& r, const RaceChecker& race, Space space, uint64_
                                                                      : race.describe(wrote ? other.write : other.read);
   std::string message = access_text(r.kind, r.bytes) + " at " + describe_address(r.warp, space, address) +
                         (r.agent ? " by an asynchronous operation" : "") + " races with a " +
-                        (wrote ? "write" : "read") + " by " + who + " at PTX line " + std::to_string(earlier.line);
-  if (earlier.location.line) message += " (source line " + std::to_string(earlier.location.line) + ")";
+                        (wrote ? "write" : "read") + " by " + who + " at " + program.place_of(earlier);
   r.warp.report(FindingKind::kRace, r.instruction, r.lane, message);
 }
 
@@ -88,7 +87,7 @@ void report_proxy(const Request& r, uint32_t address, const ShadowCell& other) {
   const Instruction& writer = program.code[std::min<size_t>(other.write_pc, program.code.size() - 1)];
   r.warp.report(FindingKind::kAsync, r.instruction, r.lane,
                 "the async proxy reads " + describe_address(r.warp, Space::kShared, address) +
-                    ", which the generic proxy wrote at PTX line " + std::to_string(writer.line) +
+                    ", which the generic proxy wrote at " + program.place_of(writer) +
                     ": fence.proxy.async is missing in between");
 }
 

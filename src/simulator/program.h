@@ -183,6 +183,18 @@ struct Program {
   std::vector<std::unique_ptr<uint32_t[]>> lists;
   std::vector<std::shared_ptr<void>> attachments;
   std::string target;
+
+  /// The source file of an instruction, empty without line information.
+  std::string file_of(const Instruction& instruction) const {
+    auto found = files.find(instruction.location.file);
+    return instruction.location.line && found != files.end() ? found->second : "";
+  }
+  /// An instruction's place for a message: "PTX line 47 (device_kernel.cu:8)".
+  std::string place_of(const Instruction& instruction) const {
+    std::string place = "PTX line " + std::to_string(instruction.line), file = file_of(instruction);
+    if (file.empty()) return place;
+    return place + " (" + file + ":" + std::to_string(instruction.location.line) + ")";
+  }
 };
 
 /// Decodes a parsed module. Throws ProgramError for unknown or malformed instructions.

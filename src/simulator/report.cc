@@ -72,11 +72,6 @@ void add_counters(JsonObject& o, const InstructionCounters& c) {
   if (c.multiply_adds) o.number("tensor_multiply_adds", c.multiply_adds);
 }
 
-std::string file_of(const Program& program, const Instruction& instruction) {
-  auto found = program.files.find(instruction.location.file);
-  return found == program.files.end() ? "" : found->second;
-}
-
 std::string instruction_json(const Program& program, size_t pc, const InstructionCounters& c) {
   const Instruction& instruction = program.code[pc];
   JsonObject o;
@@ -84,7 +79,7 @@ std::string instruction_json(const Program& program, size_t pc, const Instructio
       .number("ptx_line", instruction.line)
       .number("pc", pc)
       .text("class", program.classes[instruction.counter_class])
-      .text("file", file_of(program, instruction))
+      .text("file", program.file_of(instruction))
       .number("line", instruction.location.line);
   add_counters(o, c);
   return o.str();

@@ -149,7 +149,7 @@ int blame(const Warp& warp, const Fragment& fragment) {
         message += (listed == 1 ? ": " : "; ");
         if (cluster.blocks.size() > 1) message += "block rank " + std::to_string(block->rank) + " ";
         message += "warp " + std::to_string(warp->index) + lanes_text(f.mask) + " waits " + wait_text(f) +
-                   " at PTX line " + std::to_string(waiting_instruction(*warp, f).line);
+                   " at " + warp->launch().program->place_of(waiting_instruction(*warp, f));
       }
     }
   }

@@ -191,11 +191,11 @@ void UndefinedRegisters::written(int lane, uint8_t* flags, uint32_t bytes) const
 }
 
 void UndefinedRegisters::report(Warp& warp, const Instruction& instruction, LaneMask lanes, const Origin& origin) const {
-  const Instruction& load = warp.launch().program->code[origin.pc];
+  const Program& program = *warp.launch().program;
   std::string message = "read of " + std::to_string(origin.bytes) + " bytes at " +
                         describe_address(warp, origin.space, origin.address) + ": not written before";
-  if (origin.pc != instruction.pc) message += ", used at PTX line " + std::to_string(instruction.line);
-  for_lanes(lanes, [&](int lane) { warp.report(FindingKind::kUninitialised, load, lane, message); });
+  if (origin.pc != instruction.pc) message += ", used at " + program.place_of(instruction);
+  for_lanes(lanes, [&](int lane) { warp.report(FindingKind::kUninitialised, program.code[origin.pc], lane, message); });
 }
 
 }  // namespace simulator

@@ -26,7 +26,7 @@ from tilelang.interpreter.survey import WARP_GROUP, may_leave
 from tilelang.interpreter.together import run_together
 from tilelang.interpreter.waits import spins
 from tilelang.ir import nodes as ir
-from tilelang.ir.visit import flattened, walk_expr
+from tilelang.ir.visit import flattened, is_parallel, walk_expr
 
 
 @statement(ir.SeqStmt)
@@ -187,7 +187,7 @@ def _rejoin(x: Lanes, outer: Any, *sides: tuple[Any, Any]) -> bool:
 @statement(ir.For)
 def _loop(c: Compiler, stmt: Any) -> Step:
     # A T.Parallel inside of another one is a loop of each iteration: only the outer one's iterations are lanes.
-    if "tl.parallel" in stmt.annotations and not c.in_nest:
+    if is_parallel(stmt) and not c.in_nest:
         from tilelang.interpreter.nest import parallel
 
         return parallel(c, stmt)

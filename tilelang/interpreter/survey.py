@@ -7,7 +7,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_fragment, lies_in_registers
-from tilelang.ir.visit import children, flattened, statement_exprs, walk, walk_expr
+from tilelang.ir.visit import children, flattened, is_parallel, statement_exprs, walk, walk_expr
 from tilelang.tileop.base import decode, is_tile_op
 from tilelang.tileop.carried import carried_by, carried_partially
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
@@ -165,7 +165,7 @@ def _spread_differences(stmt: Any, below: bool, found: set[Any], root: Callable[
         if stored and (below or differs(stmt.value)):
             found.update(map(root, stored))
     elif isinstance(stmt, ir.For):
-        if "tl.parallel" in stmt.annotations:
+        if is_parallel(stmt):
             carried = carried_by(stmt, views)
             if below or any(may_differ(expr, found - carried, root) for expr in evaluated(stmt)):
                 found.update(root(buffer) for buffer in element_stores(stmt) if is_private(buffer))

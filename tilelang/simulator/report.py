@@ -20,6 +20,8 @@ _COLUMNS = (
 
 _IN_SHARED = re.compile(r"0x([0-9a-f]+) in shared memory(?! of block)")
 
+_PTX_LINE = re.compile(r"PTX line (\d+) \(([^()]+):(\d+)\)")
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -38,6 +40,7 @@ class Finding:
         line: line in it, 0 without line information.
         occurrences: how often the same instruction was found at fault.
         program: the statement of the tile program, where it is known.
+        others: further statements of the tile program that the message names by their lines, such as the other one of a race.
     """
 
     kind: str
@@ -51,6 +54,7 @@ class Finding:
     line: int = 0
     occurrences: int = 1
     program: Statement | None = None
+    others: tuple[Statement, ...] = ()
 
     def __str__(self) -> str:
         file = CUDA if Path(self.file).name == CUDA else self.file  # NVRTC names it after no directory
@@ -58,8 +62,16 @@ class Finding:
         thread = f", thread {self.thread}" if self.thread is not None else ""
         repeated = f" ({self.occurrences} times)" if self.occurrences > 1 else ""
         where = f"{source}PTX line {self.ptx_line} ({self.instruction})"
-        where = where if self.program is None else f"{self.program}\n     {where}"
-        return f"{self.kind}: {self.message}{repeated}\n  in {self.kernel}, block {self.block}{thread}\n  at {where}"
+        statements = [] if self.program is None else list(dict.fromkeys((self.program, *self.others)))
+        width = max((len(str(each.line)) for each in statements), default=0)
+        return "\n".join(
+            [
+                f"{'' if self.program is None else f'{self.program.place}: '}{self.kind}: {self.message}{repeated}",
+                *(f"  {each.line or '?':>{width}} | {each.text}" for each in statements),
+                f"  in {self.kernel}, block {self.block}{thread}",
+                f"  at {where}",
+            ]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,17 +208,26 @@ def _finding(data: dict[str, Any], sources: KernelSources | None) -> Finding:
     thread = data.pop("thread")
     block = tuple(data.pop("block"))
     program = None
+    others: list[Statement] = []
     if sources is not None:
-        place = data["kernel"], data["file"], data["line"]
+        kernel = data["kernel"]
+        place = kernel, data["file"], data["line"]
         program = sources.statement(*place)
-        data["message"] = _IN_SHARED.sub(
-            lambda found: _with_tile(found, sources.tile(*place, int(found[1], 16))), data["message"]
-        )
-    return Finding(block=block, thread=tuple(thread) if thread is not None else None, program=program, **data)
 
+        def with_tile(found: re.Match[str]) -> str:
+            tile = sources.tile(*place, int(found[1], 16))
+            return found[0] if tile is None else f"{found[0]} ({tile})"
 
-def _with_tile(found: re.Match[str], tile: str | None) -> str:
-    return found[0] if tile is None else f"{found[0]} ({tile})"
+        def with_statement(found: re.Match[str]) -> str:
+            other = sources.statement(kernel, found[2], int(found[3]))
+            if other is None:
+                return found[0]
+            others.append(other)
+            return f"{other.place} (PTX line {found[1]})"
+
+        data["message"] = _PTX_LINE.sub(with_statement, _IN_SHARED.sub(with_tile, data["message"]))
+    at_thread = tuple(thread) if thread is not None else None
+    return Finding(block=block, thread=at_thread, program=program, others=tuple(others), **data)
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> str:

@@ -45,8 +45,13 @@ class Statement:
         same = [number for number, other in enumerate(lines, 1) if other.strip() == text]
         return cls(file, min(same, key=lambda number: abs(number - line), default=0), text)
 
+    @property
+    def place(self) -> str:
+        """The file and the line."""
+        return f"{self.file}:{self.line or '?'}"
+
     def __str__(self) -> str:
-        return f"{self.file}:{self.line or '?'}: {self.text}"
+        return f"{self.place}: {self.text}"
 
 
 class KernelSources:

@@ -8,6 +8,24 @@ import tilelang
 import tilelang.language as T
 
 
+def exchange() -> Any:
+    """``(A, B)``: 128 threads write a shared tile and read each other's elements with no barrier between."""
+
+    @tilelang.jit(target={"kind": "cuda", "arch": "sm_80"}, pass_configs={"tl.disable_thread_storage_sync": True})
+    def make() -> Any:
+        @T.prim_func
+        def exchanged(A: T.Tensor((128,), "float32"), B: T.Tensor((128,), "float32")):
+            with T.Kernel(1, threads=128):
+                tile = T.alloc_shared((128,), "float32")
+                thread = T.get_thread_binding(0)
+                tile[thread] = A[thread]
+                B[thread] = tile[127 - thread]
+
+        return exchanged
+
+    return make()
+
+
 def overwrite() -> Any:
     """``(B,)``: two blocks write different values to the same 128 float32, and nothing orders them."""
 

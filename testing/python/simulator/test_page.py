@@ -46,10 +46,22 @@ def test_a_finding_names_the_statement_of_the_program_first(race):
     line = line_of("has to name")
     assert (Path(finding.program.file).name, finding.program.line) == ("programs.py", line)
     lines = str(finding).splitlines()
-    assert f"programs.py:{line}: B[i] = T.cast(block + i" in lines[2]
-    assert "device_kernel.cu" in lines[3] and "PTX line" in lines[3]
+    assert lines[0].startswith(f"{finding.program.file}:{line}: race: ")
+    assert lines[1].startswith(f"  {line} | B[i] = T.cast(block + i")
+    assert "device_kernel.cu" in lines[-1] and "PTX line" in lines[-1]
     with pytest.raises(SimulatorError, match=f"programs.py:{line}"), tilelang.simulator():
         programs.overwrite()(torch.empty(128))
+
+
+def test_a_race_names_the_statements_of_both_accesses():
+    report = launched(programs.exchange(), torch.zeros(128), torch.empty(128))
+    finding = next(finding for finding in report.findings if finding.kind == "race")
+    write, read = line_of("tile[thread] = A"), line_of("= tile[127 - thread]")
+    here, there = (write, read) if finding.program.line == write else (read, write)
+    lines = str(finding).splitlines()
+    file = finding.program.file
+    assert lines[0].startswith(f"{file}:{here}: race: ") and f" at {file}:{there} (PTX line " in lines[0]
+    assert {line.split(" | ")[1] for line in lines[1:3]} == {"tile[thread] = A[thread]", "B[thread] = tile[127 - thread]"}
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
