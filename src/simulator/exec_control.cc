@@ -131,7 +131,7 @@ Step run_ret(Warp& w, const Instruction&, LaneMask exec) { return return_lanes(w
 Step run_exit(Warp& w, const Instruction&, LaneMask exec) { return exit_lanes(w, exec); }
 
 Step run_trap(Warp& w, const Instruction& in, LaneMask exec) {
-  w.report(FindingKind::kTrap, in, __builtin_ctz(exec), "trap");
+  w.report(FindingKind::kTrap, in, __builtin_ctz(exec), "the kernel stops itself, as T.device_assert does where its condition fails");
   throw KernelAbort();
 }
 
