@@ -29,6 +29,8 @@ _REGISTER = 512
 # Element bits -> LLVM's permutation, which looks at the bits of each lane that number the lanes of a register.
 _PERMUTATIONS = {32: "llvm.x86.avx512.permvar.si.512", 16: "llvm.x86.avx512.permvar.hi.512"}
 
+_ROUNDED = "tl_rounded_table"
+
 
 def _look_up(bits: int) -> str:
     lanes, intrinsic = f"<{_REGISTER // bits} x i{bits}>", f"@{_PERMUTATIONS[bits]}"
@@ -53,6 +55,31 @@ define {lanes} @tl_shift_down_{bits}({lanes} %words, {lanes} %amounts) alwaysinl
 }}"""
 
 
+def _rounded_table() -> str:
+    """The table of sixteen float32 rounded to bfloat16, twice.
+
+    Rounded as in ``formats.py``, but the upper halves of the words are left where they are, and the permutation that fills the
+    register twice takes them from there: a shift, two steps of narrowing and an insertion are one instruction.
+    """
+    floats, words, table = "<16 x float>", "<16 x i32>", "<32 x i16>"
+    halves = ", ".join(f"i32 {2 * code + 1}" for _ in range(2) for code in range(_CODES))
+    return f"""
+define i32 @{_ROUNDED}(ptr %target, {floats} %values) alwaysinline {{
+  %bits = bitcast {floats} %values to {words}
+  %high = lshr {words} %bits, splat (i32 16)
+  %odd = and {words} %high, splat (i32 1)
+  %half = add {words} %bits, splat (i32 {0x7FFF})
+  %up = add {words} %half, %odd
+  %nan = fcmp uno {floats} %values, zeroinitializer
+  %rounded = select <16 x i1> %nan, {words} splat (i32 {0x7FC00000}), {words} %up
+  %parts = bitcast {words} %rounded to {table}
+  %r = shufflevector {table} %parts, {table} poison, <32 x i32> <{halves}>
+  store {table} %r, ptr %target, align 2
+  ret i32 0
+}}"""
+
+
+helpers.register(_ROUNDED, _rounded_table())
 for _bits in _PERMUTATIONS:
     helpers.register(f"tl_look_up_{_bits}", _look_up(_bits))
     helpers.register(f"tl_shift_down_{_bits}", _shift_down(_bits))
@@ -187,19 +214,31 @@ def _line(made: Elementwise, lookups: Sequence[_Lookup], outer: Sequence[Any], l
 
 def _table(found: _Lookup, at: dict[Any, Any], lowering: Any) -> tuple[Any, Any]:
     """A register of all values, again and again, and the statements that compute it."""
-    lanes = _REGISTER // _bits_of(found.store.buffer)
-    table = local("table", (lanes,), str(found.store.buffer.dtype))
-    lowering.scope.bind_ranges([found.code], [_CODES])
+    dtype = str(found.store.buffer.dtype)
+    table = local("table", (_REGISTER // canonical(dtype).bits,), dtype)
     value = substitute(found.value, at)
+    if dtype == "bfloat16" and isinstance(value, ir.Cast) and str(value.value.ty) == "float32":
+        wide = local("wide_table", (_CODES,), "float32")
+        operands = [address_of(ir.BufferLoad(table, [constant(0)])), ir.BufferLoad(wide, [span(0, _CODES)])]
+        rounded = ir.Evaluate(extern_call(_ROUNDED, operands, "int32", pure=False))
+        return table, seq(alloc(table, wide), _filled(wide, found.code, value.value, lowering), rounded)
+    return table, seq(alloc(table), _filled(table, found.code, value, lowering))
 
-    def entries(code: Any) -> Any:
-        lowering.scope.bind_ranges([code], [_CODES])
-        entry = substitute(value, {found.code: code})
-        return seq([lowering.stmt(ir.BufferStore(table, entry, [code + first])) for first in range(0, lanes, _CODES)])
 
-    code = ir.Var("code", "int32")
-    fill = ir.For(code, constant(0), constant(_CODES), ir.ForKind.SERIAL, entries(code), annotations={AS_VECTOR: constant(1)})
-    return table, seq(alloc(table), fill)
+def _filled(table: Any, variable: Any, value: Any, lowering: Any) -> Any:
+    """The statement that stores what ``value`` is for each code, again and again up to the table's end.
+
+    Args:
+        table: the array.
+        variable: the code's, from 0 to 15.
+        value: an expression of it.
+        lowering: of the loop that the table is for.
+    """
+    code, length = ir.Var("code", "int32"), int(table.shape[0])
+    lowering.scope.bind_ranges([code], [_CODES])
+    entry = substitute(value, {variable: code})
+    stores = [lowering.stmt(ir.BufferStore(table, entry, [code + first])) for first in range(0, length, _CODES)]
+    return ir.For(code, constant(0), constant(_CODES), ir.ForKind.SERIAL, seq(stores), annotations={AS_VECTOR: constant(1)})
 
 
 def _stored(found: _Lookup, table: Any, place: dict[Any, Any], count: int) -> list[Any]:
