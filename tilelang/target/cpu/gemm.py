@@ -23,6 +23,7 @@ from tilelang.target.cpu.dot import Way, choose_way
 from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, seq, span, splat, when
 from tilelang.target.cpu.lower import Scope, rule
 from tilelang.target.cpu.panels import STEPS, Before, are_rows_dense, bound, columns_of, summed, widening
+from tilelang.target.cpu.results import Result
 from tilelang.target.cpu.thin import ROWS, dot_products
 from tilelang.target.cpu.tiles import Elements, Matrices, element, multiply, register_tile
 from tilelang.tileop.gemm import Gemm
@@ -37,7 +38,8 @@ def lower_gemm(record: Gemm, scope: Scope) -> Any:
     depth = None if read_once else as_int(record.k)
     way = choose_way(record.a.dtype, record.b.dtype, record.c.dtype, depth, scope.context, loads_bind=few)
     scratch, c, into, out_of = _accumulator(record, way)
-    return seq(scratch, into, _by_depths(record, way, c, scope), out_of)
+    result = scope.results.get(hash(c.buffer)) if c.is_whole else None
+    return seq(scratch, into, _by_depths(record, way, c, result, scope), out_of)
 
 
 def _is_few(record: Gemm) -> bool:
@@ -46,41 +48,56 @@ def _is_few(record: Gemm) -> bool:
     return isinstance(m, int) and m <= ROWS
 
 
-def _by_depths(record: Gemm, way: Way, c: Region, scope: Scope) -> Any:
-    """The product as several of up to ``STEPS`` steps along K, each of which adds to the sums of the ones before."""
+def _by_depths(record: Gemm, way: Way, c: Region, result: Result | None, scope: Scope) -> Any:
+    """The product as several of up to ``STEPS`` steps along K, each of which adds to the sums of the ones before.
+
+    Args:
+        record: the product; its C is where ``c`` says.
+        way: how products are formed.
+        c: where sums are kept.
+        result: where they are copied to; None where that is not known.
+        scope: of the statement.
+    """
     k, cleared = as_int(record.k), _cleared(record)
     if not isinstance(k, int) or k <= STEPS * way.depth or _is_few(record):
-        return _product(record, way, c, cleared, scope)
+        return _product(record, way, c, cleared, result, scope)
     steps = k // way.depth
     count = -(-steps // STEPS)
     # As equal as possible: a short one would load and store all of C for a few steps.
     each, longer = divmod(steps, count)
 
-    def parts(first: int, count: int, depth: int, cleared: Any) -> Any:
-        """``count`` products of a depth, from an element of K on; ``cleared`` is of the first."""
+    def parts(first: int, count: int, depth: int, cleared: Any, result: Result | None) -> Any:
+        """``count`` products of a depth, from an element of K on; ``cleared`` is of the first, ``result`` of the last."""
 
         def part(turn: Any) -> Any:
             (a, a_axis), (b, b_axis) = summed(record)
             low = turn * depth + first
             shorter = replace(record, a=a.part(a_axis, low, depth), b=b.part(b_axis, low, depth))
-            return _product(shorter, way, c, _at_first(turn, cleared), scope)
+            ending = None if result is None else replace(result, last=_at(count - 1, turn, result.last))
+            return _product(shorter, way, c, _at(0, turn, cleared), ending, scope)
 
         return loop("kk", count, part)
 
     long = (each + 1) * way.depth
-    rest = parts(longer * long, count - longer, each * way.depth, False if longer else cleared)
-    return seq(parts(0, longer, long, cleared), rest)
+    rest = parts(longer * long, count - longer, each * way.depth, False if longer else cleared, result)
+    return seq(parts(0, longer, long, cleared, None), rest)
 
 
-def _at_first(turn: Any, condition: Any) -> Any:
-    """A condition in the first turn of a loop, False in the others."""
-    if condition is False or as_int(turn) == 0:
+def _at(number: int, turn: Any, condition: Any) -> Any:
+    """A condition in one turn of a loop, False in the others.
+
+    Args:
+        number: which turn.
+        turn: the loop's variable; a number where there is one turn.
+        condition: a bool, or an expression.
+    """
+    if condition is False or isinstance(turn, int):
         return condition
-    first = ir.EQ(turn, ir.IntImm(turn.ty, 0))
-    return first if condition is True else ir.And(first, condition)
+    now = ir.EQ(turn, ir.IntImm(turn.ty, number))
+    return now if condition is True else ir.And(now, condition)
 
 
-def _product(record: Gemm, way: Way, c: Region, cleared: Any, scope: Scope) -> Any:
+def _product(record: Gemm, way: Way, c: Region, cleared: Any, result: Result | None, scope: Scope) -> Any:
     """The sums in ``c`` over all of the record's K.
 
     Args:
@@ -88,6 +105,7 @@ def _product(record: Gemm, way: Way, c: Region, cleared: Any, scope: Scope) -> A
         way: how products are formed.
         c: where sums are kept.
         cleared: whether the old content of ``c`` is ignored: a bool, or an expression.
+        result: where the sums are copied to; None where that is not known, or not next.
         scope: of the statement.
     """
     m, n, k = as_int(record.m), as_int(record.n), as_int(record.k)
@@ -95,7 +113,7 @@ def _product(record: Gemm, way: Way, c: Region, cleared: Any, scope: Scope) -> A
     before = Before([], [])
     a = _elements_of_a(record, way, steps, scope, before)
     excess = _row_sums(record, way, a, steps, scope, before) if way.bias else None
-    product = Matrices(m, n, steps, a, c, way, cleared, excess)
+    product = Matrices(m, n, steps, a, c, way, cleared, excess, result.fetches(steps) if result else None)
     static = all(isinstance(extent, int) and extent > 0 for extent in (n, steps))
     thin = _is_few(record) and static and not scope.context.emits_c
     rows = _rows_of_b(record, way, scope, before) if thin else None

@@ -64,12 +64,14 @@ class Scope:
     Attributes:
         context: the facts of the compilation.
         facts: the ranges of the loop and block variables in scope, and the conditions around the statement.
+        results: where the accumulators (by hash) of the kernel's products are copied to.
     """
 
     def __init__(self, context: Any):
         self.context = context
         self.facts = Facts()
         self.safe_values: dict[Any, Any] = {}
+        self.results: dict[int, Any] = {}
         self.failures: list[str] = []
         self.status: Any = None
         self.span: Any = None
@@ -245,6 +247,8 @@ class TileLowering(StmtRewriter):
         return dataclasses.replace(record, **{field.name: operand(getattr(record, field.name)) for field in fields})
 
     def _kernel(self, node: Any) -> Any:
+        from tilelang.target.cpu.results import results_of
+
         axes: list[tuple[Any, Any]] = []
         while isinstance(node, ir.AttrStmt) and node.attr_key == "thread_extent":
             if node.node.thread_tag.startswith("blockIdx"):
@@ -253,7 +257,9 @@ class TileLowering(StmtRewriter):
         for var, extent in axes:
             self.scope.facts.bind_range(var, extent)
         self.in_kernel = True
-        self.streams.begin([var for var, _ in axes], node)
+        blocks = [var for var, _ in axes]
+        self.streams.begin(blocks, node)
+        self.scope.results = results_of(node, blocks, self.streams.tensors)
         body = self.stmt(node)
         self.in_kernel = False
         return seq(grid_loop(axes, body, node.span), self.streams.fence())

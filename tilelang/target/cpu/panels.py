@@ -3,7 +3,8 @@
 A packed panel is read in order, once for each row of tiles. Packing does not pay if there is only one row of tiles, if B is so
 small that it stays in the first-level cache anyway, or if its memory already has the order of a panel. B is then read in place,
 provided that its elements need no conversion but widening. Under the same condition the first row of tiles packs the panels for
-the others: it reads B in place, and stores what it has loaded, while its multiply-adds wait for nothing.
+the others: it reads B in place, and stores what it has loaded, while its multiply-adds wait for nothing. A panel that is packed
+when its turn comes lies where the one before it lay, in the first-level cache.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ def columns_of(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -
         return columns if _is_read_once(record, tile) else replace(columns, ahead=None)
     if _is_vectors(record.b, record.transpose_b, way) and all(isinstance(size, int) for size in (record.m, record.n, steps)):
         return _packed_by_the_first(record, way, tile, before)
+    if record.transpose_b:
+        return _packed_one_by_one(record, way, tile, steps, before)
     return _packed(record, way, tile, steps, before)
 
 
@@ -189,19 +192,18 @@ def fetch(load: Any) -> Any:
 # Packed
 
 
-def _panels(record: Gemm, way: Way, tile: Tile, before: Before) -> Any:
-    """The buffer of B as ``[panel, step, column]``; columns past N are left as they are, the micro-kernel does not read them."""
-    b, transposed = record.b, record.transpose_b
-    columns, depth = bound(b, 0 if transposed else 1), bound(b, 1 if transposed else 0)
-    panel = local("b_panel", (_ceil(columns, tile.columns), _ceil(depth, way.depth), tile.columns), way.panel)
+def _panels(record: Gemm, way: Way, tile: Tile, count: Any, before: Before) -> Any:
+    """The buffer of ``count`` panels of B as ``[panel, step, column]``; of columns past N the micro-kernel reads nothing."""
+    depth = bound(record.b, 1 if record.transpose_b else 0)
+    panel = local("b_panel", (count, _ceil(depth, way.depth), tile.columns), way.panel)
     before.allocations.append(ir.AllocBuffer(panel))
     return panel
 
 
 def _packed_by_the_first(record: Gemm, way: Way, tile: Tile, before: Before) -> Columns:
     """B in place for the first row of tiles, which packs it for the others."""
-    panel = _panels(record, way, tile, before)
-    place = lambda p, k, column, lanes: ir.BufferLoad(panel, [p, k, span(column, lanes)])  # noqa: E731
+    panel = _panels(record, way, tile, 1, before)
+    place = lambda p, k, column, lanes: ir.BufferLoad(panel, [0, k, span(column, lanes)])  # noqa: E731
     in_place = _in_place(record, way, tile, before)
 
     def keep(p: Any, k: Any, column: Any, value: Any, lanes: int) -> Any:
@@ -210,18 +212,14 @@ def _packed_by_the_first(record: Gemm, way: Way, tile: Tile, before: Before) -> 
     return Columns(place, first=replace(in_place, keep=keep))
 
 
-def _packed(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -> Columns:
-    """Panels that are packed before the product."""
-    b, transposed, width = record.b, record.transpose_b, tile.columns
-    panel = _panels(record, way, tile, before)
+def _packed_one_by_one(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -> Columns:
+    """Panels of a transposed B, each packed when its turn comes."""
+    b, width = record.b, tile.columns
+    panel = _panels(record, way, tile, 1, before)
 
     def store(p: Any, step: Any, column: Any) -> Any:
-        n = p * width + column
-
-        def one(d: int) -> Any:
-            return element(b, n, step * way.depth + d) if transposed else element(b, step * way.depth + d, n)
-
-        return ir.BufferStore(panel, way.pack_b(one), [p, step, column])
+        one = lambda d: element(b, p * width + column, step * way.depth + d)  # noqa: E731
+        return ir.BufferStore(panel, way.pack_b(one), [0, step, column])
 
     # Words of a transposed B: elements in each, and rows of the panel that it becomes.
     elements, rows = (2, 2) if way.depth == 1 and b.dtype == "bfloat16" else (way.depth, 1)
@@ -230,24 +228,36 @@ def _packed(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -> C
     def block(p: Any, v: Any, k: Any) -> Any:
         source = element(b, p * width + v * SIDE, k * (SIDE * elements))
         words = pitch(b) // elements
-        target = ir.BufferLoad(panel, [p, k * side, v * SIDE])
+        target = ir.BufferLoad(panel, [0, k * side, v * SIDE])
         return transpose(target, width, source, words, 0x80808080 if way.bias else 0, widened=rows == 2)
 
+    in_blocks = steps // side * side if _is_of_words(b, way, tile, steps, elements) else 0
+
+    def pack(p: Any, columns: Any) -> Any:
+        done = in_blocks if isinstance(columns, int) and columns == width else 0
+        blocks = nest([width // SIDE, done // side], lambda at: block(p, *at), "vk") if done else None
+        return seq(blocks, nest([steps - done, columns], lambda at: store(p, done + at[0], at[1]), "kj"))
+
+    return Columns(lambda p, k, column, lanes: ir.BufferLoad(panel, [0, k, span(column, lanes)]), pack=pack)
+
+
+def _packed(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -> Columns:
+    """All panels, packed before the product."""
+    b, width = record.b, tile.columns
+    panel = _panels(record, way, tile, _ceil(bound(b, 1), width), before)
+
+    def store(p: Any, step: Any, column: Any) -> Any:
+        one = lambda d: element(b, step * way.depth + d, p * width + column)  # noqa: E731
+        return ir.BufferStore(panel, way.pack_b(one), [p, step, column])
+
     full = whole(record.n, width)
-    done = steps // side * side if transposed and _is_of_words(b, way, tile, steps, elements) else 0
-    if done:
-        before.statements.append(nest([full, width // SIDE, done // side], lambda at: block(*at), "pvk"))
-    if transposed:
-        before.statements.append(nest([full, steps - done, width], lambda at: store(at[0], done + at[1], at[2]), "pkj"))
-    else:
-        # Row by row: the rest of a row lies beside its first panel, the next row pages away.
-        before.statements.append(nest([steps, full, width], lambda at: store(at[1], at[0], at[2]), "kpj"))
+    # Row by row: the rest of a row lies beside its first panel, the next row pages away.
+    before.statements.append(nest([steps, full, width], lambda at: store(at[1], at[0], at[2]), "kpj"))
     # Not zero, or not known: in the second case the loop may have no iterations.
     rest = as_int(record.n - full * width)
     if rest != 0:
         before.statements.append(nest([steps, rest], lambda at: store(full, at[0], at[1]), "kj"))
-    read = lambda p, k, column, lanes: ir.BufferLoad(panel, [p, k, span(column, lanes)])  # noqa: E731
-    return Columns(read)
+    return Columns(lambda p, k, column, lanes: ir.BufferLoad(panel, [p, k, span(column, lanes)]))
 
 
 def _is_of_words(b: Region, way: Way, tile: Tile, steps: Any, elements: int) -> bool:

@@ -47,12 +47,15 @@ class Columns:
         ahead: ``(panel, step)`` -> the statement that fetches a later step; None where the caches hold B.
         keep: ``(panel, step, column, value, lanes)`` -> the statement that stores what was loaded, for later rows of tiles.
         first: how the first row of tiles reads B, where it differs.
+        pack: ``(panel, columns)`` -> the statement that packs so many columns of a panel, when its turn comes; None where all are
+            packed before, or none is.
     """
 
     registers: Callable[[Any, Any, Any, int], Any]
     ahead: Callable[[Any, Any], Any] | None = None
     keep: Callable[[Any, Any, Any, Any, int], Any] | None = None
     first: Columns | None = None
+    pack: Callable[[Any, Any], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ class Matrices:
         c: where C is accumulated: a matrix of the accumulator type, whose rows lie along the last axis of its buffer.
         cleared: whether the old content of C is ignored: a bool, or an expression.
         excess: row -> what the way's bias adds to each sum of that row; None where it has no bias.
+        fetched: ``(row, column, tile)`` -> the statement by which a register tile fetches where it will be copied to; None where
+            that is not known, or not next.
     """
 
     m: Any
@@ -75,6 +80,7 @@ class Matrices:
     way: Way
     cleared: Any = False
     excess: Callable[[Any], Any] | None = None
+    fetched: Callable[[Any, Any, Tile], Any] | None = None
 
     def element(self, row: Any, column: Any, lanes: int = 1) -> Any:
         """The load of elements of C.
@@ -139,15 +145,20 @@ def multiply(x: Matrices, b: Columns, tile: Tile) -> Any:
         tile: the register tile.
     """
     full = whole(x.n, tile.columns)
-    parts = [loop("p", full, lambda p: _panel(x, b, tile, p, p * tile.columns, 0))]
+    rest = x.n - full * tile.columns
+
+    def packed(p: Any, columns: Any) -> Any:
+        return b.pack(p, columns) if b.pack else None
+
+    parts = [loop("p", full, lambda p: seq(packed(p, tile.columns), _panel(x, b, tile, p, p * tile.columns, 0)))]
+    parts.append(packed(full, rest))
     if not isinstance(x.n, int):
         # How many columns are left is not known: no register tile of several is sure to fit.
-        rest = x.n - full * tile.columns
         one = Tile(tile.rows, 1, 1)
         parts.append(loop("j", rest, lambda j: _panel(x, b, one, full, full * tile.columns + j, j)))
         return seq(parts)
     column = 0
-    for piece in _pieces(x.n - full * tile.columns, tile):
+    for piece in _pieces(rest, tile):
         parts.append(_panel(x, b, piece, full, full * tile.columns + column, column))
         column += piece.columns
     return seq(parts)
@@ -221,4 +232,5 @@ def _micro(x: Matrices, b: Columns, tile: Tile, row: Any, p: Any, column: Any, i
     load = start(x.cleared) if known else ir.IfThenElse(x.cleared, seq(start(True)), seq(start(False)))
     places = [(x.element(row + r, column + v * lanes, lanes), ir.BufferLoad(acc, at(r, v))) for r, v in registers]
     store = [ir.BufferStore(x.c.buffer, value, place.indices) for place, value in places]
-    return seq(register_alloc(acc, lanes), load, loop("k", x.k, step), store)
+    fetched = x.fetched(row, column, tile) if x.fetched else None
+    return seq(register_alloc(acc, lanes), load, fetched, loop("k", x.k, step), store)

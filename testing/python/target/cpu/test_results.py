@@ -1,0 +1,106 @@
+"""The last product of an accumulator fetches the part of the tensor that it is copied to; where that is done, and results."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang.language as T
+from tilelang.ir import nodes as ir
+from tilelang.ir.visit import walk
+from tilelang.target.cpu.tiles import register_tile
+
+from .support import WIDE, build, lowered, on_both
+
+SIZE, DEPTH = 64, 256
+FETCH = '"tl_fetch_to_second_level"'
+LINE = 16
+"""Elements of float32 in a line."""
+
+
+def product(kind="loop", turns=3, depth=DEPTH, rows=2 * SIZE):
+    """``C = A B`` with tiles of 64 x 64, in several products one after the other."""
+    K = turns * depth
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((rows, K), "float32"),
+        B: T.Tensor((K, SIZE), "float32"),
+        C: T.Tensor((rows, SIZE), "float32"),
+        D: T.Tensor((rows, SIZE), "float32"),
+    ):
+        with T.Kernel(T.ceildiv(rows, SIZE), threads=128) as block:
+            a = T.alloc_shared((SIZE, depth), "float32")
+            b = T.alloc_shared((depth, SIZE), "float32")
+            c = T.alloc_fragment((SIZE, SIZE), "float32")
+            T.clear(c)
+            for k in T.Pipelined(turns, num_stages=2):
+                T.copy(A[block * SIZE, k * depth], a)
+                T.copy(B[k * depth, 0], b)
+                T.gemm(a, b, c)
+            if kind == "scaled":
+                for i, j in T.Parallel(SIZE, SIZE):
+                    c[i, j] *= 2
+            T.copy(c, C[block * SIZE, 0])
+            if kind == "twice":
+                for k in T.Pipelined(turns, num_stages=2):
+                    T.copy(A[block * SIZE, k * depth], a)
+                    T.copy(B[k * depth, 0], b)
+                    T.gemm(a, b, c)
+                T.copy(c, D[block * SIZE, 0])
+
+    return main
+
+
+def fetches(program):
+    """The statements that fetch, and the conditions around them."""
+    body = lowered(program)
+    calls = [stmt for stmt in walk(body) if isinstance(stmt, ir.Evaluate) and FETCH in str(stmt.value)]
+    conditions = [
+        stmt.condition
+        for stmt in walk(body)
+        if isinstance(stmt, ir.IfThenElse) and FETCH in str(stmt.then_case) and FETCH not in str(stmt.condition)
+    ]
+    return calls, conditions
+
+
+def values(program, target, rows=2 * SIZE, K=3 * DEPTH):
+    a, b = (torch.randint(-2, 3, shape).float() for shape in ((rows, K), (K, SIZE)))
+    c, d = torch.zeros(rows, SIZE), torch.zeros(rows, SIZE)
+    build(program, target)(a, b, c, d)
+    return a @ b, c, d
+
+
+@on_both
+@pytest.mark.parametrize("kind", ["loop", "scaled", "twice"])
+def test_values(kind, target):
+    want, c, d = values(product(kind), target)
+    assert torch.equal(c, want * (2 if kind == "scaled" else 1))
+    assert torch.equal(d, want * 2 if kind == "twice" else torch.zeros_like(d))
+
+
+@on_both
+def test_a_tile_that_leaves_the_tensor(target):
+    want, c, _ = values(product(rows=70), target, rows=70)
+    assert torch.equal(c, want)
+
+
+@pytest.mark.parametrize("kind", ["loop", "scaled"])
+def test_the_last_turn_fetches_each_line_of_a_register_tile_once(kind):
+    calls, conditions = fetches(product(kind))
+    tile = register_tile(WIDE, "float32", SIZE, SIZE)
+    # One register tile in a loop over rows, and the first one, which packs B, before it.
+    assert len(calls) in (tile.rows * tile.columns // LINE, 2 * tile.rows * tile.columns // LINE)
+    assert conditions and all(str(condition).endswith("== 2") for condition in conditions)
+
+
+def test_a_single_product_fetches_in_its_last_part():
+    (calls, conditions), parts = fetches(product(turns=1, depth=4 * DEPTH)), 4
+    assert calls and all(f"== {parts - 1}" in str(condition) for condition in conditions)
+
+
+@pytest.mark.parametrize("options", [{"kind": "twice"}, {"turns": 1, "depth": 32}])
+def test_products_that_do_not_fetch(options):
+    """Those that come twice, with a copy after each, and those too short to hide it."""
+    calls, _ = fetches(product(**options))
+    assert not calls
