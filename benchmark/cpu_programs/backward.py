@@ -16,7 +16,7 @@ LOG2_E = 1.4426950408889634
 
 
 def backward(heads: int, length: int, dim: int, causal: bool, block: int = 64) -> Any:
-    """Gradients of Q, K and V, without atomics: one kernel over keys, one over queries, both compute the weights again.
+    """Gradients of Q, K and V: a block takes a head, as torch's kernel does, so that the weights are computed once for all three.
 
     ``log_sum`` is the logarithm (base 2) of each row's sum of weights, ``delta`` the product of each row's output and gradient.
     """
@@ -36,60 +36,41 @@ def backward(heads: int, length: int, dim: int, causal: bool, block: int = 64) -
         dK: T.Tensor(shape, "float32"),
         dV: T.Tensor(shape, "float32"),
     ):
-        with T.Kernel(tiles, heads, threads=128) as (bx, head):
+        with T.Kernel(heads, threads=128) as head:
             q = T.alloc_shared((block, dim), "float32")
             do = T.alloc_shared((block, dim), "float32")
             k = T.alloc_shared((block, dim), "float32")
             v = T.alloc_shared((block, dim), "float32")
             weights = T.alloc_shared((block, block), "float32")
             grads = T.alloc_shared((block, block), "float32")
+            dq = T.alloc_shared((length, dim), "float32")
             dk = T.alloc_fragment((block, dim), "float32")
             dv = T.alloc_fragment((block, dim), "float32")
-            T.copy(K[head, bx * block, 0], k)
-            T.copy(V[head, bx * block, 0], v)
-            T.clear(dk)
-            T.clear(dv)
-            first = bx if causal else 0
-            for step in T.serial(tiles - first):
-                row = (first + step) * block
-                T.copy(Q[head, row, 0], q)
-                T.copy(dOutput[head, row, 0], do)
-                T.gemm(q, k, weights, transpose_B=True, clear_accum=True)
-                T.gemm(do, v, grads, transpose_B=True, clear_accum=True)
-                for i, j in T.Parallel(block, block):
-                    inside = row + i >= bx * block + j if causal else True
-                    exponent = weights[i, j] * (scale * LOG2_E) - log_sum[head, row + i]
-                    weights[i, j] = T.if_then_else(inside, T.exp2(exponent), 0)
-                for i, j in T.Parallel(block, block):
-                    grads[i, j] = weights[i, j] * (grads[i, j] - delta[head, row + i]) * scale
-                T.gemm(weights, do, dv, transpose_A=True)
-                T.gemm(grads, q, dk, transpose_A=True)
-            T.copy(dk, dK[head, bx * block, 0])
-            T.copy(dv, dV[head, bx * block, 0])
-        with T.Kernel(tiles, heads, threads=128) as (bx, head):
-            q = T.alloc_shared((block, dim), "float32")
-            do = T.alloc_shared((block, dim), "float32")
-            k = T.alloc_shared((block, dim), "float32")
-            v = T.alloc_shared((block, dim), "float32")
-            weights = T.alloc_shared((block, block), "float32")
-            grads = T.alloc_shared((block, block), "float32")
-            dq = T.alloc_fragment((block, dim), "float32")
-            T.copy(Q[head, bx * block, 0], q)
-            T.copy(dOutput[head, bx * block, 0], do)
             T.clear(dq)
-            for step in T.serial(bx + 1 if causal else tiles):
-                T.copy(K[head, step * block, 0], k)
-                T.copy(V[head, step * block, 0], v)
-                T.gemm(q, k, weights, transpose_B=True, clear_accum=True)
-                T.gemm(do, v, grads, transpose_B=True, clear_accum=True)
-                for i, j in T.Parallel(block, block):
-                    inside = bx * block + i >= step * block + j if causal else True
-                    exponent = weights[i, j] * (scale * LOG2_E) - log_sum[head, bx * block + i]
-                    weights[i, j] = T.if_then_else(inside, T.exp2(exponent), 0)
-                for i, j in T.Parallel(block, block):
-                    grads[i, j] = weights[i, j] * (grads[i, j] - delta[head, bx * block + i]) * scale
-                T.gemm(grads, k, dq)
-            T.copy(dq, dQ[head, bx * block, 0])
+            for keys in T.serial(tiles):
+                T.copy(K[head, keys * block, 0], k)
+                T.copy(V[head, keys * block, 0], v)
+                T.clear(dk)
+                T.clear(dv)
+                first = keys if causal else 0
+                for step in T.serial(tiles - first):
+                    row = (first + step) * block
+                    T.copy(Q[head, row, 0], q)
+                    T.copy(dOutput[head, row, 0], do)
+                    T.gemm(q, k, weights, transpose_B=True, clear_accum=True)
+                    T.gemm(do, v, grads, transpose_B=True, clear_accum=True)
+                    for i, j in T.Parallel(block, block):
+                        inside = row + i >= keys * block + j if causal else True
+                        exponent = weights[i, j] * (scale * LOG2_E) - log_sum[head, row + i]
+                        weights[i, j] = T.if_then_else(inside, T.exp2(exponent), 0)
+                    for i, j in T.Parallel(block, block):
+                        grads[i, j] = weights[i, j] * (grads[i, j] - delta[head, row + i]) * scale
+                    T.gemm(weights, do, dv, transpose_A=True)
+                    T.gemm(grads, q, dk, transpose_A=True)
+                    T.gemm(grads, k, dq[row : row + block, :])
+                T.copy(dk, dK[head, keys * block, 0])
+                T.copy(dv, dV[head, keys * block, 0])
+            T.copy(dq, dQ[head, 0, 0])
 
     return main
 
