@@ -31,7 +31,7 @@ from tilelang.tileop.thread import intrinsic_name
 
 def accumulate(func: Any, context: Any) -> Any:
     """The program with products that clear, and sum, for themselves."""
-    if not any(isinstance(record_of(stmt), Gemm) for stmt in walk(func.body)) or any_statement(func.body, _leaves):
+    if not any(isinstance(record_of(stmt), Gemm) for stmt in walk(func.body)) or any_statement(func.body, leaves):
         return func
     scope = Scope(context)
     scope.declare_parameters(func.params)
@@ -178,7 +178,7 @@ def _is_zero(value: Any) -> bool:
     return isinstance(number, (int, float)) and number == 0
 
 
-def _leaves(stmt: Any) -> bool:
+def leaves(stmt: Any) -> bool:
     """Whether a statement may leave a loop or the kernel early."""
     returns = isinstance(stmt, ir.Evaluate) and intrinsic_name(stmt.value) == "thread_return"
     return returns or isinstance(stmt, (ir.Break, ir.Continue))

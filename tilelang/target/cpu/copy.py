@@ -14,7 +14,7 @@ from tilelang.ir.expr import as_int, constant
 from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.visit import conjunction
-from tilelang.target.cpu.emit import cast, nest, when, zero
+from tilelang.target.cpu.emit import cast, nest, no_op, when, zero
 from tilelang.target.cpu.guards import if_then_else
 from tilelang.target.cpu.lower import Scope, rule
 from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose
@@ -94,7 +94,10 @@ def copied(src: Region, dst: Region, offsets: Sequence[Any], permute: Any = None
 @rule(Copy)
 def lower_copy(record: Copy, scope: Scope) -> Any:
     """Element by element; asynchronous and TMA copies are complete when the statement is."""
-    return element_loop(record.src, record.dst, scope)
+    stored = scope.stored.get(hash(record.src.buffer), False)
+    if stored is True:
+        return no_op()
+    return when(None if stored is False else ir.Not(stored), element_loop(record.src, record.dst, scope))
 
 
 @rule(Transpose)

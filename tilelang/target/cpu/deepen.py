@@ -103,7 +103,7 @@ def _loop_of_products(node: Any, scope: Scope) -> _Loop | None:
     record: Any = record_of(body[0]) if len(body) == 1 else None
     if node.step is not None or not isinstance(low, int) or not isinstance(turns, int) or not isinstance(record, Gemm):
         return None
-    clears = _is_first(record.clear_accum, node.loop_var, low)
+    clears = is_first(record.clear_accum, node.loop_var, low)
     sums = clears or isinstance(record.clear_accum, int) and not record.clear_accum
     if not sums or not isinstance(record.k, int) or not _is_disjoint(record) or _way(record, scope).accumulator != record.c.dtype:
         return None
@@ -117,8 +117,14 @@ def _way(record: Gemm, scope: Scope) -> Any:
     return choose_way(record.a.dtype, record.b.dtype, record.c.dtype, record.k, scope.context)
 
 
-def _is_first(clear: Any, variable: Any, low: int) -> bool:
-    """Whether an accumulator is cleared in the first turn, and in no other."""
+def is_first(clear: Any, variable: Any, low: int) -> bool:
+    """Whether an accumulator is cleared in the first turn, and in no other.
+
+    Args:
+        clear: when a product clears it.
+        variable: of the loop.
+        low: its first value.
+    """
     return isinstance(clear, ir.EQ) and clear.a.same_as(variable) and as_int(clear.b) == low
 
 

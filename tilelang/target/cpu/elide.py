@@ -136,7 +136,7 @@ class _Sequence:
             if not isinstance(record_of(stmt), AnnotateLayout):
                 for key in uses:
                     self.users[key].append(position)
-        self.writers = [position for position, stmt in enumerate(statements) if _writes_globally(stmt)]
+        self.writers = [position for position, stmt in enumerate(statements) if writes_globally(stmt)]
 
     def writes(self, first: int, last: int) -> bool:
         """Whether one of the statements from ``first`` to ``last`` may write to global memory."""
@@ -208,7 +208,7 @@ def _may_read_globally(product: Any, key: int) -> bool:
     return not (product.transpose_a and hash(product.a.buffer) == key)
 
 
-def _writes_globally(stmt: Any) -> bool:
+def writes_globally(stmt: Any) -> bool:
     """Whether a statement may write to global memory, or do anything that is not known."""
     return any(map(_may_write, walk(stmt)))
 

@@ -38,7 +38,9 @@ def lower_gemm(record: Gemm, scope: Scope) -> Any:
     depth = None if read_once else as_int(record.k)
     way = choose_way(record.a.dtype, record.b.dtype, record.c.dtype, depth, scope.context, loads_bind=few)
     scratch, c, into, out_of = _accumulator(record, way)
-    result = scope.results.get(hash(c.buffer)) if c.is_whole else None
+    result = scope.results.get(hash(c.buffer)) if c.is_whole and not few else None
+    if result is not None:
+        scope.stored[hash(c.buffer)] = result.apart
     return seq(scratch, into, _by_depths(record, way, c, result, scope), out_of)
 
 
@@ -113,7 +115,9 @@ def _product(record: Gemm, way: Way, c: Region, cleared: Any, result: Result | N
     before = Before([], [])
     a = _elements_of_a(record, way, steps, scope, before)
     excess = _row_sums(record, way, a, steps, scope, before) if way.bias else None
-    product = Matrices(m, n, steps, a, c, way, cleared, excess, result.fetches(steps) if result else None)
+    product = Matrices(m, n, steps, a, c, way, cleared, excess)
+    if result is not None:
+        product = replace(product, fetched=result.fetches(steps), target=(result.region, result.stored))
     static = all(isinstance(extent, int) and extent > 0 for extent in (n, steps))
     thin = _is_few(record) and static and not scope.context.emits_c
     rows = _rows_of_b(record, way, scope, before) if thin else None

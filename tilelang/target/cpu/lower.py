@@ -65,6 +65,7 @@ class Scope:
         context: the facts of the compilation.
         facts: the ranges of the loop and block variables in scope, and the conditions around the statement.
         results: where the accumulators (by hash) of the kernel's products are copied to.
+        stored: those that a product has stored there already, and under which condition.
     """
 
     def __init__(self, context: Any):
@@ -72,6 +73,7 @@ class Scope:
         self.facts = Facts()
         self.safe_values: dict[Any, Any] = {}
         self.results: dict[int, Any] = {}
+        self.stored: dict[int, Any] = {}
         self.failures: list[str] = []
         self.status: Any = None
         self.span: Any = None
@@ -259,7 +261,7 @@ class TileLowering(StmtRewriter):
         self.in_kernel = True
         blocks = [var for var, _ in axes]
         self.streams.begin(blocks, node)
-        self.scope.results = results_of(node, blocks, self.streams.tensors)
+        self.scope.results = results_of(node, blocks, self.streams.tensors, self.scope)
         body = self.stmt(node)
         self.in_kernel = False
         return seq(grid_loop(axes, body, node.span), self.streams.fence())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,7 @@ class Matrices:
         excess: row -> what the way's bias adds to each sum of that row; None where it has no bias.
         fetched: ``(row, column, tile)`` -> the statement by which a register tile fetches where it will be copied to; None where
             that is not known, or not next.
+        target: where the sums are stored in place of C, and when: a bool, or an expression.
     """
 
     m: Any
@@ -81,6 +82,7 @@ class Matrices:
     cleared: Any = False
     excess: Callable[[Any], Any] | None = None
     fetched: Callable[[Any, Any, Tile], Any] | None = None
+    target: tuple[Region | None, Any] = (None, False)
 
     def element(self, row: Any, column: Any, lanes: int = 1) -> Any:
         """The load of elements of C.
@@ -230,7 +232,21 @@ def _micro(x: Matrices, b: Columns, tile: Tile, row: Any, p: Any, column: Any, i
 
     known = isinstance(x.cleared, bool)
     load = start(x.cleared) if known else ir.IfThenElse(x.cleared, seq(start(True)), seq(start(False)))
-    places = [(x.element(row + r, column + v * lanes, lanes), ir.BufferLoad(acc, at(r, v))) for r, v in registers]
-    store = [ir.BufferStore(x.c.buffer, value, place.indices) for place, value in places]
+    places = [(row + r, column + v * lanes, ir.BufferLoad(acc, at(r, v))) for r, v in registers]
+    store = _stored(x, places)
     fetched = x.fetched(row, column, tile) if x.fetched else None
     return seq(register_alloc(acc, lanes), load, fetched, loop("k", x.k, step), store)
+
+
+def _stored(x: Matrices, places: Sequence[tuple[Any, Any, Any]]) -> Any:
+    """The statement that stores registers of sums, given with the row and column of their first element."""
+
+    def into(region: Region) -> Any:
+        lanes = [canonical(str(value.ty)).lanes for _, _, value in places]
+        loads = [element(region, row, column, count) for (row, column, _), count in zip(places, lanes)]
+        return seq([ir.BufferStore(region.buffer, value, load.indices) for load, (_, _, value) in zip(loads, places)])
+
+    target, now = x.target
+    if target is None or now is False:
+        return into(x.c)
+    return into(target) if now is True else ir.IfThenElse(now, into(target), into(x.c))

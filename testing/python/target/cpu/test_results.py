@@ -1,4 +1,4 @@
-"""The last product of an accumulator fetches the part of the tensor that it is copied to; where that is done, and results."""
+"""The last product of an accumulator fetches the part of the tensor that it is copied to, and stores there; where, and values."""
 
 from __future__ import annotations
 
@@ -104,3 +104,66 @@ def test_products_that_do_not_fetch(options):
     """Those that come twice, with a copy after each, and those too short to hide it."""
     calls, _ = fetches(product(**options))
     assert not calls
+
+
+STORES = "tl_are_apart"
+
+
+@pytest.mark.parametrize("kind, is_stored", [("loop", True), ("scaled", False), ("twice", False)])
+def test_an_accumulator_that_is_only_copied_is_stored_by_the_product(kind, is_stored):
+    assert (STORES in str(lowered(product(kind)))) == is_stored
+
+
+def test_a_tile_that_leaves_the_tensor_is_copied():
+    assert STORES not in str(lowered(product(rows=70)))
+
+
+@on_both
+@pytest.mark.parametrize("turns", [1, 3])
+@pytest.mark.parametrize("place", ["start of A", "end of A", "start of B", "end of B", "behind B"])
+def test_a_result_in_the_memory_of_an_operand(place, turns, target):
+    """The product of all of A is known before the first element of it is overwritten."""
+    K, count = turns * DEPTH, SIZE * SIZE
+    memory = torch.randint(-2, 3, (2 * SIZE * K + count,)).float()
+    a, b = memory[: SIZE * K].view(SIZE, K), memory[SIZE * K : 2 * SIZE * K].view(K, SIZE)
+    first = {"start of A": 0, "end of A": SIZE * K - count, "start of B": SIZE * K, "end of B": 2 * SIZE * K - count}
+    begin = first.get(place, 2 * SIZE * K)
+    c = memory[begin : begin + count].view(SIZE, SIZE)
+    want = a @ b
+    build(product(turns=turns, rows=SIZE), target)(a, b, c, torch.zeros(SIZE, SIZE))
+    assert torch.equal(c, want)
+
+
+def left_early(turns=3):
+    """A loop that may end before its last product."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((SIZE, turns * DEPTH), "float32"),
+        B: T.Tensor((turns * DEPTH, SIZE), "float32"),
+        C: T.Tensor((SIZE, SIZE), "float32"),
+        most: T.int32,
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((SIZE, DEPTH), "float32")
+            b = T.alloc_shared((DEPTH, SIZE), "float32")
+            c = T.alloc_fragment((SIZE, SIZE), "float32")
+            for k in T.serial(turns):
+                T.copy(A[0, k * DEPTH], a)
+                T.copy(B[k * DEPTH, 0], b)
+                T.gemm(a, b, c, clear_accum=k == 0)
+                if k == most:
+                    break
+            T.copy(c, C)
+
+    return main
+
+
+@on_both
+@pytest.mark.parametrize("most", [0, 1, 5])
+def test_a_loop_that_is_left_early(most, target):
+    a, b = (torch.randint(-2, 3, shape).float() for shape in ((SIZE, 3 * DEPTH), (3 * DEPTH, SIZE)))
+    c = torch.zeros(SIZE, SIZE)
+    build(left_early(), target)(a, b, c, most)
+    K = min(most + 1, 3) * DEPTH
+    assert torch.equal(c, a[:, :K] @ b[:K])
