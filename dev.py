@@ -71,21 +71,21 @@ def install_requirements() -> None:
     run([PYTHON, "-m", "pip", "install", "--quiet", *PINNED, *requirements(), *BUILD_TOOLS])
 
 
-def requirements() -> list[str]:
-    """What ``pyproject.toml`` requires, for the package and for all of :data:`EXTRAS`."""
-    query = [PYTHON, "-c", _READ_REQUIREMENTS, ROOT / "pyproject.toml", *EXTRAS]
+def requirements(*extras: str) -> list[str]:
+    """What ``pyproject.toml`` requires, for the package, for all of :data:`EXTRAS` and for further ``extras``."""
+    query = [PYTHON, "-c", _READ_REQUIREMENTS, ROOT / "pyproject.toml", *EXTRAS, *extras]
     return json.loads(subprocess.run(query, capture_output=True, text=True, check=True).stdout)
 
 
 def newest_dependencies() -> Path:
-    """The interpreter of a second environment, with the newest versions that ``pyproject.toml`` allows; updated at each call."""
+    """The interpreter of a second environment, with the newest versions that ``pyproject.toml`` allows, and JAX."""
     folder = ROOT / "build" / "latest"
     if not folder.exists():
         say(f"creating {folder.relative_to(ROOT)}")
         venv.create(folder, with_pip=True)
     python = folder / BIN.name / "python"
     say("installing the newest dependencies that are allowed")
-    run([python, "-m", "pip", "install", "--quiet", "--upgrade", "--upgrade-strategy", "eager", *requirements()])
+    run([python, "-m", "pip", "install", "--quiet", "--upgrade", "--upgrade-strategy", "eager", *requirements("jax")])
     link_source_tree(python)
     return python
 

@@ -61,7 +61,7 @@ def _register(name: str, entry: Any, signature: CallSignature, platform: str) ->
     try:
         jax_tvm_ffi: Any = importlib.import_module("jax_tvm_ffi")
     except ImportError as error:
-        raise ExecutionError(f"JAX cannot call kernels: {error}", hint="pip install jax jax-tvm-ffi") from None
+        raise ExecutionError(f"JAX cannot call kernels: {error}", hint="pip install 'tilelang[jax]'") from None
     inputs = [signature.params[at] for at in signature.inputs]
     order = [param.name for param in inputs if param.kind == "tensor"]
     numbers = [param.name for param in inputs if param.kind == "scalar"]

@@ -13,7 +13,7 @@ import tilelang.language as T
 from tilelang.errors import ArgumentError, ExecutionError
 
 HAS_JAX = importlib.util.find_spec("jax_tvm_ffi") is not None
-with_jax = pytest.mark.skipif(not HAS_JAX, reason="JAX is not installed: pip install jax jax-tvm-ffi")
+with_jax = pytest.mark.skipif(not HAS_JAX, reason="JAX is not installed: dev.py test --latest has it")
 
 
 def scaled(out_idx, backend="tvm_ffi"):
