@@ -1,8 +1,8 @@
-"""Expressions that use a part several times, which is computed once.
+"""Large expressions: parts that they use several times, and long ones, are bound to variables before the statement.
 
 Python code may build an expression out of one that it uses twice, and do so again: ``for _ in range(20): x = x * x % 64``. It is
-small as long as its parts are shared, but walks over expressions, TVM's among them, see a tree of a million nodes. So a part of
-such an expression that is used several times is bound to a variable before the statement.
+small as long as its parts are shared, but walks over expressions, TVM's among them, see a tree of a million nodes. A sum that a
+loop over thousands of terms writes is as deep as it has terms, and these walks recurse.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tilelang.errors import OperandError
 from tilelang.frontend.builder import sequence
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import float_constant, is_pure
 from tilelang.ir.floats import is_float
+from tilelang.ir.span import location_of
 from tilelang.ir.visit import (
     BINARY,
     any_statement,
@@ -31,17 +33,27 @@ from tilelang.ir.visit import (
 _REPEATED = 24
 """Largest number of nodes of a part that is repeated where it is used."""
 
+_LONG = 128
+"""Number of nodes from which on a part of a large expression is bound."""
+
+_DEEPEST = 200
+"""Largest depth of an expression; walks take up to four calls of Python, which allows 1000, for each level."""
+
 _BOUND = frozenset({*BINARY, ir.Not, ir.BitwiseNot, ir.Cast, ir.Select, ir.Call})
 """What is bound to a variable; elements of memory may be operands that stand for their address."""
 
 
 def with_shared_parts_bound(body: Any, take_name: Callable[[str], str]) -> Any:
-    """A program none of whose expressions is a large tree for its shared parts; ``take_name`` makes names unique."""
+    """A program none of whose expressions is deep, or a large tree for its shared parts; ``take_name`` makes names unique.
+
+    Raises:
+        OperandError: an expression is too deep, and its parts cannot be computed before the statement.
+    """
     return _rewritten(body, take_name) if any_statement(body, _has_large) else body
 
 
 def _has_large(stmt: Any) -> bool:
-    return type(stmt) in _WITH_EXPRS and any(map(is_large, statement_exprs(stmt)))
+    return any(map(is_large, statement_exprs(stmt)))
 
 
 def _rewritten(stmt: Any, take_name: Callable[[str], str]) -> Any:
@@ -50,8 +62,14 @@ def _rewritten(stmt: Any, take_name: Callable[[str], str]) -> Any:
     stmt = with_children(stmt, lambda child: _rewritten(child, take_name))
     if not _has_large(stmt):
         return stmt
-    parts = _Parts(statement_exprs(stmt), take_name)
-    changed = _WITH_EXPRS[type(stmt)](stmt, parts.bound)
+    parts, rebuild = _Parts(statement_exprs(stmt), take_name), _WITH_EXPRS.get(type(stmt))
+    changed = stmt if rebuild is None else rebuild(stmt, parts.bound)
+    if any(_depth(expr) > _DEEPEST for expr in (*statement_exprs(changed), *(value for _, value in parts.values))):
+        raise OperandError(
+            f"an expression of more than {_DEEPEST} nested operations, which cannot be computed in parts",
+            location_of(stmt.span),
+            hint="compute it by several statements: collect the value in a T.alloc_var",
+        )
     return sequence([*(ir.Bind(var, value, stmt.span) for var, value in parts.values), changed])
 
 
@@ -90,9 +108,8 @@ class _Parts:
         guarded = self._guarded(expr) if _evaluated(expr) else {}
         inner = _with_operands(expr, lambda part: guarded[part] if part in guarded else self.bound(part))
         self._size[inner] = size = 1 + sum(self._size.get(part, 1) for part in operands(inner))
-        if self._uses[expr] < 2 or size <= _REPEATED or not self._is_movable(expr):
-            return inner
-        return self._variable(inner)
+        most = _REPEATED if self._uses[expr] > 1 else _LONG
+        return self._variable(inner) if size > most and self._is_movable(expr, inner) else inner
 
     def _guarded(self, expr: Any) -> dict[Any, Any]:
         """The operands that a condition guards: their parts are bound before the statement if the condition holds."""
@@ -100,7 +117,7 @@ class _Parts:
         found = {}
         for position, other in enumerate(others):
             found[other] = self.bound(other)
-            if is_large(found[other]):
+            if is_large(found[other]) and self._is_pure(found[other]):
                 holds = self._variable(self.bound(test))
                 inner = _Parts([found[other]], self._take_name)
                 found[other] = inner.bound(found[other])
@@ -113,18 +130,33 @@ class _Parts:
         self.values.append((var, value))
         return var
 
-    def _is_movable(self, expr: Any) -> bool:
-        """Whether an expression has the same value before the statement."""
+    def _is_movable(self, expr: Any, inner: Any) -> bool:
+        """Whether an expression, with its parts bound ``inner``, has the same value before the statement."""
         if type(expr) not in _BOUND or not str(expr.ty).startswith(_SCALARS) or "x" in str(expr.ty):
             return False
-        parts = list(walk_expr(expr))
-        if any(part in self._local or isinstance(part, ir.Call) and not is_pure(part) for part in parts):
-            return False
         # What a condition guards, such as an index, may read outside of its tensor where the condition does not hold.
-        return expr in self._always or not reads_memory(expr)
+        return self._is_pure(inner) and (expr in self._always or not reads_memory(inner))
+
+    def _is_pure(self, expr: Any) -> bool:
+        """Whether nothing but memory decides the value of an expression."""
+        return not any(part in self._local or isinstance(part, ir.Call) and not is_pure(part) for part in walk_expr(expr))
 
 
 _SCALARS = ("int", "uint", "float", "bfloat", "bool")
+
+
+def _depth(expr: Any) -> int:
+    """The number of nested operations of an expression."""
+    depths: dict[Any, int] = {}
+    waiting = [expr]
+    while waiting:
+        inside = operands(waiting[-1])
+        unknown = [part for part in inside if part not in depths]
+        if unknown:
+            waiting += unknown
+        else:
+            depths[waiting.pop()] = 1 + max((depths[part] for part in inside), default=0)
+    return depths[expr]
 
 
 def _zero(value: Any) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 import tilelang.language as T
 from testing.python.target.every_target import every_target, run
 from tilelang import interpreter
+from tilelang.errors import OperandError
 from tilelang.ir.visit import LARGE, is_large, statement_exprs, walk
 
 
@@ -89,3 +91,41 @@ def test_no_expression_is_large_and_small_ones_stay_whole():
         return [is_large(expr) for stmt in walk(func.body) for expr in statement_exprs(stmt)]
 
     assert LARGE > 24 and not any(large(shared)) and str(small).count("part") == 0 < str(shared).count("part")
+
+
+def folded(step, terms):
+    """A chain as long as Python's limit of nested calls, and longer."""
+    value, *others = terms
+    for term in others:
+        value = step(value, term)
+    return value
+
+
+@T.prim_func
+def deep(A: T.Tensor((1100,), "int32"), B: T.Tensor((2, 64), "int32")):
+    with T.Kernel(1, threads=64):
+        for i in T.Parallel(64):
+            B[0, i] = folded(lambda value, k: A[k] - value, [i, *range(1100)])
+            B[1, i] = folded(lambda value, k, i=i: T.if_then_else(A[k] == i, k, value), [-1, *range(1100)])
+
+
+@every_target
+def test_deep_expressions_are_computed_in_parts(target):
+    a = torch.randint(0, 70, (1100,), dtype=torch.int32)
+    i = torch.arange(64, dtype=torch.int32)
+    signs = torch.tensor([-1, 1], dtype=torch.int32).repeat(550)
+    places = {value: place for place, value in enumerate(a.tolist())}
+    last = torch.tensor([places.get(value, -1) for value in range(64)], dtype=torch.int32)
+    assert torch.equal(run(deep, target, a), torch.stack([i + (a * signs).sum().int(), last]))
+
+
+def test_a_deep_condition_of_a_loop_is_refused():
+    with pytest.raises(OperandError, match="more than 200 nested operations") as info:
+
+        @T.prim_func
+        def main(A: T.Tensor((1100,), "int32")):
+            with T.Kernel(1, threads=64):
+                while folded(lambda value, k: value + A[k], [0, *range(1100)]) < 0:  # computed anew in each iteration
+                    A[0] += 1
+
+    assert info.value.location is not None

@@ -70,6 +70,8 @@ def lower_expr(e: Emitter, expr: Any) -> Value:
 
 
 def _infix(e: Emitter, expr: Any, symbol: str) -> Value:
+    if _wraps(e, expr):
+        return Convert(str(expr.ty), _unsigned(e, expr))
     left, right = e.value(expr.a), e.value(expr.b)
     dtype = canonical(str(expr.a.ty))
     if dtype.is_float and dtype.bits <= 8:
@@ -79,8 +81,6 @@ def _infix(e: Emitter, expr: Any, symbol: str) -> Value:
     # C++ computes narrow integers as `int`; the result has to wrap to its own type before it is used.
     if dtype.is_integer and dtype.bits < 32 and str(expr.ty) == dtype:
         return converted(Binary(symbol, left, right), "int32", dtype)
-    if _wraps(e, expr):
-        return Convert(dtype, _unsigned(e, expr))
     folded = _FOLDED.get(symbol) if dtype == "int32" else None
     return Binary(symbol, left, right) if folded is None else folded(left, right)
 
