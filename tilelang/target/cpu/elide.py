@@ -1,15 +1,15 @@
-"""Step ``elide_copies``: products read a global tensor directly where its tile is used by nothing else.
+"""Step ``elide_copies``: products read a tensor, or another tile, directly where its copy is used by nothing else.
 
 Before: tile IR. After: the same, in which an operand of ``T.gemm`` is the region of the global tensor that a copy would have put
-into its shared tile or fragment; the copy and the buffer are removed. On a CPU a product packs its operands itself, or reads them
-in place, so the copy would only be one more pass over memory.
+into its shared tile or fragment, or the tile that a copy would have put into another; the copy and the buffer are removed. On a
+CPU a product packs its operands itself, or reads them in place, so the copy would only be one more pass over memory.
 
 The product sees the same elements, because
 
 - the copy fills the whole buffer, from inside the tensor for every block, without converting anything;
 - nothing but products that follow in the same sequence reads the buffer, and nothing else writes it;
 - no statement from the copy to the last of them writes to global memory, be it to a tensor that overlaps this one, and the
-  copy's indices are computed from nothing that changes.
+  copy's indices are computed from nothing that changes; or, of a tile, none of them names it, and it has no other name.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class _Elision(StmtRewriter):
     def __init__(self, scope: Scope, body: Any):
         self.scope = scope
         self.gone: set[int] = set()
+        self.own = own_buffers(body)
         self.uses = uses_of(body)
         for stmt in walk(body):
             if isinstance(stmt, ir.AllocBuffer) or isinstance(record_of(stmt), AnnotateLayout):
@@ -84,14 +85,15 @@ class _Elision(StmtRewriter):
         return seq(statements)
 
     def _fills(self, copy: Copy) -> bool:
-        """Whether a copy makes a tile on the chip equal to a matrix inside a global tensor."""
+        """Whether a copy makes a tile on the chip equal to a matrix inside a global tensor, or to another tile."""
         src, dst = copy.src, copy.dst
         if not all(isinstance(extent, int) for extent in (*src.extents, *dst.extents)):
             return False
         matrix = len(src.shape) == len(dst.shape) == 2 and src.shape == src.extents[-2:]
-        moved = matrix and dst.is_whole and src.dtype == dst.dtype
-        from_global = is_global(src) and not is_global(dst) and not len(src.buffer.strides)
-        return moved and from_global and not any(map(_reads, src.mins)) and box_condition(src, self.scope) is None
+        moved = matrix and dst.is_whole and src.dtype == dst.dtype and not is_global(dst)
+        if not moved or not is_global(src):
+            return moved and src.is_whole and hash(src.buffer) in self.own
+        return not len(src.buffer.strides) and not any(map(_reads, src.mins)) and box_condition(src, self.scope) is None
 
     def _redirect(self, sequence: _Sequence, position: int, copy: Copy) -> None:
         """Lets the products after ``position`` read the source of ``copy``, if nothing else uses its tile."""
@@ -105,7 +107,11 @@ class _Elision(StmtRewriter):
         if not all(_may_read_globally(product, key) for product in products.values()):
             return
         # What the copy would have kept may otherwise have changed when a product reads it.
-        if sequence.writes(position, readers[-1]):
+        if is_global(copy.src):
+            changes = sequence.writes(position, readers[-1])
+        else:
+            changes = any(hash(copy.src.buffer) in uses for uses in sequence.uses[position + 1 : readers[-1] + 1])
+        if changes:
             return
         moved = {
             reader: replace(product, a=_moved(product.a, copy), b=_moved(product.b, copy)).to_stmt(statements[reader].span)
@@ -155,6 +161,12 @@ class Removal(StmtRewriter):
     def visit_Evaluate(self, node: Any) -> Any:
         record = record_of(node)
         return no_op() if isinstance(record, AnnotateLayout) and hash(record.buffer.buffer) in self.gone else node
+
+
+def own_buffers(body: Any) -> frozenset[int]:
+    """The buffers (by hash) that a program allocates and never views under another name."""
+    named = {hash(node) for stmt in walk(body) if isinstance(stmt, ir.DeclBuffer) for node in walk_expr(stmt.data)}
+    return frozenset(hash(stmt.buffer) for stmt in walk(body) if isinstance(stmt, ir.AllocBuffer)) - named
 
 
 def is_call(stmt: Any, operator: type[TileOp]) -> bool:

@@ -12,17 +12,11 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.visit import walk, walk_expr
+from tilelang.ir.visit import walk_expr
 from tilelang.target.cpu.elementwise import Elementwise, elementwise
 from tilelang.target.cpu.elide import is_call, record_of
 from tilelang.target.cpu.reduce import in_registers
 from tilelang.tileop.reduce import Reduce
-
-
-def own_buffers(body: Any) -> frozenset[int]:
-    """The buffers (by hash) that a program allocates and never views under another name."""
-    named = {hash(node) for stmt in walk(body) if isinstance(stmt, ir.DeclBuffer) for node in walk_expr(stmt.data)}
-    return frozenset(hash(stmt.buffer) for stmt in walk(body) if isinstance(stmt, ir.AllocBuffer)) - named
 
 
 def _independent(loops: Sequence[Elementwise], record: Reduce, own: frozenset[int]) -> bool:

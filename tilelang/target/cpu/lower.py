@@ -119,7 +119,7 @@ class TileLowering(StmtRewriter):
     """
 
     def __init__(self, scope: Scope, func: Any):
-        from tilelang.target.cpu.fuse import own_buffers
+        from tilelang.target.cpu.elide import own_buffers
         from tilelang.target.cpu.stream import Streams
 
         self.scope = scope

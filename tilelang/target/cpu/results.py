@@ -200,10 +200,10 @@ def _last_turn(stmt: Any) -> Any | None:
     """Whether a product inside of a statement is in its last turn: True, or a condition; None where no loop's end is known."""
     if is_call(stmt, Gemm):
         return True
-    turns = (as_int(stmt.min), as_int(stmt.extent)) if isinstance(stmt, ir.For) and stmt.step is None else (None,)
-    if not all(isinstance(turn, int) for turn in turns):
+    low, extent = (as_int(stmt.min), as_int(stmt.extent)) if isinstance(stmt, ir.For) and stmt.step is None else (None, None)
+    if not isinstance(low, int) or not isinstance(extent, int):
         return None
-    return ir.EQ(stmt.loop_var, constant(sum(turns) - 1, str(stmt.loop_var.ty)))
+    return ir.EQ(stmt.loop_var, constant(low + extent - 1, str(stmt.loop_var.ty)))
 
 
 def _begins_by(region: Region, blocks: Sequence[Any]) -> bool:

@@ -251,3 +251,55 @@ def test_one_tensor_given_for_two_parameters(target):
     want = x @ y
     build(main, target)(x, y, x)
     assert torch.equal(x, want)
+
+
+def of_tiles(between=""):
+    """Two products; the second one reads a copy of what the first one and a loop have made."""
+
+    @T.prim_func
+    def main(A: T.Tensor((32, 32), F32), B: T.Tensor((32, 32), F32), C: T.Tensor((32, 32), F32)):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((32, 32), F32), T.alloc_shared((32, 32), F32)
+            made, copied = T.alloc_fragment((32, 32), F32), T.alloc_shared((32, 32), F32)
+            c = T.alloc_fragment((32, 32), F32)
+            T.copy(A, a)
+            T.copy(B, b)
+            T.clear(made)
+            T.clear(c)
+            view = T.reshape(made, (1024,)) if between == "view" else None
+            for _ in T.serial(2):
+                T.gemm(a, b, made)
+                T.copy(made, copied)
+                if between == "changed":
+                    for i, j in T.Parallel(32, 32):
+                        made[i, j] += 1
+                if between == "view":
+                    for i in T.Parallel(1024):
+                        view[i] += 1
+                if between == "its own sum":
+                    T.gemm(copied, b, made)
+                else:
+                    T.gemm(copied, b, c)
+                if between == "read":
+                    for i, j in T.Parallel(32, 32):
+                        c[i, j] += copied[i, j]
+            T.copy(made if between == "its own sum" else c, C)
+
+    return main
+
+
+TILES = {"": False, "changed": True, "view": True, "its own sum": True, "read": True}
+"""What happens to a tile -> whether its copy is kept."""
+
+
+@pytest.mark.parametrize("between", TILES)
+def test_copies_of_tiles(between):
+    func = of_tiles(between)
+    assert ("copied" in kept(func)) == TILES[between]
+    a, b = torch.randint(-1, 2, (32, 32)).float(), torch.randint(-1, 2, (32, 32)).float()
+    results = []
+    for target in ("cpu", "interpret"):
+        c = torch.zeros(32, 32)
+        build(func, target)(a, b, c)
+        results.append(c)
+    assert torch.equal(*results)
