@@ -77,18 +77,18 @@ def run(gemm: Gemm, threads: int, clear: bool = False, panels: tuple[int, int] |
     b_layout = panel_layout(gemm.b.extents, bits, wide_b)
     operands, images = [], [shared_image(b, b_layout)]
     right = wgmma.SharedOperand(Array("pool", "uint8").to(0), b_layout, gemm.b, bits, gemm.transpose_b)
-    if plan.a_layout is None:
+    if plan.a is None:
         a_layout = panel_layout(gemm.a.extents, bits, wide_a)
         images.append(shared_image(a, a_layout))
         left = wgmma.SharedOperand(Array("pool", "uint8").to(images[0].numel()), a_layout, gemm.a, bits, not gemm.transpose_a)
         operands.append(torch.zeros(1, dtype=torch.int32))
     else:
         left = Array("a_registers", gemm.a.dtype)
-        operands.append(registers_of(a, plan.a_layout, threads).view(torch.uint8).view(torch.int32))
-    held = registers_of(c, plan.c_layout, threads)
+        operands.append(registers_of(a, plan.a, threads).view(torch.uint8).view(torch.int32))
+    held = registers_of(c, plan.c, threads)
     registers = Array("c_registers", gemm.c.dtype)
-    lines = "\n".join(Printer().lines(wgmma.multiply(plan, left, right, registers, lower=value_of, clear=clear)))
-    count, a_words = plan.c_layout.registers, operands[0].numel() // threads if plan.a_layout else 1
+    lines = "\n".join(Printer().lines(plan.multiply(left, right, registers, lower=value_of, clear=clear)))
+    count, a_words = plan.c.registers, operands[0].numel() // threads if plan.a else 1
     c_type, a_type = C_TYPES[gemm.c.dtype], "half" if bits == 16 else "uint8_t" if bits == 8 else "float"
     body = f"""extern "C" __global__ void __launch_bounds__({threads}) product(const uint4* image, const uint* a, {c_type}* c) {{
       extern __shared__ __align__(1024) uchar pool[];
@@ -99,7 +99,7 @@ def run(gemm: Gemm, threads: int, clear: bool = False, panels: tuple[int, int] |
       uint a_words[{a_words}];
       {c_type} c_registers[{count}];
       {a_type}* a_registers = reinterpret_cast<{a_type}*>(a_words);
-      for (int i = 0; i < {a_words}; ++i) a_words[i] = {"a[threadIdx.x * " + str(a_words) + " + i]" if plan.a_layout else "0"};
+      for (int i = 0; i < {a_words}; ++i) a_words[i] = {"a[threadIdx.x * " + str(a_words) + " + i]" if plan.a else "0"};
       for (int i = 0; i < {count}; ++i) c_registers[i] = c[threadIdx.x * {count} + i];
       {lines}
       for (int i = 0; i < {count}; ++i) c[threadIdx.x * {count} + i] = c_registers[i];
@@ -110,7 +110,7 @@ def run(gemm: Gemm, threads: int, clear: bool = False, panels: tuple[int, int] |
     kernel.launch(1, threads, [image, operands[0], held], shared_bytes=image.numel(), strict=True)
     left_value, right_value = (a.T if gemm.transpose_a else a), (b.T if gemm.transpose_b else b)
     want = left_value.double() @ right_value.double() + (0 if clear else c.double())
-    got = torch.tensor([[held[plan.c_layout.locate((i, j))].item() for j in range(plan.n)] for i in range(plan.m)])
+    got = torch.tensor([[held[plan.c.locate((i, j))].item() for j in range(plan.n)] for i in range(plan.m)])
     torch.testing.assert_close(got.double(), want, rtol=0, atol=0)
 
 
@@ -181,7 +181,7 @@ def test_panels_are_the_swizzle_that_the_hardware_computes_from_addresses(panel:
 def test_an_accumulator_is_the_left_operand_of_the_next_product() -> None:
     first = wgmma.plan_gemm(product(128, 64, 32, "float16", "float32"), 128)
     second = wgmma.plan_gemm(product(128, 32, 64, "float16", "float32", a_scope="local.fragment"), 128)
-    assert second.a_layout == first.c_layout == accumulator_layout(128, 64, 1, 1)
+    assert second.a == first.c == accumulator_layout(128, 64, 1, 1)
 
 
 @pytest.mark.parametrize("row, column", [(0, 64), (64, 0), (64, 64)])

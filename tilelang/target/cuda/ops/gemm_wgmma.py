@@ -26,7 +26,7 @@ from tilelang.target.cuda.codegen.emitter import WARP_GROUP_NUMBER, Emitter
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.shared_layouts import is_panels
 from tilelang.target.cuda.ir.access import Agent
-from tilelang.target.cuda.ir.code import Block, Code, Leaf, leaf
+from tilelang.target.cuda.ir.code import Block, Code, leaf
 from tilelang.target.cuda.ir.cpp_types import ptx_operand, ptx_type
 from tilelang.target.cuda.ir.instructions import (
     CommitProducts,
@@ -50,18 +50,17 @@ _PRODUCT_TILE = 64
 """Elements; the instructions of a warp group read operands from multiples of this."""
 
 
-@dataclass(frozen=True, slots=True)
-class WgmmaPlan:
-    """How one product is done.
+@dataclass(frozen=True, eq=False)
+class WarpGroupProduct(Product):
+    """A product by ``wgmma``.
 
     Attributes:
         instruction: the one that is repeated over rows, columns and K.
         m, n, k: extents of the product.
         groups_m, groups_n: warp groups along the rows and columns of C; group ``g`` has part ``g % groups_m`` of the rows.
-        c_layout: registers of C.
-        a_layout: registers of A, or None where A is in shared memory.
-        a_panel, b_panel: the widest panels, in bytes, that the operands in shared memory may lie in; a_panel is None with
-            a_layout.
+        a: the layout of A in registers, or None where A is in shared memory.
+        a_panel, b_panel: the widest panels, in bytes, that the operands in shared memory may lie in; a_panel is None where A is
+            in registers.
     """
 
     instruction: Wgmma
@@ -70,36 +69,111 @@ class WgmmaPlan:
     k: int
     groups_m: int
     groups_n: int
-    c_layout: FragmentLayout
-    a_layout: FragmentLayout | None
+    a: FragmentLayout | None
     a_panel: int | None
     b_panel: int
 
-
-@dataclass(frozen=True, eq=False)
-class WarpGroupProduct(Product):
-    """A product by ``wgmma``.
-
-    Attributes:
-        plan: the instruction and the layouts.
-    """
-
-    plan: WgmmaPlan
-
     def tiles(self, op: Any) -> Iterator[TileDemand]:
         """Panels; as narrow as the pickiest of the products of warp groups that share a tile needs, before all others."""
-        for region, width in ((op.a, self.plan.a_panel), (op.b, self.plan.b_panel)):
+        for region, width in ((op.a, self.a_panel), (op.b, self.b_panel)):
             if width is not None:
                 shape = [as_int(extent) for extent in region.buffer.shape]
                 layout = panel_layout(shape, canonical(str(region.buffer.dtype)).bits, width)
                 yield TileDemand(region.buffer, layout, (0, width))
 
     def pinned(self, node: Any, emitter: Emitter) -> list[Any]:
-        return pinned(self.plan, emitter.array(node.op.c.buffer), None)
+        return self.pins(emitter.array(node.op.c.buffer))
 
     def lower(self, node: Any, generator: Any) -> list[Code]:
         generator.in_flight.start(node)
-        return [_emit(generator.emitter, node, self.plan)]
+        emitter, op = generator.emitter, node.op
+        if op.wg_wait <= COMPLETE:
+            return [leaf(self.complete(emitter.array(op.c.buffer), COMPLETE - op.wg_wait))]
+        shared = [_operand(emitter, region, op) for region in (op.a, op.b) if is_shared(region)]
+        if not all(operand.is_readable(emitter.facts.divisible) for operand in shared):
+            raise LayoutError(
+                f"T.gemm: the layout of {op.a.buffer.name} or {op.b.buffer.name} is not one that warp group instructions read",
+                location_of(node.span), "leave the layout to the compiler, or set TL_DISABLE_WGMMA",
+            )  # fmt: skip
+        left = shared[0] if self.a is None else emitter.array(op.a.buffer)
+        clear = bool(op.clear_accum) if isinstance(op.clear_accum, (bool, int)) else emitter.value(op.clear_accum)
+        product = self.multiply(
+            left, shared[-1], emitter.array(op.c.buffer), lower=emitter.index, clear=clear,
+            wait=op.wg_wait != IN_FLIGHT and op.kind == "gemm", first_group=emitter.threads.start // WARP_GROUP,
+        )  # fmt: skip
+        return [leaf([product])]
+
+    def multiply(
+        self,
+        a: SharedOperand | Array,
+        b: SharedOperand,
+        c: Array,
+        *,
+        lower: Callable[[Any], Value],
+        clear: bool | Value = False,
+        wait: bool = True,
+        first_group: int = 0,
+    ) -> Block:
+        """The code of the product of tiles, or of registers of A and a tile.
+
+        Args:
+            lower: gives the value of an offset expression.
+            clear: whether to overwrite C instead of adding to it, or a condition.
+            wait: whether the product is complete at the end; otherwise a later wait completes it.
+            first_group: number of the first warp group that takes part.
+        """
+        rows, columns = self.m // self.groups_m, self.n // self.groups_n
+        group_row, group_column = self._group_number(first_group)
+        code: list[Any] = []
+        if isinstance(a, SharedOperand):
+            code.append(Define(_A_TILE, "uint64", _tile_descriptor(a, group_row, _group_step(a, rows), lower)))
+        code.append(Define(_B_TILE, "uint64", _tile_descriptor(b, group_column, _group_step(b, columns), lower)))
+        # The fence orders the threads' writes of C and A before the instructions; the pins keep the compiler from moving such
+        # writes behind it.
+        code += [*self.pins(c, a if isinstance(a, Array) else None), FenceProducts()]
+        per_row_tile = self.c.registers // (rows // ROWS)
+        for k in range(0, self.k, self.instruction.k):
+            # Only the first step over K may overwrite C: the others add to what it has left.
+            scale = Number(1) if clear is False or k > 0 else Number(0) if clear is True else Unary("!", clear)
+            for row in range(0, rows, ROWS):
+                registers = row // ROWS * (self.k // 2) + k // 2
+                left = _advance(_A_TILE, a.offset(row, k)) if isinstance(a, SharedOperand) else a.to(registers)
+                for column in range(0, columns, self.instruction.n):
+                    register = row // ROWS * per_row_tile + column // 2
+                    right = _advance(_B_TILE, b.offset(column, k))
+                    code.append(WarpGroupMultiply(self.instruction, c.to(register), left, right, scale))
+        code.append(CommitProducts())
+        return Block([*code, *(self.complete(c) if wait else [])], braces=True)
+
+    def complete(self, c: Array, pending: int = 0) -> list[Any]:
+        """Waits until C holds the result of all products but the newest ones; ``pending`` of these may remain in flight."""
+        # The wait names no registers: without the pins the compiler may read C before it.
+        return [WaitProducts(pending), *self.pins(c)]
+
+    def pins(self, c: Array, a: Array | None = None) -> list[Any]:
+        """Keeps the compiler from moving accesses of C, and of A in registers, across this point."""
+        halves = self.instruction.accumulator == "f16"
+        pointer = c.to(0)
+        code = [PinRegisters(self.c.registers // (2 if halves else 1), Cast(pointer, "word") if halves else pointer)]
+        if a is not None and self.a is not None:
+            words = self.a.registers * K_BYTES // (4 * self.instruction.k)
+            code.append(PinRegisters(words, Cast(a.to(0), "word")))
+        return code
+
+    def _group_number(self, first: int) -> tuple[Value | None, Value | None]:
+        """Which part of the rows and of the columns this warp group has; None where there is one."""
+        group = WARP_GROUP_NUMBER - first
+        if self.groups_n == 1:
+            return (group if self.groups_m > 1 else None), None
+        if self.groups_m == 1:
+            return None, group
+        return group % self.groups_m, group // self.groups_m
+
+
+_A_TILE, _B_TILE = Name("a_tile"), Name("b_tile")
+
+
+# When it is possible -------------------------------------------------------------------------------------------------
 
 
 def plan_by_warp_groups(node: Any, problem: Problem, memory: Mapping[Any, Any]) -> WarpGroupProduct | None:
@@ -118,11 +192,7 @@ def plan_by_warp_groups(node: Any, problem: Problem, memory: Mapping[Any, Any]) 
 
 
 def _planned(op: Any, threads: int) -> WarpGroupProduct | None:
-    plan = plan_gemm(op, threads) if tiles_fit(op) else None
-    if plan is None:
-        return None
-    own = ((op.a.buffer, plan.a_layout),) if plan.a_layout is not None else ()
-    return WarpGroupProduct(plan.c_layout, ((op.c.buffer, plan.c_layout), *own), plan)
+    return plan_gemm(op, threads) if tiles_fit(op) else None
 
 
 def _allows_panels(op: Any, chosen: Mapping[Any, Any], problem: Problem) -> bool:
@@ -141,7 +211,7 @@ def _allows_panels(op: Any, chosen: Mapping[Any, Any], problem: Problem) -> bool
     return True
 
 
-def plan_gemm(gemm: Any, threads: int) -> WgmmaPlan | None:
+def plan_gemm(gemm: Any, threads: int) -> WarpGroupProduct | None:
     """The plan of a product by ``threads`` threads, or None where mma.sync must do it."""
     a_type, b_type, c_type = ptx_operand(gemm.a.dtype), ptx_operand(gemm.b.dtype), ptx_type(gemm.c.dtype)
     if b_type not in ACCUMULATORS or c_type not in ACCUMULATORS.get(a_type, ()) or threads % WARP_GROUP:
@@ -167,9 +237,10 @@ def plan_gemm(gemm: Any, threads: int) -> WgmmaPlan | None:
             instruction = Wgmma(width, c_type, a_type, b_type, a_in_registers, a_rows_along_m, b_rows_along_n)
         except ValueError:
             continue
-        a_layout = _a_layout(m, k, canonical(gemm.a.dtype).bits, groups_m, groups_n) if a_in_registers else None
-        c_layout = accumulator_layout(m, n, groups_m, groups_n)
-        return WgmmaPlan(instruction, m, n, k, groups_m, groups_n, c_layout, a_layout, a_panel, b_panel)
+        layout = _a_layout(m, k, canonical(gemm.a.dtype).bits, groups_m, groups_n) if a_in_registers else None
+        c = accumulator_layout(m, n, groups_m, groups_n)
+        fragments = ((gemm.c.buffer, c), *([] if layout is None else [(gemm.a.buffer, layout)]))
+        return WarpGroupProduct(c, fragments, instruction, m, n, k, groups_m, groups_n, layout, a_panel, b_panel)
     return None
 
 
@@ -208,6 +279,9 @@ def _instruction_width(columns: int, a_type: str, b_panel: int | None, bits: int
         if columns % width == 0 and whole and is_valid_n(width, a_type):
             return width
     return None
+
+
+# Operands in shared memory -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -272,96 +346,6 @@ class SharedOperand:
         return Call("tl::wgmma_desc", arguments, (self.panel_bytes,))
 
 
-def multiply(
-    plan: WgmmaPlan,
-    a: SharedOperand | Array,
-    b: SharedOperand,
-    c: Array,
-    *,
-    lower: Callable[[Any], Value],
-    clear: bool | Value = False,
-    wait: bool = True,
-    first_group: int = 0,
-) -> Block:
-    """The code of a product.
-
-    Args:
-        plan: instruction and layouts.
-        a: the shared tile, or the registers of A.
-        b: the shared tile of B.
-        c: the accumulators.
-        lower: gives the value of an offset expression.
-        clear: whether to overwrite C instead of adding to it, or a condition.
-        wait: whether the product is complete at the end; otherwise a later wait completes it.
-        first_group: number of the first warp group that takes part.
-    """
-    instruction = plan.instruction
-    rows, columns = plan.m // plan.groups_m, plan.n // plan.groups_n
-    group_row, group_column = _group_number(plan, first_group)
-    code: list[Any] = []
-    if isinstance(a, SharedOperand):
-        code.append(Define(_A_TILE, "uint64", _tile_descriptor(a, group_row, _group_step(a, rows), lower)))
-    code.append(Define(_B_TILE, "uint64", _tile_descriptor(b, group_column, _group_step(b, columns), lower)))
-    # The fence orders the threads' writes of C and A before the instructions; the pins keep the compiler from moving such
-    # writes behind it.
-    code += [*pinned(plan, c, a if isinstance(a, Array) else None), FenceProducts()]
-    per_row_tile = plan.c_layout.registers // (rows // ROWS)
-    for k in range(0, plan.k, instruction.k):
-        # Only the first step over K may overwrite C: the others add to what it has left.
-        scale = Number(1) if clear is False or k > 0 else Number(0) if clear is True else Unary("!", clear)
-        for row in range(0, rows, ROWS):
-            registers = row // ROWS * (plan.k // 2) + k // 2
-            left = _advance(_A_TILE, a.offset(row, k)) if isinstance(a, SharedOperand) else a.to(registers)
-            for column in range(0, columns, instruction.n):
-                register = row // ROWS * per_row_tile + column // 2
-                right = _advance(_B_TILE, b.offset(column, k))
-                code.append(WarpGroupMultiply(instruction, c.to(register), left, right, scale))
-    code.append(CommitProducts())
-    return Block([*code, *(complete(plan, c) if wait else [])], braces=True)
-
-
-_A_TILE, _B_TILE = Name("a_tile"), Name("b_tile")
-
-
-def complete(plan: WgmmaPlan, c: Array, pending: int = 0) -> list[Any]:
-    """Waits until C holds the result of all products but the newest ones.
-
-    Args:
-        plan: instruction and layouts.
-        c: the accumulators.
-        pending: number of products that may remain in flight.
-    """
-    # The wait names no registers: without the pins the compiler may read C before it.
-    return [WaitProducts(pending), *pinned(plan, c, None)]
-
-
-def pinned(plan: WgmmaPlan, c: Array, a: Array | None) -> list[Any]:
-    """Keeps the compiler from moving accesses of C, and of A in registers, across this point.
-
-    Args:
-        plan: instruction and layouts.
-        c: the accumulators.
-        a: the registers of A; None if A is in shared memory.
-    """
-    halves = plan.instruction.accumulator == "f16"
-    pointer = c.to(0)
-    code = [PinRegisters(plan.c_layout.registers // (2 if halves else 1), Cast(pointer, "word") if halves else pointer)]
-    if a is not None and plan.a_layout is not None:
-        words = plan.a_layout.registers * K_BYTES // (4 * plan.instruction.k)
-        code.append(PinRegisters(words, Cast(a.to(0), "word")))
-    return code
-
-
-def _group_number(plan: WgmmaPlan, first: int) -> tuple[Value | None, Value | None]:
-    """Which part of the rows and of the columns this warp group has; None where there is one."""
-    group = WARP_GROUP_NUMBER - first
-    if plan.groups_n == 1:
-        return (group if plan.groups_m > 1 else None), None
-    if plan.groups_m == 1:
-        return None, group
-    return group % plan.groups_m, group // plan.groups_m
-
-
 def _tile_descriptor(operand: SharedOperand, group: Value | None, step: int, lower: Callable[[Any], Value]) -> Value:
     """The descriptor of a group's part of a tile.
 
@@ -384,6 +368,15 @@ def _group_step(operand: SharedOperand, extent: int) -> int:
 def _advance(descriptor: Value, offset: Any) -> Value:
     offset = value_of(offset)
     return descriptor if offset == Number(0) else Call("tl::wgmma_desc_advance", (descriptor, offset))
+
+
+def _operand(emitter: Emitter, region: Region, op: Any) -> SharedOperand:
+    along_k = not op.transpose_a if region is op.a else bool(op.transpose_b)
+    buffer, bits = region.buffer, canonical(region.dtype).bits
+    pointer: Value = Cast(Pointer(emitter.array(buffer), kind=READ, agent=Agent.TENSOR_CORE), "byte", constant=True)
+    if buffer in emitter.slots:
+        pointer = pointer + emitter.slots[buffer][0] * (emitter.places.slot_elements(buffer) * bits // 8)
+    return SharedOperand(pointer, emitter.layouts.memory[buffer], region, bits, along_k)
 
 
 # Registers ------------------------------------------------------------------------------------------------------------
@@ -417,35 +410,3 @@ def _a_layout(m: int, k: int, element_bits: int, groups_m: int, groups_n: int) -
     columns = (on_register(packed, 1), on_thread(4, 1), on_register(2, 2 * packed), on_register(k // (8 * packed), 4 * packed))
     copies = (on_thread(groups_n, WARP_GROUP * groups_m),) if groups_n > 1 else ()
     return FragmentLayout((m, k), (_rows(m, groups_m, packed, k // 2), join_modes(columns)), copies)
-
-
-# In a kernel -----------------------------------------------------------------------------------------------------------
-
-
-def _emit(emitter: Emitter, node: Any, plan: WgmmaPlan) -> Leaf:
-    """The code of a product by warp groups."""
-    op = node.op
-    if op.wg_wait <= COMPLETE:
-        return leaf(complete(plan, emitter.array(op.c.buffer), COMPLETE - op.wg_wait))
-    shared = [_operand(emitter, region, op) for region in (op.a, op.b) if is_shared(region)]
-    if not all(operand.is_readable(emitter.facts.divisible) for operand in shared):
-        raise LayoutError(
-            f"T.gemm: the layout of {op.a.buffer.name} or {op.b.buffer.name} is not one that warp group instructions read",
-            location_of(node.span), "leave the layout to the compiler, or set TL_DISABLE_WGMMA",
-        )  # fmt: skip
-    left = emitter.array(op.a.buffer) if plan.a_layout is not None else shared[0]
-    clear = bool(op.clear_accum) if isinstance(op.clear_accum, (bool, int)) else emitter.value(op.clear_accum)
-    product = multiply(
-        plan, left, shared[-1], emitter.array(op.c.buffer), lower=emitter.index, clear=clear,
-        wait=op.wg_wait != IN_FLIGHT and op.kind == "gemm", first_group=emitter.threads.start // WARP_GROUP,
-    )  # fmt: skip
-    return leaf([product])
-
-
-def _operand(emitter: Emitter, region: Region, op: Any) -> SharedOperand:
-    along_k = not op.transpose_a if region is op.a else bool(op.transpose_b)
-    buffer, bits = region.buffer, canonical(region.dtype).bits
-    pointer: Value = Cast(Pointer(emitter.array(buffer), kind=READ, agent=Agent.TENSOR_CORE), "byte", constant=True)
-    if buffer in emitter.slots:
-        pointer = pointer + emitter.slots[buffer][0] * (emitter.places.slot_elements(buffer) * bits // 8)
-    return SharedOperand(pointer, emitter.layouts.memory[buffer], region, bits, along_k)
