@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -45,8 +46,14 @@ def loads(plan, barrier, multicast=None):
     return [BulkLoad(name, place, barrier, at, multicast) for place, at in plan.operations(SMEM, value_of)]
 
 
+def plan_named(source: Region, target: Region, layout: TileLayout, name: str, reduction: str | None = None) -> tma.TmaPlan | None:
+    """The plan of a copy whose descriptor has a name, as a kernel gives it one."""
+    found = tma.plan_copy(source, target, layout, Facts(), reduction)
+    return found and replace(found, spec=replace(found.spec, name=name))
+
+
 def plan_load(source: Region, target: Region, layout: TileLayout | None = None) -> tma.TmaPlan | None:
-    return tma.plan_copy(source, target, layout or tma.natural_layout(target), Facts(), "A_map")
+    return plan_named(source, target, layout or tma.natural_layout(target), "A_map")
 
 
 CASES = [
@@ -74,7 +81,7 @@ def test_loads_and_stores_move_the_box_and_leave_the_rest(shape, mins, extents, 
     target = tile(shared, dtype)
     layout = layout or tma.natural_layout(target)
     load = plan_load(source, target, layout)
-    store = tma.plan_copy(target, source, layout, Facts(), "B_map")
+    store = plan_named(target, source, layout, "B_map")
     assert load is not None and store is not None and load.load and not store.load
     element = canonical(dtype)
     body = f"""extern "C" __global__ void move(const __grid_constant__ CUtensorMap A_map,
@@ -160,7 +167,7 @@ def test_copies_that_the_accelerator_cannot_do(case: str) -> None:
 
 def test_a_swizzle_that_tma_does_not_have_is_copied_by_threads() -> None:
     layout = swizzled((64, 256), 16)
-    assert tma.plan_copy(tile((64, 256), scope="global"), tile((64, 256)), layout, Facts(), "A_map") is None
+    assert tma.plan_copy(tile((64, 256), scope="global"), tile((64, 256)), layout, Facts()) is None
 
 
 def test_a_version_of_a_staged_tile_starts_at_its_stage() -> None:
@@ -185,7 +192,7 @@ def test_one_row_of_each_matrix_of_a_tile_is_an_operation_of_its_own() -> None:
 ])  # fmt: skip
 def test_reductions_into_global_memory(dtype: str, operation: str, possible: bool) -> None:
     shared, outer = tile((64, 64), dtype), tile((64, 64), dtype, "global")
-    plan = tma.plan_copy(shared, outer, tma.natural_layout(shared), Facts(), "C_map", reduction=operation)
+    plan = plan_named(shared, outer, tma.natural_layout(shared), "C_map", operation)
     assert (plan is not None) == possible
     if plan is not None:
         assert text(plan.stores(SMEM, value_of)).startswith(f"tl::tma_reduce_{operation}_2d(C_map, smem")

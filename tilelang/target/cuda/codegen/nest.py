@@ -22,7 +22,7 @@ from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf, under, with_span
 from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
 from tilelang.target.cuda.ir.instructions import Assign, CopyAsync, DeclareArray, Move
-from tilelang.target.cuda.ir.values import Array, Value, both
+from tilelang.target.cuda.ir.values import ASYNC_SIZES, Array, Value, both
 from tilelang.target.cuda.tile.nest import is_movable
 from tilelang.target.cuda.tile.tree import Parallel
 
@@ -43,7 +43,7 @@ def emit_nest(
         loops = NestLoops(emitter, node.nest, layout, by_thread=node in emitter.layouts.per_thread)
         loops.open()
         size = byte_count(loops.width, str(node.nest.body.buffer.dtype)) if asynchronous else 0
-        async_bytes = size if size in (4, 8, 16) else 0  # of one cp.async
+        async_bytes = size if size in ASYNC_SIZES else 0
         storages = set() if filled is None else {emitter.array(filled.buffer).storage} - {None}
         code = leaf(loops.around(_body(loops, async_bytes)), storages)
         return [emitter.annotated(code, node.nest.accesses, loops.thread_map)]

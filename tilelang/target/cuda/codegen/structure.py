@@ -22,7 +22,7 @@ from tilelang.target.cuda.intrinsics.table import intrinsic, is_atomic
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, GroupCode, Jump, Leaf, LoopCode, leaf, under
 from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
 from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, Move, NamedBarrier, WarpBarrier
-from tilelang.target.cuda.ir.values import Binary, Call, Literal, Unary, Value, both
+from tilelang.target.cuda.ir.values import ASYNC_SIZES, Binary, Call, Literal, Unary, Value, async_copy, both
 from tilelang.target.cuda.tile.nest import Axis, Nest
 from tilelang.target.cuda.tile.tree import (
     Branch,
@@ -119,8 +119,7 @@ def emit_copy(generator: Any, node: Scalar, width: int) -> Leaf:
     exists = e.places.bounds_guard(source.source, list(source.indices))
     move: Any = Move(size, end, start, exists)
     if may_be_async(generator, node, width):
-        zeros = [] if exists is None else [exists]
-        move = Evaluate(Call(f"tl::cp_async_{size}{'_zfill' * bool(zeros)}", (end, start, *zeros)))
+        move = Evaluate(async_copy(size, end, start, exists))
     code = leaf(under(e.places.bounds_guard(store.buffer, list(store.indices)), [move]))
     return e.annotated(code, accesses_of(node), generator.map_of_threads)
 
@@ -135,7 +134,7 @@ def may_be_async(generator: Any, node: Scalar, width: int) -> bool:
     """
     store = node.stmt
     between = generator.asynchronous and lies_in_shared(store.buffer) and is_global(store.value.source)
-    return between and byte_count(width, str(store.buffer.dtype)) in (4, 8, 16)
+    return between and byte_count(width, str(store.buffer.dtype)) in ASYNC_SIZES
 
 
 def _width(e: Any, loop: Any, store: Any) -> int:

@@ -19,7 +19,7 @@ from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout
 from tilelang.layout.memory import TileLayout
 from tilelang.layout.swizzle import conflicts
 from tilelang.target.cuda.arch import WARP
-from tilelang.target.cuda.inference.layouts import Layouts
+from tilelang.target.cuda.inference.layouts import Layouts, register_bits
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
 from tilelang.target.cuda.inference.problem import Memo, Problem
 from tilelang.target.cuda.inference.vectors import Vectors, element_strides
@@ -65,8 +65,7 @@ def _spilled(buffer: Any, layout: FragmentLayout) -> float:
     """Cycles to store and load again the words of a fragment that a thread has no registers for."""
     # A thread has 255 registers at the most (CUDA programming guide, "Compute Capabilities"). What does not fit lies in local
     # memory, and each use stores and loads it.
-    words = layout.registers * canonical(str(buffer.dtype)).stored_bits / 32
-    return 2 * _LOCAL * max(0, words - _REGISTERS)
+    return 2 * _LOCAL * max(0, register_bits(buffer, layout) / 32 - _REGISTERS)
 
 
 def trips(tree: TileTree) -> Mapping[Any, float]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
+from tilelang.dtypes import canonical
 from tilelang.errors import LayoutConflictError
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import is_fragment
@@ -55,6 +56,11 @@ class Layouts:
         """The same table, read-only."""
         tables = {each.name: getattr(self, each.name) for each in fields(self)}
         return Layouts(**{name: _frozen(table) for name, table in tables.items()})
+
+
+def register_bits(buffer: Any, layout: FragmentLayout) -> int:
+    """Bits of each thread's registers that a fragment takes."""
+    return layout.registers * canonical(str(buffer.dtype)).stored_bits
 
 
 def _frozen(table: Any) -> Any:

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.dtypes import canonical
 from tilelang.errors import LayoutConflictError, LoopLayoutError
 from tilelang.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.ir.expr import as_int
@@ -27,7 +26,7 @@ from tilelang.layout.fragment import FragmentLayout
 from tilelang.target.cuda.analysis.uniformity import computes_once, replaces_what_it_reads
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.inference.cost import nest_cost
-from tilelang.target.cuda.inference.layouts import Layouts
+from tilelang.target.cuda.inference.layouts import Layouts, register_bits
 from tilelang.target.cuda.inference.loop_layout import (
     Dimension,
     LoopLayout,
@@ -259,7 +258,7 @@ class _Solver:
         for node in self.problem.single_accesses:
             for access in self._spread_accesses(node):
                 layout = _whole(access.buffer, len(self.threads_of[node]))
-                if layout.registers * canonical(str(access.buffer.dtype)).stored_bits <= WHOLE_BITS:
+                if register_bits(access.buffer, layout) <= WHOLE_BITS:
                     self._fix(access.buffer, layout, node)
 
     def _spread_accesses(self, node: Any) -> list[Any]:
@@ -392,7 +391,7 @@ def _uses_all_axes(axes: Iterable[Axis], indices: Iterable[Any]) -> bool:
 
 def _is_too_much(layout: FragmentLayout, buffer: Any) -> bool:
     """Whether a thread would hold more copies of other threads' elements than it has registers for."""
-    return layout.replicate_size > 1 and layout.registers * canonical(str(buffer.dtype)).stored_bits > _COPIED_BITS
+    return layout.replicate_size > 1 and register_bits(buffer, layout) > _COPIED_BITS
 
 
 def _reaches(known: Memo, access: Access, layout: FragmentLayout, loop: LoopLayout) -> bool:

@@ -13,7 +13,20 @@ from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.ir.conversions import converted
 from tilelang.target.cuda.ir.cpp_types import product_types
 from tilelang.target.cuda.ir.instructions import DeclareGlobal, Define, WaitBulk
-from tilelang.target.cuda.ir.values import AddressOf, Binary, Call, Convert, Field, Literal, Name, Number, Type, Value, Word
+from tilelang.target.cuda.ir.values import (
+    AddressOf,
+    Binary,
+    Call,
+    Convert,
+    Field,
+    Literal,
+    Name,
+    Number,
+    Type,
+    Value,
+    Word,
+    async_copy,
+)
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 RNG_STATE = Name("rng_state")
@@ -265,8 +278,8 @@ def matrix(function: str, target: int, source: int) -> Rule:
 
 def copy_async(call: Any, emitter: Any) -> Value:
     _, _, size, *predicate = call.args
-    places = (place_of(call, 0, emitter, ADDRESS), place_of(call, 1, emitter, READ))
-    return Call(f"tl::cp_async_{as_int(size)}{'_zfill' if predicate else ''}", (*places, *map(emitter.value, predicate)))
+    target, source = place_of(call, 0, emitter, ADDRESS), place_of(call, 1, emitter, READ)
+    return async_copy(as_int(size), target, source, *map(emitter.value, predicate))
 
 
 def matrix_product(call: Any, emitter: Any) -> Value:

@@ -293,8 +293,7 @@ class Printer:
         return self._assign(op.Assign(v.Word(code.target, code.bytes), source))
 
     def _copy_async(self, code: op.CopyAsync) -> str:
-        function = f"tl::cp_async_{code.bytes}{'' if code.exists is None else '_zfill'}"
-        return self._statement(function, code.target, code.source, *([] if code.exists is None else [code.exists]))
+        return self.value(v.async_copy(code.bytes, code.target, code.source, code.exists)) + ";"
 
     def _bulk_load(self, code: op.BulkLoad) -> str:
         form, extra = "", []

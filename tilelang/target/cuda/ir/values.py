@@ -279,6 +279,16 @@ def both(conditions: Iterable[Value | None]) -> Value | None:
     return found
 
 
+ASYNC_SIZES = (4, 8, 16)
+"""Bytes that one ``cp.async`` may copy."""
+
+
+def async_copy(size: int, target: Value, source: Value, exists: Value | None = None) -> Call:
+    """``cp.async`` of so many bytes; zeros where the condition ``exists`` does not hold."""
+    condition = () if exists is None else (exists,)
+    return Call(f"tl::cp_async_{size}{'_zfill' * len(condition)}", (target, source, *condition))
+
+
 def parts_of(value: Value) -> tuple[Value, ...]:
     """The values directly inside of one; the array of an element or pointer is not one of them."""
     found: list[Value] = []

@@ -54,7 +54,7 @@ class TmaPlan:
         load: from global to shared memory; otherwise the other way.
         global_region, shared_region: the two sides.
         layout: of the shared buffer.
-        spec: the descriptor.
+        spec: the descriptor; the kernel that uses it gives it a name.
         boxes: of each operation, the offsets inside the global region (outermost axis first, one for every axis of the
             tensor) and inside the shared buffer (in elements).
         bytes: of all boxes together, what the barrier must expect.
@@ -138,16 +138,13 @@ def natural_layout(region: Region) -> TileLayout:
     return panel_layout(shape, bits, widths[0]) if widths else row_major(shape)
 
 
-def plan_copy(
-    source: Region, target: Region, layout: Any, facts: Facts, name: str, reduction: str | None = None
-) -> TmaPlan | None:
+def plan_copy(source: Region, target: Region, layout: Any, facts: Facts, reduction: str | None = None) -> TmaPlan | None:
     """The plan of a copy, or None where the accelerator cannot do it.
 
     Args:
         source, target: the regions, one global and one shared.
         layout: of the shared buffer.
         facts: what is known of sizes and variables.
-        name: kernel parameter that will hold the descriptor.
         reduction: of a store, ``"add"``, ``"max"`` or ``"min"`` to combine with what is there.
     """
     sides = _sides(source, target)
@@ -161,7 +158,7 @@ def plan_copy(
     # A plain copy moves bits: types that descriptors do not have travel as integers of their size. A reduction computes, and
     # needs the type. Descriptors list dimensions from the innermost, whose stride is one element and is left out.
     spec = TensorMapSpec(
-        name=name,
+        name="",
         tensor=str(outer.buffer.name),
         dtype=str(dtype) if reduction is not None else TRANSPORTS[dtype],
         shape=tuple(to_dim(extent) for extent in reversed(list(outer.buffer.shape))),
@@ -285,7 +282,7 @@ def plan_bulk(emitter: Emitter, op: Any, reduction: str | None = None) -> TmaPla
     # The offsets of a plan are those of a whole buffer: they do not have the slot of a ring in them.
     if maps is None or not lies_in_shared(inner.buffer) or inner.buffer in emitter.slots:
         return None
-    plan = plan_copy(op.src, op.dst, emitter.layouts.memory[inner.buffer], emitter.facts, "", reduction)
+    plan = plan_copy(op.src, op.dst, emitter.layouts.memory[inner.buffer], emitter.facts, reduction)
     if plan is None:
         return None
     tensor = emitter.root(plan.global_region.buffer)  # a view has the address of the argument that it is a view of

@@ -17,7 +17,7 @@ indices show that two threads may meet, the program is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -130,24 +130,24 @@ class Divergence:
         Raises:
             _Found: an access has to wait for one of them.
         """
-        if isinstance(code, Leaf):
-            self._leaf(code, pending, conflict)
-        elif isinstance(code, Barrier):
-            pending.clear()
-        elif isinstance(code, BranchCode):
-            # Each thread takes one of the branches, so that the accesses of one are not pending in the other.
-            other = set(pending)
-            self._walk(code.then, pending, conflict)
-            if code.otherwise is not None:
-                self._walk(code.otherwise, other, conflict)
-            pending |= other
-        elif isinstance(code, LoopCode):
-            self._loop(code, pending, conflict)
-        elif isinstance(code, GroupCode):
-            self._accesses(combined_accesses(code), pending, conflict)
-        elif isinstance(code, Block):
-            for item in code.items:
-                self._walk(item, pending, conflict)
+        step = _STEPS.get(type(code))
+        if step is not None:
+            step(self, code, pending, conflict)
+
+    def _block(self, code: Block, pending: set[Access], conflict: Conflict) -> None:
+        for item in code.items:
+            self._walk(item, pending, conflict)
+
+    def _branch(self, code: BranchCode, pending: set[Access], conflict: Conflict) -> None:
+        # Each thread takes one of the branches, so that the accesses of one are not pending in the other.
+        other = set(pending)
+        self._walk(code.then, pending, conflict)
+        if code.otherwise is not None:
+            self._walk(code.otherwise, other, conflict)
+        pending |= other
+
+    def _of_group(self, code: GroupCode, pending: set[Access], conflict: Conflict) -> None:
+        self._accesses(combined_accesses(code), pending, conflict)
 
     def _loop(self, code: LoopCode, pending: set[Access], conflict: Conflict) -> None:
         # Threads are in different iterations at the same time, so that no place in the loop is the same moment for all: it is one
@@ -232,6 +232,17 @@ class Divergence:
         if item.otherwise is not None:
             made += self._guarded(Binary("&&", condition, Unary("!", taken)), item.otherwise)
         return made
+
+
+_STEPS: Mapping[type, Callable[..., None]] = {
+    Leaf: Divergence._leaf,
+    Barrier: lambda self, code, pending, conflict: pending.clear(),
+    BranchCode: Divergence._branch,
+    LoopCode: Divergence._loop,
+    GroupCode: Divergence._of_group,
+    Block: Divergence._block,
+}
+"""How the walk for accesses in order goes on from each kind of code."""
 
 
 def _of_warps(code: Code) -> Code:
