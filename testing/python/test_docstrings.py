@@ -1,7 +1,8 @@
 """Public functions of three or more parameters document them: ``Args:`` names each, ``Raises:`` what the function raises itself.
 
 In the packages that users call, ``Returns:`` (or ``Yields:``) says what a result is; elsewhere the first line does. An override
-without a text of its own has that of the method that it overrides.
+without a text of its own has that of the method that it overrides. Functions of the CUDA target's steps, which only other steps
+call, document the parameters of which the signature does not say enough, and none by repeating it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ PACKAGE = ROOT / "tilelang"
 
 FOR_USERS = ("autotuner", "cuda", "jit", "language", "layout", "profiler", "testing", "tools", "utils", "cache/kernel_cache.py")
 """Parts of the package whose functions users call."""
+
+STEPS = ("analysis", "codegen", "inference", "intrinsics", "normalise", "ops", "schedule", "specialize", "tile")
+"""Folders of the CUDA target whose functions only its own steps call; what recipes of CONTRIBUTING.md offer is beside them."""
+
+FILLERS = frozenset(("a", "an", "the", "of", "to", "in", "for", "from", "its", "this"))
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -45,11 +51,27 @@ def is_command(function: Function) -> bool:
     return any("app.command" in ast.unparse(each) for each in function.decorator_list) or "typer." in ast.unparse(function.args)
 
 
-def documented(text: str) -> set[str]:
-    """The parameters that ``Args:`` names."""
+def documented(text: str) -> dict[str, str]:
+    """The parameters that ``Args:`` names, each with what it says of it."""
     section = re.split(r"^(?:Returns|Yields|Raises):", text.partition("Args:")[2], maxsplit=1, flags=re.MULTILINE)[0]
-    heads = re.findall(r"^ {4}([\w, ]+):", section, flags=re.MULTILINE)
-    return {name for head in heads for name in re.findall(r"\w+", head)}
+    _, *parts = re.split(r"^ {4}([\w, ]+):", section, flags=re.MULTILINE)
+    return {name: said for head, said in zip(parts[::2], parts[1::2]) for name in re.findall(r"\w+", head)}
+
+
+def repeated(function: Function, said: dict[str, str]) -> list[str]:
+    """The parameters of which a documentation says no more than their names and types do: ``buffer: the buffer``."""
+    given = function.args
+    typed = {
+        each.arg: ast.unparse(each.annotation or ast.Constant(None))
+        for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)
+    }
+    found = []
+    for name, text in said.items():
+        known = re.findall(r"[A-Z]?[a-z]+", f"{name} {typed.get(name, '')}")
+        words = set(re.findall(r"[a-z]+", text.lower())) - FILLERS
+        if all(any(word.startswith(each.lower()) or each.lower().startswith(word) for each in known) for word in words):
+            found.append(name)
+    return found
 
 
 def raises(function: Function) -> bool:
@@ -64,14 +86,17 @@ def raises(function: Function) -> bool:
     return False
 
 
-def lacks(function: Function, for_users: bool) -> list[str]:
-    """What the documentation of a function does not say, or says of parameters that there are not."""
+def lacks(function: Function, for_users: bool, of_step: bool = False) -> list[str]:
+    """What the documentation of a function does not say, says of parameters that there are not, or repeats."""
     names = parameters(function)
-    if len(names) < 3 or is_command(function):
-        return []
     text = ast.get_docstring(function) or ""
     found = documented(text)
-    missing = [name for name in names if name not in found] + [f"{name}, which is no parameter" for name in found - set(names)]
+    missing = [f"{name}, which is no parameter" for name in found if name not in names and not name.startswith("_")]
+    if of_step:
+        missing += [f"more of {name} than the signature says" for name in repeated(function, found)]
+    if len(names) < 3 or is_command(function):
+        return missing if of_step else []
+    missing += [] if of_step else [name for name in names if name not in found]
     gives = function.returns is not None and ast.unparse(function.returns) not in ("None", "NoReturn")
     if for_users and gives and not re.search(r"^(Returns|Yields):", text, re.MULTILINE):
         missing.append("Returns")
@@ -97,13 +122,14 @@ def inherits_text(owner: str, method: str) -> bool:
 def undocumented(part: str) -> list[str]:
     """The functions of a part of the package whose documentation lacks something, with that."""
     path = PACKAGE / part
+    steps = [PACKAGE / "target" / "cuda" / folder for folder in STEPS]
     found = []
     for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
         for name, function in functions(ast.parse(file.read_text()).body):
             owner, _, method = name.rpartition(".")
             if owner and not ast.get_docstring(function) and inherits_text(owner.rpartition(".")[2], method):
                 continue
-            missing = lacks(function, part in FOR_USERS)
+            missing = lacks(function, part in FOR_USERS, any(map(file.is_relative_to, steps)))
             if missing:
                 found.append(f"{file.relative_to(ROOT)}:{function.lineno} {name} lacks {', '.join(missing)}")
     return found
@@ -124,4 +150,13 @@ def test_functions_of_three_parameters_document_them(part: str):
 def test_an_undocumented_parameter_is_found():
     text = 'def f(a, b, c):\n    """Adds.\n\n    Args:\n        a, b: numbers.\n        d: none.\n    """\n    raise ValueError\n'
     ((_, function),) = functions(ast.parse(text).body)
-    assert lacks(function, for_users=False) == ["c", "d, which is no parameter", "Raises"]
+    assert lacks(function, for_users=False) == ["d, which is no parameter", "c", "Raises"]
+
+
+def test_a_repetition_of_the_signature_is_found():
+    text = (
+        'def f(expr: Expr, bits: int):\n    """Is.\n\n    Args:\n        expr: the expression.\n        bits: of each.\n    """\n'
+    )
+    ((_, function),) = functions(ast.parse(text).body)
+    assert lacks(function, for_users=False) == []
+    assert lacks(function, for_users=False, of_step=True) == ["more of expr than the signature says"]

@@ -15,7 +15,6 @@ def is_available(expr: Any, may_read: Callable[[Any], bool], unknown: Set[Any]) 
     """Whether an expression has its value already.
 
     Args:
-        expr: the expression.
         may_read: whether a buffer has the elements already that the expression would find later.
         unknown: variables that have no value yet.
     """

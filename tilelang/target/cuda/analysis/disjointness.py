@@ -127,13 +127,7 @@ def _size(extent: Any) -> int:
 
 
 def growth(index: Any, var: Any, facts: Facts) -> int | None:
-    """By how much an index grows while a variable grows by one; None where that is not known.
-
-    Args:
-        index: the index, over ``var``.
-        var: an integer variable.
-        facts: what is known of the other variables.
-    """
+    """By how much an index grows while a variable grows by one; None where that is not known."""
     found = 0 if isinstance(index, int) else facts.simplify(substitute(index, {var: var + 1}) - index)
     return found if isinstance(found, int) else None
 
@@ -142,11 +136,6 @@ def share_out_iterations(one: Site, other: Site, var: Any, facts: Facts) -> bool
     """Whether two regions certainly have no element in common in different iterations of a loop over ``var``.
 
     Along some axis they then start at one index, which grows by at least their extents.
-
-    Args:
-        one, other: where the regions are accessed below the loop.
-        var: the loop's variable.
-        facts: what is known of the other variables.
     """
     if one.extents is None or other.extents is None or len(one.extents) != len(other.extents):
         return False

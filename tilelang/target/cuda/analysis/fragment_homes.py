@@ -29,12 +29,7 @@ def threads_of(root: Sequence, block: range) -> dict[Any, range]:
 
 
 def homes_of(threads: Mapping[Any, range], root_of: Callable[[Any], Any]) -> dict[Any, list[range]]:
-    """The homes of each fragment, by the allocation that it is (a view of).
-
-    Args:
-        threads: those that run each node.
-        root_of: gives the allocation of a view.
-    """
+    """The homes of each fragment, by the allocation that it is (a view of)."""
     groups: dict[Any, set[range]] = {}
     for node, running in threads.items():
         for access in touched_by(node):

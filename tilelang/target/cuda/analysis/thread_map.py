@@ -93,10 +93,8 @@ class ThreadMaps:
         """The map from threads to the elements that they access in a buffer.
 
         Args:
-            buffer: the accessed buffer.
             indices: of the access; numbers of threads in them count from 0 even where ``threads`` do not.
             threads: consecutive threads of the block that run the access.
-            axes: the variables of the nest that the access is in.
             is_placed: whether the map tells different indices from equal ones.
         """
         digits: set[tuple[int, int, int, int, int]] = set()

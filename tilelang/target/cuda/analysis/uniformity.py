@@ -355,11 +355,7 @@ def computes_once(stmt: Any) -> bool:
 
 
 def replaces_what_it_reads(nest: Nest, root: Callable[[Any], Any]) -> bool:
-    """Whether a nest reads memory that it writes: one thread stores, while others that run the iteration may still read.
-
-    Args:
-        root: gives the buffer whose memory a buffer names.
-    """
+    """Whether a nest reads memory that it writes: one thread stores, while others that run the iteration may still read."""
     memory = [access for access in nest.accesses if is_memory(access.buffer)]
     read = {root(access.buffer) for access in memory if access.kind == READ}
     return any(root(access.buffer) in read for access in memory if access.kind != READ)

@@ -120,13 +120,7 @@ class Analyses:
 
     @staticmethod
     def of(tree: TileTree, threads: Mapping[Any, int], facts: Facts) -> Analyses:
-        """The analyses of a kernel.
-
-        Args:
-            tree: the kernel's tile tree.
-            threads: variables of the thread index -> their extents.
-            facts: known facts about integer expressions.
-        """
+        """The analyses of a kernel."""
         iterations = Iterations(tree.root, facts)
         communicating = communicating_tensors(tree, iterations)
         repeated = repeated_tensors(tree, iterations)
@@ -252,13 +246,7 @@ class Emitter:
         return Array(name, str(buffer.dtype), self.storage(buffer))
 
     def scratch(self, count: int, dtype: str, name: str) -> Array:
-        """A new array in shared memory for the code of a statement.
-
-        Args:
-            count: its elements.
-            dtype: their type.
-            name: of the array, numbered where it is taken.
-        """
+        """A new array in shared memory for the code of a statement."""
         buffer = ir.decl_buffer((count,), dtype, name, scope=SHARED, layout=None)
         self.names.arrays[buffer] = self.names.declare(name).text
         self.output.scratch.append(buffer)
@@ -281,7 +269,6 @@ class Emitter:
 
         Args:
             leaf: the code of a statement; its accesses are changed.
-            accesses: of the statement.
             maps: gives the thread map of an access, or None.
         """
         touched: dict[Any, list[Any]] = {}

@@ -218,13 +218,7 @@ def _extremum(e: Emitter, expr: Any) -> Value:
 
 
 def extremum(word: str, left: Value, right: Value, dtype: str) -> Value:
-    """The larger (``word`` is ``"max"``) or smaller of two values; of a number and NaN, the number.
-
-    Args:
-        word: ``"max"`` or ``"min"``.
-        left, right: values of the element type ``dtype``.
-        dtype: the element type.
-    """
+    """The larger (``word`` is ``"max"``) or smaller of two values; of a number and NaN, the number."""
     kind = canonical(dtype)
     if kind == "float32":
         return Call(f"f{word}f", (left, right))

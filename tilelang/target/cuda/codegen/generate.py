@@ -233,7 +233,6 @@ class Generator:
         """The code of a nest that each thread runs its share of.
 
         Args:
-            node: the nest, whose distribution was inferred.
             filled: what it overwrites as a whole.
             asynchronous: whether it is a copy that may be made by cp.async.
         """

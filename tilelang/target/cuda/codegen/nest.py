@@ -33,9 +33,6 @@ def emit_nest(
     """The code of a nest under a distribution.
 
     Args:
-        emitter: of the kernel.
-        node: the nest.
-        layout: its distribution over threads and registers.
         filled: what it overwrites as a whole.
         asynchronous: whether it is a copy that may be made by cp.async.
     """

@@ -45,13 +45,7 @@ _DOUBLE = 8
 
 
 def thread_digit(thread: Value, extent: int, stride: int, threads: int) -> Value:
-    """``(thread // stride) % extent`` in a group of ``threads``.
-
-    Args:
-        thread: the thread's number in its group.
-        extent, stride: of the mode of the thread number.
-        threads: how many the group has.
-    """
+    """``(thread // stride) % extent`` in a group of ``threads``."""
     digit = thread
     if stride > 1:
         digit = digit >> stride.bit_length() - 1 if is_power_of_two(stride) else digit // stride

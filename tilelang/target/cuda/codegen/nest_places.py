@@ -105,13 +105,7 @@ class NestPlaces(Places):
             return self.vectors.get(self.vector_key(kind, buffer, indices))
 
     def vector_key(self, kind: str, buffer: Any, indices: list[Any]) -> VectorKey:
-        """A key for a vector access: its kind and the place of the first element.
-
-        Args:
-            kind: whether it reads or writes.
-            buffer: the accessed buffer.
-            indices: of the first element.
-        """
+        """A key for a vector access: its kind and the place of the first element."""
         return kind, self.e.array(buffer).at(self.offset(buffer, indices))
 
 
@@ -119,13 +113,7 @@ class NestPlaces(Places):
 
 
 def stepped_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> Value:
-    """The address of an element of memory in the iteration that a thread is at.
-
-    Args:
-        loops: the loops over a thread's share of the nest.
-        buffer: the buffer in memory.
-        indices: of the element, over the nest's variables.
-    """
+    """The address of an element of memory in the iteration that a thread is at."""
     e, steps = loops.e, []
     starts, alone = {}, {}  # a variable in the first step: where loops count it; where it depends on the thread alone
     for number, dim in enumerate(loops.layout.dims):

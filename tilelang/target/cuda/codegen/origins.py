@@ -33,13 +33,7 @@ class Origins:
 
 
 def origins_of(kernel: Any, body: Sequence[str], first: int) -> Origins:
-    """The origins of a kernel of planned code whose text has ``body`` from line ``first`` on.
-
-    Args:
-        kernel: the planned code.
-        body: the lines of its text.
-        first: the number of the first of them in ``device_kernel.cu``.
-    """
+    """The origins of a kernel of planned code whose text has ``body`` from line ``first`` on."""
     coded = [(number, line.code) for number, line in enumerate(body, first) if isinstance(line, Line)]
     found = ((number, location_of(code.span)) for number, code in coded)
     lines = {number: (place.file, place.line) for number, place in found if place is not None}

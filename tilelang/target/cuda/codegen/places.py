@@ -40,8 +40,6 @@ class Places:
         """The element at ``place``, or the value of missing elements (:meth:`missing`) where a condition does not hold.
 
         Args:
-            buffer: the accessed buffer.
-            place: the element.
             exists: the condition; None where the element is always there.
         """
         return place if exists is None else Select(exists, place, self.missing(buffer))
@@ -61,8 +59,6 @@ class Places:
         """The address of an element.
 
         Args:
-            buffer: the buffer.
-            indices: of the element.
             kind: what is done there: a kind of :mod:`~tilelang.target.cuda.ir.access`.
         """
         array = self.e.array(buffer)

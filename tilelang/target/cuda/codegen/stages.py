@@ -203,13 +203,7 @@ def _access_text(access: Access) -> str:
 
 
 def _lines(node: Any, indent: int, loops: Mapping[Any, LoopLayout] = MappingProxyType({})) -> Iterator[str]:
-    """A line for each node of the tile tree, those inside of it further to the right.
-
-    Args:
-        node: the node.
-        indent: levels of indentation.
-        loops: how nests are distributed, where that is known.
-    """
+    """A line for each node of the tile tree, those inside of it further to the right."""
     line = _line(node)
     if line:
         yield "  " * indent + line + (f", as {loops[node].to_text()}" if node in loops else "")

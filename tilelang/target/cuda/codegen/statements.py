@@ -30,8 +30,6 @@ def statement(e: Emitter, stmt: Any, owner: Value | None = None) -> list[Any]:
     """The code of a statement.
 
     Args:
-        e: the emitter of the kernel.
-        stmt: a statement below a nest, or outside of all.
         owner: condition under which this thread is the one that stores to memory; None where every thread may.
     """
     return with_span(_RULES[type(stmt)](e, stmt, owner), stmt.span)

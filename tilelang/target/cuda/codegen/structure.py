@@ -108,9 +108,7 @@ def emit_copy(generator: Any, node: Scalar, width: int) -> Leaf:
     """The copy of neighbouring elements, as one move; below ``async_scope`` as one cp.async, which the program itself waits for.
 
     Args:
-        generator: of the kernel.
         node: the copy of the first element.
-        width: how many elements.
     """
     e, store, source = generator.emitter, node.stmt, node.stmt.value
     size = byte_count(width, str(store.buffer.dtype))
@@ -125,13 +123,7 @@ def emit_copy(generator: Any, node: Scalar, width: int) -> Leaf:
 
 
 def may_be_async(generator: Any, node: Scalar, width: int) -> bool:
-    """Whether the copy of so many elements is one that a program wants to be asynchronous.
-
-    Args:
-        generator: of the kernel.
-        node: the copy of the first element.
-        width: how many elements.
-    """
+    """Whether the copy of so many elements is one that a program wants to be asynchronous."""
     store = node.stmt
     between = generator.asynchronous and lies_in_shared(store.buffer) and is_global(store.value.source)
     return between and byte_count(width, str(store.buffer.dtype)) in ASYNC_SIZES
@@ -238,9 +230,7 @@ def elected_in_each(threads: range, size: int, code: list[Any]) -> list[Any]:
     """Code that one thread of each so many neighbouring ones of a group runs.
 
     Args:
-        threads: the group, whole warps.
         size: of the neighbours, a power of two of at least a warp.
-        code: the statements.
     """
     if size >= len(threads):
         return elected(threads, code)

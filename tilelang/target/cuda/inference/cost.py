@@ -43,14 +43,7 @@ _REGISTERS = 128
 
 
 def cost(problem: Problem, tree: TileTree, layouts: Layouts, conversions: Iterable[Any] = ()) -> float:
-    """Cycles of a kernel whose conversions are carried out in ``tree``; ``conversions`` are nodes that other threads wait for.
-
-    Args:
-        problem: the kernel, with what was computed for it before.
-        tree: its statements, conversions included.
-        layouts: where its tiles lie, and how its nests are distributed.
-        conversions: nodes of the tree that other threads wait for.
-    """
+    """Cycles of a kernel whose conversions are carried out in ``tree``; ``conversions`` are nodes that other threads wait for."""
     weights, total = trips(tree), 0.0
     for node, loop in layouts.loops.items():
         places = tuple(layouts.place_of(access.buffer) for access in node.nest.accesses)
@@ -92,10 +85,7 @@ def nest_cost(nest: Nest, loop: LoopLayout, places: Sequence[Any], *, problem: P
     """Cycles of one run of a nest.
 
     Args:
-        nest: the nest.
-        loop: its distribution.
         places: of each access, the layout of its buffer.
-        problem: the kernel.
     """
     memory = {access.buffer: place for access, place in zip(nest.accesses, places)}
     # The width that code generation will use, and not the widest possible one: layouts decide which vectors stay in one thread.

@@ -113,10 +113,6 @@ def brings_each_element(found: Exchange, source: FragmentLayout, target: Fragmen
     """Whether each thread gets the elements that the new layout says, by evaluating the sums for every index.
 
     The sums add up what each axis contributes, so that one axis at a time is enough, and the replicas by themselves.
-
-    Args:
-        found: the exchange.
-        source, target: the layouts before and after.
     """
     copies, replicas = set(source.owners([0] * len(source.shape))), _replicas(found.thread)
     numbers = itertools.product(*(range(digit.extent) for digit in replicas))

@@ -111,7 +111,6 @@ def loop_from_fragment(axes: Sequence[Axis], indices: Sequence[Any], layout: Fra
     Args:
         axes: of the nest, outermost first.
         indices: of the access to the fragment, one for each of its axes.
-        layout: of the fragment.
 
     Returns:
         None if an index is not a sum of axis variables with mixed-radix weights and a constant.
@@ -146,9 +145,7 @@ def whole_loop(axes: Sequence[Axis], indices: Sequence[Any], layout: FragmentLay
     """As :func:`loop_from_fragment` for a nest over the whole fragment, for which a distribution always exists.
 
     Args:
-        axes: of the nest, outermost first.
         indices: the variables of the axes.
-        layout: of the fragment.
     """
     loop = loop_from_fragment(axes, indices, layout)
     assert loop is not None
@@ -212,8 +209,6 @@ def free_loop(axes: Sequence[Axis], threads: int, vector: int, order: Sequence[i
     """A distribution for coalesced access: neighbouring threads take neighbouring vectors.
 
     Args:
-        axes: the nest's axes.
-        threads: threads of the block.
         vector: elements of the first axis of ``order`` that one thread takes together.
         order: axes by contiguity in memory, the contiguous one first; the last axis by default.
     """
@@ -278,11 +273,6 @@ def _choices(extents: list[int], threads: int) -> list[list[int]]:
 
 def fragment_from_loop(shape: Sequence[int], indices: Sequence[Any], loop: LoopLayout) -> FragmentLayout | None:
     """The layout that places the fragment element of every iteration in the thread that runs the iteration.
-
-    Args:
-        shape: of the fragment.
-        indices: of the access to it.
-        loop: the distribution of the nest.
 
     Returns:
         None if there is no such layout.
@@ -353,9 +343,6 @@ def register_form(
     """The number of the register that holds an iteration's element, as a sum of the loop's register digits.
 
     Args:
-        access_indices: of the access to the fragment.
-        layout: of the fragment.
-        loop: the distribution of the nest.
         every_copy: whether every thread with a copy of the element must run the iteration.
 
     Returns:

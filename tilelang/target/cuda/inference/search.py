@@ -83,7 +83,6 @@ def search(problem: Problem, layouts: Layouts, conflicts: Conflicts) -> tuple[Ti
     """The layouts of a kernel, and the kernel with conversions between layouts as statements.
 
     Args:
-        problem: the kernel.
         layouts: what one solve gives without any choices.
         conflicts: the statements that these do not suit.
 

@@ -93,10 +93,7 @@ def with_copy(tree: TileTree, section: Section, buffer: Any, scope: str) -> Rewr
     """The kernel with a copy of a buffer that replaces it in a section.
 
     Args:
-        tree: the kernel.
-        section: the statements that use the copy.
         buffer: a fragment or a view of one, whose views are copied too; or a shared tile, of which only this name is replaced.
-        scope: memory of the copy: registers or shared memory.
     """
     # Views share registers with their fragment, so all names move to the copy together.
     family = family_of(tree, buffer) if is_fragment(buffer) else [buffer]
@@ -118,11 +115,6 @@ def with_copy_of_view(tree: TileTree, section: Section, view: Any) -> Rewritten:
     """The kernel with a separate fragment in place of a view that cannot address the registers of its source.
 
     The fragment is filled from a shared tile of the shape of the view.
-
-    Args:
-        tree: the kernel.
-        section: the one statement that uses the view.
-        view: the view.
     """
     (node,) = section.nodes
     shared = with_copy(tree, section, view, SHARED)
@@ -132,13 +124,7 @@ def with_copy_of_view(tree: TileTree, section: Section, view: Any) -> Rewritten:
 
 
 def with_copy_for_head(tree: TileTree, section: Section, buffer: Any) -> Rewritten:
-    """The kernel with a shared copy of a fragment for the condition or the bounds of a statement, which are evaluated once.
-
-    Args:
-        tree: the kernel.
-        section: that statement.
-        buffer: the fragment.
-    """
+    """The kernel with a shared copy of a fragment for the condition or the bounds of a statement, which are evaluated once."""
     family = family_of(tree, buffer)
     values = {old: _like(old, SHARED) for old in family}
     (node,) = section.nodes
@@ -208,8 +194,6 @@ def touched_outside(tree: TileTree, within: Collection[Any], family: set[Any]) -
     """Whether a node outside of some nodes accesses a family of buffers.
 
     Args:
-        tree: the kernel.
-        within: the nodes to leave out.
         family: a fragment and its views.
     """
     return any(access.buffer in family for node in walk(tree.root) if node not in within for access in touched_by(node))
@@ -268,7 +252,6 @@ def spliced(node: Any, values: Mapping[Any, list[Any]], renewed: dict[Any, Any])
     """The node with some of its statements replaced; the node itself if it contains none of them.
 
     Args:
-        node: the node to rebuild.
         values: statement -> the statements that replace it.
         renewed: receives each rebuilt container under the old one.
     """

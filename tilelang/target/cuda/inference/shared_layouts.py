@@ -36,9 +36,7 @@ def choose_shared(
     """The layout of every shared tile, and the tiles for which no statement asks for one.
 
     Args:
-        problem: the kernel and the options of the search.
         fixed: the layouts that the user fixed.
-        plans: operator -> how it is computed.
         requested: swizzles that the user asks for.
     """
     tree = problem.tree

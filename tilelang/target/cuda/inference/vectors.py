@@ -226,13 +226,7 @@ def _least_width(nest: Nest) -> int:
 
 
 def shrink_to_threads(width: int, nest: Nest, threads: int) -> int:
-    """The vector width, halved until every thread has a vector.
-
-    Args:
-        width: of the widest vector.
-        nest: the nest.
-        threads: that run it.
-    """
+    """The vector width, halved until every thread has a vector."""
     total, least = math.prod(axis.extent for axis in nest.axes), _least_width(nest)
     # 64 floats for 128 threads: vectors of 16 bytes would leave 112 threads idle, and take as many sectors.
     while width > least and total // width < threads:

@@ -126,13 +126,7 @@ def running_thread(loop: LoopLayout) -> Form:
 
 
 def holds(access: Access, layout: FragmentLayout, loop: LoopLayout) -> bool:
-    """Whether the thread of every iteration of a nest holds the element that the iteration accesses.
-
-    Args:
-        access: the access of a fragment.
-        layout: of the fragment.
-        loop: the distribution of the nest.
-    """
+    """Whether the thread of every iteration of a nest holds the element that the iteration accesses."""
     if is_whole(layout, loop.threads):
         return True
     thread = running_thread(loop)

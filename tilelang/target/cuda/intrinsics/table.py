@@ -98,11 +98,6 @@ class Intrinsic:
 def require(target: Any, feature: Feature, spelling: str) -> None:
     """Checks that a target has the feature that a function of the language needs.
 
-    Args:
-        target: a CUDA target.
-        feature: the required feature.
-        spelling: of the function, for the message.
-
     Raises:
         UnsupportedError: the target does not have it.
     """
@@ -229,7 +224,6 @@ def lower_intrinsic(emitter: Any, expr: Any) -> Value | None:
 
     Args:
         emitter: lowers expressions and the addresses of elements, and has the target.
-        expr: a call expression.
 
     Raises:
         CompileError: the architecture has no such instruction, or an argument must be a constant.

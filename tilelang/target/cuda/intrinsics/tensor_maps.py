@@ -53,7 +53,6 @@ def coordinates_in(sizes: Sequence[Any], coordinates: Sequence[Any]) -> list[Any
     """The coordinates of a copy as the tensor map takes them, which has one element where the tensor has none.
 
     Args:
-        sizes: extents of the tensor, numbers or expressions.
         coordinates: where the program copies from or to, outermost axis first.
     """
     unknown = [constant(size) for size in sizes if not isinstance(as_int(size), int)]

@@ -54,14 +54,7 @@ def _attribute(call: Any, name: str, default: str) -> str:
 
 
 def place_of(call: Any, at: int, emitter: Any, kind: str) -> Value:
-    """A pointer to the element that an argument is.
-
-    Args:
-        call: the call of the intrinsic.
-        at: the argument's position.
-        emitter: of the kernel.
-        kind: what is done there.
-    """
+    """A pointer to the element that an argument is."""
     load = call.args[at]
     return emitter.places.address(load.source, list(load.indices), kind)
 
@@ -90,7 +83,6 @@ def call(
     """An intrinsic that is one device function of its arguments.
 
     Args:
-        function: its name.
         places: positions of arguments that are elements in memory, and go by address.
         constants: positions of arguments that must be known at compile time, and are template arguments.
         template: a template argument before those.
@@ -264,7 +256,6 @@ def matrix(function: str, target: int, source: int) -> Rule:
     """``ldmatrix`` or ``stmatrix``, of as many matrices as the second argument says; the first one says whether transposed.
 
     Args:
-        function: its name.
         target, source: positions of the places that are written and read.
     """
 

@@ -284,7 +284,13 @@ ASYNC_SIZES = (4, 8, 16)
 
 
 def async_copy(size: int, target: Value, source: Value, exists: Value | None = None) -> Call:
-    """``cp.async`` of so many bytes; zeros where the condition ``exists`` does not hold."""
+    """The call of ``cp.async``.
+
+    Args:
+        size: bytes, one of :data:`ASYNC_SIZES`.
+        target, source: pointers to shared and to global memory.
+        exists: the condition under which the source is read; where it does not hold, zeros are stored.
+    """
     condition = () if exists is None else (exists,)
     return Call(f"tl::cp_async_{size}{'_zfill' * len(condition)}", (target, source, *condition))
 

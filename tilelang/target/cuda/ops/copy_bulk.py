@@ -85,12 +85,7 @@ class TmaPlan:
 
 
 def is_candidate(source: Region, target: Region, facts: Facts) -> bool:
-    """Whether a copy can use the accelerator if the shared buffer gets its natural layout.
-
-    Args:
-        source, target: the regions.
-        facts: what is known of sizes and variables.
-    """
+    """Whether a copy can use the accelerator if the shared buffer gets its natural layout."""
     sides = _sides(source, target)
     return sides is not None and _fit(*sides[:2], natural_layout(sides[1]), facts) is not None
 
@@ -122,7 +117,6 @@ def bulk_layout(region: Region, facts: Facts) -> TileLayout:
 
     Args:
         region: the shared side.
-        facts: what is known of variables.
     """
     layout, bits = natural_layout(region), canonical(region.dtype).stored_bits
     width = panel_bytes_of(layout, bits)
@@ -143,8 +137,6 @@ def plan_copy(source: Region, target: Region, layout: Any, facts: Facts, reducti
 
     Args:
         source, target: the regions, one global and one shared.
-        layout: of the shared buffer.
-        facts: what is known of sizes and variables.
         reduction: of a store, ``"add"``, ``"max"`` or ``"min"`` to combine with what is there.
     """
     sides = _sides(source, target)
@@ -271,13 +263,7 @@ def _boxes(
 
 
 def plan_bulk(emitter: Emitter, op: Any, reduction: str | None = None) -> TmaPlan | None:
-    """The plan of a copy with the layout that its shared tile got, and the kernel's own tensor map.
-
-    Args:
-        emitter: of the kernel.
-        op: the copy or atomic operator.
-        reduction: as for :func:`plan_copy`.
-    """
+    """The plan of a copy with the layout that its shared tile got, and the kernel's own tensor map."""
     inner, maps = op.dst if lies_in_shared(op.dst.buffer) else op.src, emitter.output.tensor_maps
     # The offsets of a plan are those of a whole buffer: they do not have the slot of a ring in them.
     if maps is None or not lies_in_shared(inner.buffer) or inner.buffer in emitter.slots:
@@ -369,8 +355,6 @@ def bulk_store(generator: Any, node: Any, reduction: str | None = None) -> Leaf 
     """The code of a copy from shared to global memory by the accelerator; None where threads must do it.
 
     Args:
-        generator: of the kernel.
-        node: the copy or atomic operator in the tree.
         reduction: what combines the tile with what is there: ``"add"``, ``"max"`` or ``"min"``.
     """
     emitter, op = generator.emitter, node.op

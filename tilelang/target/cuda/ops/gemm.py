@@ -39,13 +39,7 @@ class ProductRule(OperatorRule):
         return plan.misfits(op)
 
     def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
-        """The product on whole matrices: operands and results that are parts of fragments get fragments of their own.
-
-        Args:
-            op: the product.
-            span: of its statement.
-            reader: the builder of the tile tree.
-        """
+        """The product on whole matrices: operands and results that are parts of fragments get fragments of their own."""
         # The program waits for this product itself: a copy of the result placed here would read C before it is complete.
         if getattr(op, "kind", "gemm") != "gemm" and is_fragment(op.c):
             return [reader.operator(op, span)]

@@ -109,8 +109,6 @@ def instruction(a: str, b: str, c: str, arch: Arch, sparse: bool = False) -> Ins
     """The instruction for element types of A, B and C on an architecture; None where the tensor cores have none.
 
     Args:
-        a, b, c: the element types.
-        arch: the architecture.
         sparse: whether two of four elements of A (32-bit types: one of two) are kept: it then takes twice the depth.
     """
     a, b, c = canonical(a), canonical(b), canonical(c)
@@ -190,9 +188,7 @@ def warp_grid(mma: Instruction, shape: tuple[int, int], warps: int, policy: int)
     As many warps as possible compute different parts. If the tile is too small for all, several warps compute the same part.
 
     Args:
-        mma: the instruction.
         shape: of C, multiples of the instruction's.
-        warps: number of warps.
         policy: a ``T.GemmWarpPolicy`` as a number.
     """
     tiles_m, tiles_n = shape[0] // mma.m, shape[1] // mma.n

@@ -70,7 +70,6 @@ def matrix_index(region: Any, row: Any, column: Any, transposed: bool = False) -
     """The indices of an element of an operand in the buffer that holds it.
 
     Args:
-        region: the operand.
         row, column: of the element in the product's operand.
         transposed: whether the buffer holds the operand transposed.
     """

@@ -48,8 +48,6 @@ def plan_scalar(op: Any, threads: int, obstacle: str) -> ScalarProduct:
     """The plan of a product by single threads.
 
     Args:
-        op: the product.
-        threads: that share C.
         obstacle: why the tensor cores cannot compute it.
     """
     shape = (as_int(op.m), as_int(op.n))

@@ -86,9 +86,7 @@ def expansion_nest(op: Any, dense: Any, span: Any) -> Nest:
     each, the lower one first; a group of two 32-bit elements keeps one, and the positions are those of its 16-bit halves.
 
     Args:
-        op: the sparse product.
         dense: the tile that receives the operand.
-        span: the source location of the product.
     """
     row, column = ir.Var("i", "int32"), ir.Var("j", "int32")
     words, size = canonical(op.e.dtype).bits // 4, op.group

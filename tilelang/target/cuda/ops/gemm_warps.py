@@ -48,12 +48,7 @@ class WarpProduct(Product):
 
 
 def plan_by_warps(node: Any, problem: Problem) -> Product:
-    """The plan of a product without warp groups.
-
-    Args:
-        node: the product in the tile tree.
-        problem: the kernel, its target and the threads of its statements.
-    """
+    """The plan of a product without warp groups."""
     threads = len(problem.threads_of[node])
     return problem.known(_planned, node.op, threads, _may_pair(node.op, problem), target=problem.target)
 
@@ -100,13 +95,7 @@ def _instruction(op: Any, threads: int, target: Any) -> Instruction | None:
 
 
 def takes_sparse(op: GemmSparse, threads: int, target: Any) -> bool:
-    """Whether the tensor cores can use a sparse operand directly; otherwise it is expanded.
-
-    Args:
-        op: the sparse product.
-        threads: that compute it.
-        target: a CUDA target.
-    """
+    """Whether the tensor cores can use a sparse operand directly; otherwise it is expanded."""
     mma = _instruction(op, threads, target)
     if mma is None or not tiles_fit(op) or is_fragment(op.e):
         return False
@@ -141,11 +130,6 @@ def operand_layout(buffer: Any, along_k: bool) -> Any:
 
 def _clear_code(e: Emitter, op: Any, count: int) -> list[Any]:
     """Code that zeroes the accumulators of a product with ``clear_accum``.
-
-    Args:
-        e: the emitter of the kernel.
-        op: the product.
-        count: accumulators of a thread.
 
     Returns:
         Statements; none if the product adds to the old values.

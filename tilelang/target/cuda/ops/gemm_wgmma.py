@@ -180,8 +180,6 @@ def plan_by_warp_groups(node: Any, problem: Problem, memory: Mapping[Any, Any]) 
     """The plan of a product whose threads are warp groups; None where the target, the kernel or the product has none.
 
     Args:
-        node: the product in the tile tree.
-        problem: the kernel, its target and the threads of its statements.
         memory: layouts of shared tiles that the user fixed.
     """
     threads, op = problem.threads_of[node], node.op
@@ -394,10 +392,6 @@ def accumulator_layout(m: int, n: int, groups_m: int, groups_n: int) -> Fragment
     """The fragment layout of C (PTX manual, "Register Fragments for wgmma … Matrix D").
 
     A warp group holds m / groups_m rows as tiles of 64, and n / groups_n columns.
-
-    Args:
-        m, n: shape of C.
-        groups_m, groups_n: warp groups along M and N.
     """
     width = n // groups_n
     columns = (on_register(2, 1), on_thread(4, 1), on_register(width // 8, 4), on_thread(groups_n, WARP_GROUP * groups_m))

@@ -359,12 +359,7 @@ class FinalizeRule(OperatorRule):
 
 
 def reduces_to(op: Any, source: FragmentLayout, target: FragmentLayout) -> bool:
-    """Whether a reduction leaves its result where ``target`` has it; registers may be numbered differently.
-
-    Args:
-        op: the reduction.
-        source, target: the layouts of its operands.
-    """
+    """Whether a reduction leaves its result where ``target`` has it; registers may be numbered differently."""
     expected = source.project(op.dim, len(target.shape) == len(source.shape))
     counts = ([[m.extent for m in axis if m.coord == REGISTER] for axis in layout.modes] for layout in (expected, target))
     alike = expected.shape == target.shape and expected.same_threads(target) and operator.eq(*counts)
@@ -372,12 +367,7 @@ def reduces_to(op: Any, source: FragmentLayout, target: FragmentLayout) -> bool:
 
 
 def stays_in_rows(source: FragmentLayout, target: FragmentLayout, dim: int) -> bool:
-    """Whether each element of ``source`` reduced over ``dim`` is in all threads that hold a part of it, and in no other.
-
-    Args:
-        source, target: the layouts before and after the reduction.
-        dim: the reduced axis.
-    """
+    """Whether each element of ``source`` reduced over ``dim`` is in all threads that hold a part of it, and in no other."""
     kept = [axis for axis in range(len(source.shape)) if axis != dim]
     axes = [axis for axis, extent in enumerate(target.shape) if len(target.shape) <= len(kept) or axis != dim]
     if kept and (len(kept) != len(axes) or any(source.axis_threads(a) != target.axis_threads(b) for a, b in zip(kept, axes))):

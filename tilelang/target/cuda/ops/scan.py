@@ -32,11 +32,6 @@ class ScanRule(OperatorRule):
     def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
         """The scan as a node of the tree. It works in shared memory: other operands are copied to a shared tile and back, and so
         are elements that share a byte, which different threads store.
-
-        Args:
-            op: the scan.
-            span: its source location.
-            reader: of the kernel, which makes tiles and copies.
         """
         own_tile = is_shared(op.dst) and op.is_aligned and str(op.dst.dtype) not in _UNPACKED
         if is_shared(op.src) and own_tile:

@@ -118,7 +118,6 @@ def with_barriers(
     """The code with barriers and waits.
 
     Args:
-        code: the code of a kernel.
         overlap: whether two shared buffers share bytes.
         is_ordered: whether barriers are to order the accesses of a storage; waits and fences do in any case.
         barrier: a barrier of neighbouring threads.

@@ -233,8 +233,6 @@ def slots_needed(placed: Sequence[tuple[Statement, Position]], body: Body, facts
 
     Args:
         placed: the statements of the loop with their stage and position.
-        body: the loop body and its accesses.
-        facts: known facts about integer expressions.
 
     Raises:
         PipelineScheduleError: the schedule changes what a statement reads.

@@ -280,7 +280,6 @@ def check_returns(code: Code, gone: Any = None, span: Any = None, divergent: boo
     """Checks that no thread of a barrier may have returned before it.
 
     Args:
-        code: the code to check.
         gone: location of a statement at which threads may have returned so far.
         span: location of the enclosing statement.
         divergent: whether threads may disagree on whether they run the code.

@@ -58,11 +58,6 @@ class Schedule:
 def plan_schedule(loop: Loop, tree: TileTree, facts: Facts) -> Schedule | None:
     """The schedule of a loop; None where nothing in it runs ahead of anything else.
 
-    Args:
-        loop: a ``T.Pipelined``.
-        tree: the kernel.
-        facts: what is known of sizes and variables.
-
     Raises:
         PipelineScheduleError: the user's lists do not fit the body, or break a dependence.
     """

@@ -68,11 +68,7 @@ def plan_shared(
     """Offsets for the buffers of ``sizes`` (bytes, alignment), and behind them for barriers (bytes), which live throughout.
 
     Args:
-        root: the code of the kernel.
-        sizes: bytes and alignment of each shared buffer.
         kernel: its name, for the error.
-        target: whose limit of shared memory holds.
-        barriers: bytes of each array of mbarriers.
         may_share: whether buffers may have the same bytes at different times, which only barriers between them make right.
 
     Raises:

@@ -41,8 +41,6 @@ def verify_order(root: Block, overlap: Callable[[Any, Any], bool], is_ordered: C
     """Checks the code of a kernel.
 
     Args:
-        root: the code of the kernel.
-        overlap: whether two storages share bytes.
         is_ordered: whether barriers are to order the accesses of a storage.
 
     Raises:

@@ -84,31 +84,20 @@ class ConsumerPart:
         """A statement of the loop's body, after the waits for the loads that it is the first to use.
 
         Args:
-            ring: the pipelined loop.
-            at: the statement's position in its body.
-            place: the iteration's slot and phase.
             start: whether it is only started.
         """
         stmt = started(ring.body[at]) if start else ring.body[at]
         return [*self.awaited(ring, at, place), self.versioned(stmt, ring, place)]
 
     def awaited(self, ring: Ring, at: int, place: Place) -> list[Any]:
-        """Waits for the loads that a statement is the first to use.
-
-        Args:
-            ring: the pipelined loop.
-            at: the statement's position in its body.
-            place: the iteration's slot and phase.
-        """
+        """Waits for the loads that a statement is the first to use."""
         return [self.slots[feed].await_full(place) for feed in ring.feeds if feed.first_use == at]
 
     def completed(self, ring: Ring, products: Iterable[int], pending: int = 0) -> list[Any]:
         """Waits for products in flight, except the newest ``pending``.
 
         Args:
-            ring: the pipelined loop.
             products: positions of the products in its body.
-            pending: how many may stay in flight.
         """
         start = Place(ir.IntImm("int32", 0), ir.IntImm("int32", 0), ring.stages)
         return [self.versioned(awaited(ring.body[at], pending), ring, start) for at in sorted(products)]
@@ -119,13 +108,7 @@ class ConsumerPart:
         return ir.IfThenElse(ring.loop.extent > 0, block([self.slots[feed].release(slot) for feed in feeds]), None)
 
     def versioned(self, stmt: Any, ring: Ring, place: Place) -> Any:
-        """``stmt`` over this iteration's version of the ring's buffers.
-
-        Args:
-            stmt: a statement of the loop's body.
-            ring: the pipelined loop.
-            place: the iteration's slot and phase.
-        """
+        """``stmt`` over this iteration's version of the ring's buffers."""
         versions: dict[Any, Any] = {}
         for feed in ring.feeds:
             versions.update(self.slots[feed].versions)

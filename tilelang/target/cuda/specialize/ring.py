@@ -98,11 +98,6 @@ class Ring:
 def find_rings(body: Any, facts: Facts, usage: Usage | None = None) -> list[Ring]:
     """The pipelined loops of a kernel whose tiles a producer can load, in program order.
 
-    Args:
-        body: of the kernel.
-        facts: known facts about integer expressions.
-        usage: facts about the kernel's buffers, if they are known already.
-
     Returns:
         An empty list if the kernel has explicit synchronisation.
     """

@@ -105,9 +105,6 @@ def loop_over(loop: Any, var: Any, body: list[Any], extent: Any = None) -> Any:
     """The loop with another variable, body and number of iterations; its annotations have been met.
 
     Args:
-        loop: the loop whose bounds, kind and source location are kept.
-        var: the new variable.
-        body: the new statements.
         extent: the new number of iterations; None for the same.
     """
     return ir.For(var, loop.min, loop.extent if extent is None else extent, loop.kind, block(body), span=loop.span)

@@ -43,13 +43,7 @@ _MAX_THREADS = 1024
 
 
 def specialize(kernel: Kernel, facts: Facts, wgmma: bool = True) -> Kernel:
-    """The kernel with a producer warp group, or the same kernel where that does not apply.
-
-    Args:
-        kernel: the kernel.
-        facts: bounds of the kernel's variables.
-        wgmma: whether products may use warp group instructions.
-    """
+    """The kernel with a producer warp group, or the same kernel where that does not apply."""
     threads = kernel.threads[0][1] if kernel.threads else 1
     one_dimensional = kernel.thread_count == threads and threads % WARP_GROUP == 0 and threads < _MAX_THREADS
     usage = Usage(kernel.body)

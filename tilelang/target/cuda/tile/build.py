@@ -118,10 +118,7 @@ def store_at(region: Region, offsets: Sequence[Any], value: Any, span: Any) -> A
     """The store of a value to an element of a region.
 
     Args:
-        region: the region.
-        offsets: of the element in the region.
         value: converted to the region's type.
-        span: the source location.
     """
     return ir.BufferStore(region.buffer, cast_to(value, region.dtype), _indices(region, offsets), span)
 

@@ -62,8 +62,6 @@ class Nest:
 
         Args:
             axes: the loops, outermost first.
-            body: the statement of one iteration.
-            span: the source location.
             origin: the name of the operator that it comes from, for messages.
             more: further fields of the nest.
         """
@@ -231,13 +229,7 @@ def _at_step(access: Access, step: int) -> Access:
 
 
 def is_movable(access: Access, nest: Nest, root: Callable[[Any], Any]) -> bool:
-    """Whether an access may be made ahead of the body: its index is then the same.
-
-    Args:
-        access: an access of the nest.
-        nest: the nest.
-        root: gives the buffer whose memory a buffer names.
-    """
+    """Whether an access may be made ahead of the body: its index is then the same."""
     changed = {root(other.buffer) for other in nest.accesses if other.kind != READ}
     return not access.site.local_index and all(is_memory(buffer) and root(buffer) not in changed for buffer in access.site.loaded)
 

@@ -13,13 +13,7 @@ from tilelang.transform.substitute import substitute
 
 
 def buffer_like(buffer: Any, scope: str, suffix: str = "") -> Any:
-    """A new buffer of the shape and type of another.
-
-    Args:
-        buffer: the other.
-        scope: the memory that the new one lies in.
-        suffix: what its name has after the other's.
-    """
+    """A new buffer of the shape and type of another."""
     return ir.decl_buffer(list(buffer.shape), str(buffer.dtype), f"{buffer.name}{suffix}", scope=scope, layout=None)
 
 
@@ -27,7 +21,6 @@ def renamed(node: Any, values: Mapping[Any, Any], keep_operators: bool = True) -
     """A node whose own expressions name other buffers; the nodes inside it are left.
 
     Args:
-        node: one that names some of the buffers.
         values: the buffers -> those to take instead.
         keep_operators: whether a nest still says which operator it came from.
     """

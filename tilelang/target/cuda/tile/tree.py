@@ -232,7 +232,6 @@ def read_tree(body: Any, threads: int = 0, target: Any = None) -> TileTree:
     """The tile tree of a kernel's body.
 
     Args:
-        body: statements of the tile IR.
         threads: of a block; 0 leaves out everything that depends on it.
         target: a CUDA target; None leaves out everything that depends on it.
     """
@@ -242,13 +241,7 @@ def read_tree(body: Any, threads: int = 0, target: Any = None) -> TileTree:
 
 
 def copy_between(source: Region, target: Region, span: Any) -> Parallel:
-    """The node of a copy that the compiler adds.
-
-    Args:
-        source: the region to read.
-        target: the region to write.
-        span: of the statement that it belongs to.
-    """
+    """The node of a copy that the compiler adds."""
     op = Copy(source, target)
     return Parallel(copy_nest(op, span), op)
 
@@ -333,13 +326,7 @@ class Reader:
         return Operator(op, span)
 
     def shared(self, shape: list[int], dtype: str, name: str) -> Region:
-        """A new shared tile.
-
-        Args:
-            shape: its sizes.
-            dtype: its element type.
-            name: its name in generated code.
-        """
+        """A new shared tile."""
         buffer = ir.decl_buffer(shape, dtype, name, scope=SHARED, layout=None)
         self.tree.allocations[buffer] = {}
         return Region.whole(buffer)
@@ -348,7 +335,6 @@ class Reader:
         """A new fragment with the extents of a region.
 
         Args:
-            like: the region.
             name: suffix of its name.
             matrix: whether to take the two extents of a matrix only.
 
