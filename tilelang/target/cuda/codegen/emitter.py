@@ -16,6 +16,8 @@ from tilelang.ir.access import UPDATE
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import SHARED, is_shared, lies_in_registers
 from tilelang.ir.visit import statement_exprs
+from tilelang.layout.digits import Digit, is_power_of_two
+from tilelang.layout.fragment import Mode
 from tilelang.target.cuda.analysis.disjointness import Iterations, communicating_tensors, repeated_tensors
 from tilelang.target.cuda.analysis.thread_map import ThreadMaps
 from tilelang.target.cuda.analysis.uniformity import Uniformity
@@ -205,6 +207,16 @@ class Emitter:
     def is_first(self) -> Value:
         """Whether the thread is the first of the group."""
         return self.thread.is_("==", 0)
+
+    def digit(self, mode: Mode | Digit) -> Value:
+        """A digit of the thread's number in the group: ``thread // stride % extent``, by shifts and masks where these do."""
+        digit, stride, extent = self.thread, mode.stride, mode.extent
+        if stride > 1:
+            digit = digit >> stride.bit_length() - 1 if is_power_of_two(stride) else digit // stride
+        # The highest digit needs no remainder: nothing is above it.
+        if stride * extent < len(self.threads):
+            digit = digit & extent - 1 if is_power_of_two(extent) else digit % extent
+        return digit
 
     @contextmanager
     def substituting(self, values: Mapping[Any, Value]) -> Iterator[None]:

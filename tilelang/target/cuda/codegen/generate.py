@@ -20,19 +20,16 @@ from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.codegen.structure import (
     NamedBarriers,
     emit_branch,
-    emit_copy,
     emit_group,
     emit_loop,
     emit_repeat,
     emit_single_thread,
-    is_copy,
-    may_be_async,
     orders_threads,
 )
 from tilelang.target.cuda.intrinsics.table import intrinsic, is_atomic
 from tilelang.target.cuda.intrinsics.values import constant_argument, named_barrier
 from tilelang.target.cuda.ir.access import Access, ThreadMap
-from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Slot, Wait, leaf, under, with_span
+from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Leaf, Slot, Wait, leaf, under, with_span
 from tilelang.target.cuda.ir.instructions import Assign, Define, Evaluate, Return, WaitProducts
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.tree import (
@@ -158,8 +155,9 @@ class Generator:
         if known is not None and ordering is not None:
             known.require(e.target)
             return ordering(self, stmt.value)
-        if self.asynchronous and is_copy(self, node) and may_be_async(self, node, 1):
-            return [emit_copy(self, node, 1)]
+        copy = self._async_copy(node) if self.asynchronous else None
+        if copy is not None:
+            return [copy]
         publishes = known is not None and known.publishes
         if self.divergent or e.is_by_thread(node):
             code = leaf(statement(e, stmt), hands_over=publishes)
@@ -173,6 +171,11 @@ class Generator:
         first = e.analyses.thread_maps.single(e.threads.start)  # it alone makes the block's stores
         maps = (lambda access: first) if stored else self.map_of_threads
         return [e.annotated(leaf(statement(e, stmt, e.is_first), hands_over=publishes), accesses_of(node), maps)]
+
+    def _async_copy(self, node: Scalar) -> Leaf | None:
+        from tilelang.target.cuda.codegen.thread_copies import async_copy_of  # few programs have such copies
+
+        return async_copy_of(self, node)
 
     def _barrier(self, call: Any) -> list[Code]:
         if call.args:

@@ -11,7 +11,7 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_memory
 from tilelang.ir.visit import statement_exprs, variables, walk, walk_expr
-from tilelang.layout.digits import Form, Term, is_power_of_two
+from tilelang.layout.digits import Form, Term
 from tilelang.layout.fragment import REGISTER
 from tilelang.target.cuda.analysis.thread_map import is_aligned
 from tilelang.target.cuda.analysis.uniformity import computes_once, replaces_what_it_reads
@@ -42,17 +42,6 @@ _LONG = {
 
 _DOUBLE = 8
 """How much longer the functions of float64 are, which have no instruction."""
-
-
-def thread_digit(thread: Value, extent: int, stride: int, threads: int) -> Value:
-    """``(thread // stride) % extent`` in a group of ``threads``."""
-    digit = thread
-    if stride > 1:
-        digit = digit >> stride.bit_length() - 1 if is_power_of_two(stride) else digit // stride
-    # The highest digit needs no remainder: nothing is above it.
-    if stride * extent < threads:
-        digit = digit & extent - 1 if is_power_of_two(extent) else digit % extent
-    return digit
 
 
 def part_of(digit: Value, term: Term) -> Value:
@@ -126,7 +115,7 @@ class NestLoops:
     def _digit(self, dim: Any, place: int, digit: Any) -> None:
         e = self.e
         if digit.coord != REGISTER:
-            self.digits[digit.name] = thread_digit(e.thread, digit.extent, digit.stride, len(e.threads))
+            self.digits[digit.name] = e.digit(digit)
         # The digit of the vector has no loop: the body moves its elements together, from the position of the first.
         elif place == 0 and self.width > 1 and dim.var is self.axis:
             self.digits[digit.name] = Number(0)
@@ -187,9 +176,8 @@ class NestLoops:
     def owner(self) -> Value | None:
         if self.by_thread:
             return None
-        e, replicas = self.e, self.layout.replicas
         # Digit 0 along every mode of replicas: exactly one of the threads with the same iteration.
-        return both(thread_digit(e.thread, mode.extent, mode.stride, len(e.threads)).is_("==", 0) for mode in replicas)
+        return both(self.e.digit(mode).is_("==", 0) for mode in self.layout.replicas)
 
     # Registers of fragments --------------------------------------------------------------------------------------------
 

@@ -9,21 +9,16 @@ from typing import Any
 
 from tilelang.errors import UnsupportedError
 from tilelang.ir import nodes as ir
-from tilelang.ir.access import READ
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_global, lies_in_shared
 from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.analysis.thread_conditions import ThreadConditions
 from tilelang.target.cuda.arch import WARP, in_one_warp, is_whole_warps
 from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER
 from tilelang.target.cuda.codegen.statements import loop_of
-from tilelang.target.cuda.inference.vectors import Vectors
 from tilelang.target.cuda.intrinsics.table import intrinsic, is_atomic
-from tilelang.target.cuda.ir.code import Block, BranchCode, Code, GroupCode, Jump, Leaf, LoopCode, leaf, under
-from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
-from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, Move, NamedBarrier, WarpBarrier
-from tilelang.target.cuda.ir.values import ASYNC_SIZES, Binary, Call, Literal, Unary, Value, async_copy, both
-from tilelang.target.cuda.tile.nest import Axis, Nest
+from tilelang.target.cuda.ir.code import Block, BranchCode, Code, GroupCode, Jump, Leaf, LoopCode, leaf
+from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, NamedBarrier, WarpBarrier
+from tilelang.target.cuda.ir.values import Binary, Call, Literal, Unary, Value, both
 from tilelang.target.cuda.tile.tree import (
     Branch,
     Loop,
@@ -33,7 +28,6 @@ from tilelang.target.cuda.tile.tree import (
     Scalar,
     Sequence,
     ThreadGroup,
-    accesses_of,
     walk,
 )
 
@@ -52,91 +46,18 @@ def emit_loop(generator: Any, node: Loop) -> list[Code]:
         pipelined = emit_pipeline(generator, node)
         if pipelined is not None:
             return pipelined
-    vectors = _vector_loop(generator, node)
-    if vectors is not None:
-        return [vectors]
+    if int(node.stmt.kind) == int(ir.ForKind.VECTORIZED):
+        from tilelang.target.cuda.codegen.thread_copies import vector_loop  # few programs vectorise by hand
+
+        vectors = vector_loop(generator, node)
+        if vectors is not None:
+            return [vectors]
     loop = loop_of(e, node.stmt)
     # `#pragma unroll 1`: a loop that the program does not unroll stays one, which the device compiler would unroll as it likes.
     loop.unroll, loop.span = 1 if loop.unroll is None else loop.unroll, node.stmt.span
     loop.divergent, loop.body = generator.below(node, node.body)
     loop.by_warps = e.warps_agree(node)
     return [*_guarded_reads(*(first for _, first in loop.counters), loop.condition), loop]
-
-
-def _vector_loop(generator: Any, node: Loop) -> LoopCode | None:
-    """The loop over vectors that a loop over elements is; None where it does more than copy, or its elements are not aligned."""
-    e, stmt, items = generator.emitter, node.stmt, [item for item in node.body.items if isinstance(item, Scalar)]
-    if (
-        len(items) < len(node.body.items)
-        or int(stmt.kind) != int(ir.ForKind.VECTORIZED)
-        or as_int(stmt.min) != 0
-        or not _are_copies(generator, items)
-    ):
-        return None
-    # All copies share one loop, so the narrowest vector decides.
-    width = min(_width(e, stmt, item.stmt) for item in items)
-    if width == 1 or any(byte_count(width, str(item.stmt.buffer.dtype)) not in VECTOR_TYPES for item in items):
-        return None
-    loop = loop_of(e, stmt)
-    ((name, _),) = loop.counters
-    loop.advance, loop.unroll, loop.span = ((name, name + width),), 0, stmt.span
-    loop.body = Block([emit_copy(generator, item, width) for item in items])
-    return loop
-
-
-def _are_copies(generator: Any, items: list[Scalar]) -> bool:
-    """Whether statements of single threads only copy elements, none of them what another one writes."""
-    e = generator.emitter
-    if not all(is_copy(generator, item) for item in items):
-        return False
-    written = {e.root(item.stmt.buffer) for item in items}
-    # Vectors read all elements before they write any, which shows only where one statement writes what another reads.
-    return len(written) == len(items) > 0 and written.isdisjoint(e.root(item.stmt.value.source) for item in items)
-
-
-def is_copy(generator: Any, node: Scalar) -> bool:
-    """Whether a statement is each thread's own, and only copies an element as it is."""
-    e, store = generator.emitter, node.stmt
-    if not isinstance(store, ir.BufferStore) or not isinstance(store.value, ir.TensorLoad):
-        return False
-    dtype, source = str(store.buffer.dtype), store.value.source
-    plain = dtype == str(source.dtype) and not is_packed(dtype) and e.tree.hints.safe_values.get(source) is None
-    return plain and (generator.divergent or e.is_by_thread(node))
-
-
-def emit_copy(generator: Any, node: Scalar, width: int) -> Leaf:
-    """The copy of neighbouring elements, as one move; below ``async_scope`` as one cp.async, which the program itself waits for.
-
-    Args:
-        node: the copy of the first element.
-    """
-    e, store, source = generator.emitter, node.stmt, node.stmt.value
-    size = byte_count(width, str(store.buffer.dtype))
-    end = e.array(store.buffer).to(e.places.offset(store.buffer, list(store.indices)))
-    start = e.array(source.source).to(e.places.offset(source.source, list(source.indices)), READ)
-    exists = e.places.bounds_guard(source.source, list(source.indices))
-    move: Any = Move(size, end, start, exists)
-    if may_be_async(generator, node, width):
-        move = Evaluate(async_copy(size, end, start, exists))
-    code = leaf(under(e.places.bounds_guard(store.buffer, list(store.indices)), [move]))
-    return e.annotated(code, accesses_of(node), generator.map_of_threads)
-
-
-def may_be_async(generator: Any, node: Scalar, width: int) -> bool:
-    """Whether the copy of so many elements is one that a program wants to be asynchronous."""
-    store = node.stmt
-    between = generator.asynchronous and lies_in_shared(store.buffer) and is_global(store.value.source)
-    return between and byte_count(width, str(store.buffer.dtype)) in ASYNC_SIZES
-
-
-def _width(e: Any, loop: Any, store: Any) -> int:
-    """How many elements one move may have."""
-    extent = as_int(loop.extent)
-    if not isinstance(extent, int) or extent < 2:
-        return 1
-    nest = Nest.build((Axis(loop.loop_var, extent),), store, loop.span, "T.vectorized")
-    own = not any(access.buffer in e.layouts.fragments for access in nest.accesses)
-    return Vectors(e.layouts.memory, e.facts, e.root).of_thread(nest) if own else 1
 
 
 def emit_repeat(generator: Any, node: Repeat) -> list[Code]:

@@ -8,7 +8,7 @@ from typing import Any
 from tilelang.layout.digits import Digit
 from tilelang.layout.fragment import REGISTER, FragmentLayout
 from tilelang.target.cuda.arch import WARP
-from tilelang.target.cuda.codegen.nest_loops import part_of, thread_digit
+from tilelang.target.cuda.codegen.nest_loops import part_of
 from tilelang.target.cuda.inference.exchange import Exchange, brings_each_element, exchange
 from tilelang.target.cuda.ir.code import Block, Code, leaf, nested
 from tilelang.target.cuda.ir.instructions import Assign, Define
@@ -56,7 +56,7 @@ class _Exchanger:
 
     def _digit(self, digit: Digit) -> Value:
         if digit.coord != REGISTER:
-            return thread_digit(self.e.thread, digit.extent, digit.stride, len(self.e.threads))
+            return self.e.digit(digit)
         name = self.e.names.take("r")
         self.loops.append((name, digit.extent))
         return name

@@ -17,7 +17,6 @@ from tilelang.layout import FragmentLayout, Mode, TileLayout, on_register, on_th
 from tilelang.layout.fragment import REGISTER, THREAD
 from tilelang.target.cuda.arch import WARP, Feature, arch_of
 from tilelang.target.cuda.codegen.emitter import Emitter
-from tilelang.target.cuda.codegen.nest_loops import thread_digit
 from tilelang.target.cuda.ir.code import Block, Code, leaf, nested
 from tilelang.target.cuda.ir.instructions import DeclareArray, DefinePointer, StoreMatrix
 from tilelang.target.cuda.ir.values import Array, Call, Number, Value, total
@@ -127,7 +126,7 @@ def _digits(e: Emitter, name: str, modes: Sequence[Mode]) -> Iterator[tuple[Mode
     for mode in modes:
         value = Number(0) if mode.extent == 1 else None
         if mode.coord == THREAD:
-            value = thread_digit(e.thread, mode.extent, mode.stride, len(e.threads))
+            value = e.digit(mode)
         yield mode, _number(e, name, mode.extent, value)
 
 

@@ -17,7 +17,6 @@ from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, mer
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.expr import extremum
-from tilelang.target.cuda.codegen.nest_loops import thread_digit
 from tilelang.target.cuda.inference.cost import BARRIER, REQUEST, SHUFFLE
 from tilelang.target.cuda.ir.code import Block, Code, counted, leaf, nested, under
 from tilelang.target.cuda.ir.conversions import converted
@@ -195,9 +194,7 @@ class _Reducer:
         parts, weight = [], 1
         registers = dict(zip(inner, names))
         for mode in source.modes[dim]:
-            in_thread = mode.coord == THREAD
-            digit = thread_digit(e.thread, mode.extent, mode.stride, len(e.threads)) if in_thread else registers[mode]
-            parts.append(digit * weight)
+            parts.append((e.digit(mode) if mode.coord == THREAD else registers[mode]) * weight)
             weight *= mode.extent
         return total(parts).is_("<", source.shape[dim])
 
@@ -231,7 +228,7 @@ class _Reducer:
         # lie at its multiples of the strides.
         base = e.thread
         for mode in across:
-            base = base - thread_digit(e.thread, mode.extent, mode.stride, len(e.threads)) * mode.stride
+            base = base - e.digit(mode) * mode.stride
         parts = [(e.names.take("p"), mode) for mode in across]
         offset = _sum([name for name, _ in parts], [mode.stride // same for _, mode in parts])
         part = scratch.at(row + first + offset)

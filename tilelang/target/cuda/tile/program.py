@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -119,27 +119,25 @@ class _Collector:
 
     def visit(self, stmt: Any, guards: tuple[Any, ...]) -> None:
         """Collects from a statement; ``guards`` are conditions around it that the host cannot decide."""
-        if isinstance(stmt, ir.SeqStmt):
-            for child in stmt.seq:
-                self.visit(child, guards)
-        elif isinstance(stmt, ir.Bind):
-            self.host.name(stmt)
-        elif isinstance(stmt, ir.DeclBuffer):
-            self.views.append(stmt)
-        elif isinstance(stmt, ir.AttrStmt) and stmt.attr_key == "thread_extent":
-            self._kernel(stmt, guards)
-        elif isinstance(stmt, ir.AttrStmt):
-            self.visit(stmt.body, guards)
-        elif isinstance(stmt, ir.For):
-            self._loop(stmt, guards)
-        elif isinstance(stmt, ir.IfThenElse):
-            self._branch(stmt, guards)
+        step = _STEPS.get(type(stmt))
+        if step is not None:
+            step(self, stmt, guards)
         elif not isinstance(stmt, (ir.AssertStmt, ir.AllocBuffer)) and not _is_nothing(stmt):
             raise UnsupportedError(
                 f"a {type(stmt).__name__} between kernels cannot be launched on CUDA",
                 location_of(stmt.span),
                 hint="move it into a kernel, or into the Python code that calls the kernels",
             )
+
+    def _sequence(self, stmt: Any, guards: tuple[Any, ...]) -> None:
+        for child in stmt.seq:
+            self.visit(child, guards)
+
+    def _attribute(self, stmt: Any, guards: tuple[Any, ...]) -> None:
+        if stmt.attr_key == "thread_extent":
+            self._kernel(stmt, guards)
+        else:
+            self.visit(stmt.body, guards)
 
     def _loop(self, stmt: Any, guards: tuple[Any, ...]) -> None:
         first, extent = (as_int(self.host.resolved(value)) for value in (stmt.min, stmt.extent))
@@ -201,6 +199,17 @@ class _Collector:
         blocks, cluster, threads = (tuple(group) for group in groups.values())
         values = tuple(self.host.values.items())
         self.found.append(Kernel("", self.func, blocks, cluster, threads, body, values, self.host.loops, self.within))
+
+
+_STEPS: Mapping[type, Callable[[_Collector, Any, tuple[Any, ...]], None]] = {
+    ir.SeqStmt: _Collector._sequence,
+    ir.Bind: lambda self, stmt, guards: self.host.name(stmt),
+    ir.DeclBuffer: lambda self, stmt, guards: self.views.append(stmt),
+    ir.AttrStmt: _Collector._attribute,
+    ir.For: _Collector._loop,
+    ir.IfThenElse: _Collector._branch,
+}
+"""What the collector does at each kind of statement of the host."""
 
 
 def _is_nothing(stmt: Any) -> bool:
