@@ -68,6 +68,7 @@ class Exchange:
     @property
     def cost(self) -> float:
         """Cycles of a warp (:mod:`tilelang.target.cuda.inference.cost`)."""
+        # Every lane makes every shuffle: for each of its elements, one for each register that some receiver may want.
         steps = math.prod(digit.extent for digit, _ in self.places)
         ways = math.prod(term.extent for term in self.choices)
         return steps * ways * (1 + SHUFFLE * self.moves)

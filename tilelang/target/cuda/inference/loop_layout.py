@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -362,19 +362,12 @@ def register_form(
                     return None
                 position = position.shifted(register_of(form.offset, modes))
                 continue
-            weight = 1
-            for number, mode in enumerate(modes):
-                last = number == len(modes) - 1
-                # The digits of the index that this mode places. The last mode takes all that is left, since the padding of an
-                # axis is never indexed.
-                part = form.divmod(weight)[0] if last else form.between(weight, mode.extent)
+            for mode, part in _placed(form, modes):
                 if mode.coord == REGISTER:
                     position = position + part.scaled(mode.stride)
-                else:
-                    fixed += part.offset * mode.stride
-                    for term in part:
-                        threads[(term.digit, term.low, term.extent)] = term.weight * mode.stride
-                weight *= mode.extent
+                    continue
+                fixed += part.offset * mode.stride
+                threads |= {(term.digit, term.low, term.extent): term.weight * mode.stride for term in part}
         except NotMixedRadix:
             return None
     # A constant part of the thread would be another thread's element; a register whose number depends on the thread would need an
@@ -382,6 +375,16 @@ def register_form(
     if fixed or any(term.digit.coord == THREAD for term in position):
         return None
     return position if _threads_agree(threads, layout, loop, every_copy) else None
+
+
+def _placed(form: Form, modes: Sequence[Mode]) -> Iterator[tuple[Mode, Form]]:
+    """The modes of an axis, each with the digits of an index that it places."""
+    weight = 1
+    for mode in modes[:-1]:
+        yield mode, form.between(weight, mode.extent)
+        weight *= mode.extent
+    # The last mode takes all that is left, since the padding of an axis is never indexed.
+    yield from ((mode, form.divmod(weight)[0]) for mode in modes[-1:])
 
 
 def register_of(index: Any, modes: Sequence[Mode]) -> Any:

@@ -90,6 +90,8 @@ class Problem:
         threads = self.threads_of[node]
         if not self._has_groups:
             return threads
+        # All threads may come to a nest that fills what the first group of them alone uses: its elements have to be in the
+        # registers of that group, whose threads run all iterations, and the others none.
         buffers = {self.tree.root_of(access.buffer) for access in node.nest.accesses if self.is_fragment(access.buffer)}
         homes = [home for buffer in buffers for home in self.homes[buffer] if home.start == threads.start]
         return min(homes, key=len, default=threads)

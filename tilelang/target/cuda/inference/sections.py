@@ -239,6 +239,7 @@ class _Copies:
 
     def of(self, node: Any) -> Any:
         """The node with the buffers replaced; itself where it names none of them."""
+        # What was computed for a node is kept by the node (`Memo`): nodes that nothing changes must stay the same objects.
         if not touches(node, self.values):
             return node
         new = with_parts(node, self.of)

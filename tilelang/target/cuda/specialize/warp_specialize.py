@@ -80,6 +80,8 @@ class _Splitter:
         off, for_producer, for_consumer = self._registers(body)
         consumer = ConsumerPart(self.rings, self.slots, self.threads, for_consumer, self.wgmma).of(rest)
         lines = [] if off else [MaxRegisters(for_producer, "dec").to_stmt()]
+        # One thread starts every copy; the other 127 exist because registers are given back by whole warp groups (PTX manual,
+        # "setmaxnreg").
         one = ir.AttrStmt(ir.StringImm("thread"), SINGLE_THREAD, ir.IntImm("int32", 1), producer)
         load = self._role(1 << self.groups, [*lines, one])
         lines = [] if off else [MaxRegisters(for_consumer, "inc").to_stmt()]
