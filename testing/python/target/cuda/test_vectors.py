@@ -160,3 +160,35 @@ def test_a_vectorised_loop_of_a_thread_over_a_fragment_moves_elements():
     a, b = torch.arange(3.0), torch.zeros(96)
     simulate(main, a, b)
     assert torch.equal(b, a.repeat(32))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_vectors_lie_along_the_axis_of_stride_one(arch):
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(
+        A: T.StridedTensor((64, n), (1, 64), "float32"), B: T.StridedTensor((64, n), (1, 64), "float32"),
+        C: T.StridedTensor((62, n), (1, 64), "float32"), D: T.StridedTensor((64, n), (1, 66), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(T.ceildiv(n, 128), threads=128) as bx:
+            tile = T.alloc_fragment((64, 128), "float32")
+            column = bx * 128 + T.get_thread_binding(0)
+            for row in T.vectorized(64):
+                B[row, column] = A[row, column]
+            T.copy(A[0, bx * 128], tile)
+            for i, j in T.Parallel(64, 128):
+                tile[i, j] += 1
+            T.copy(tile, C[0, bx * 128])  # 16 bytes would leave the columns
+            T.copy(tile, D[0, bx * 128])  # columns begin at multiples of 8 bytes
+
+    def by_columns(rows, step):
+        return torch.zeros(200 * step + 64).as_strided((rows, 200), (1, step))
+
+    a, b, c, d = by_columns(64, 64), by_columns(64, 64), by_columns(62, 64), by_columns(64, 66)
+    a.copy_(torch.randn(64, 200))
+    simulate(main, a, b, c, d, arch=arch)
+    assert torch.equal(b, a) and torch.equal(c, a[:62] + 1)
+    assert torch.equal(d, a + 1)
+    text = source(main, arch)
+    assert text.count("uint4") == 6 and text.count("uint2") == 4, text  # zeros beyond the edge count, too

@@ -18,6 +18,7 @@ from tilelang.target.cuda.codegen.nest_loops import NestLoops
 from tilelang.target.cuda.codegen.nest_places import NestPlaces, VectorKey, stepped_address
 from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
+from tilelang.target.cuda.inference.vectors import row_axis
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf, under, with_span
 from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
@@ -106,13 +107,13 @@ def _vector_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> Value 
         if form is None or (loops.width > 1 and not loops.is_adjacent(form)):
             return None
         return e.array(buffer).to(loops.register(form))
-    moves = loops.width == 1 or _moves_last(indices, loops)
+    moves = loops.width == 1 or _moves_along(buffer, indices, loops)
     return stepped_address(loops, buffer, indices) if is_memory(buffer) and moves else None
 
 
-def _moves_last(indices: Sequence[Any], loops: NestLoops) -> bool:
-    """Whether the elements of a vector lie along the last axis of a buffer, which may have none."""
-    return any(mentions(index, {loops.axis: 0}) for index in indices[-1:])
+def _moves_along(buffer: Any, indices: Sequence[Any], loops: NestLoops) -> bool:
+    """Whether the elements of a vector lie along the rows of a buffer, which may have no axis."""
+    return len(indices) > 0 and mentions(indices[row_axis(buffer)], {loops.axis: 0})
 
 
 # Bodies on vectors -----------------------------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ class _VectorBody:
 
     def _may_be_vector(self, access: Access) -> bool:
         movable = not access.site.conditional and is_movable(access, self.nest, self.e.root)
-        return is_memory(access.buffer) and movable and _moves_last(access.site.indices, self.loops)
+        return is_memory(access.buffer) and movable and _moves_along(access.buffer, access.site.indices, self.loops)
 
     def _same_storage(self, access: Access) -> list[Access]:
         root = self.e.root(access.buffer)

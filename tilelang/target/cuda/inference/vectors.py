@@ -41,6 +41,16 @@ def element_strides(buffer: Any) -> list[Any]:
     return strides[::-1]
 
 
+def row_axis(buffer: Any) -> int:
+    """The axis along which neighbours are next to each other: the last one, unless a tensor's strides say another."""
+    last = len(buffer.shape) - 1
+    if not is_global(buffer) or is_packed(str(buffer.dtype)):  # two elements of a byte are neighbours along the last axis
+        return last
+    unit = [axis for axis, stride in enumerate(element_strides(buffer)) if isinstance(stride, int) and stride == 1]
+    # The stride of an axis of one element means nothing.
+    return max(unit, key=lambda axis: (as_int(buffer.shape[axis]) != 1, axis), default=last)
+
+
 def axis_forms(nest: Nest) -> dict[Any, Form]:
     """Each variable of a nest as one digit, named by its place."""
     return {axis.var: Form.of_digit(Digit(str(place), max(axis.extent, 2), "axis")) for place, axis in enumerate(nest.axes)}
@@ -72,7 +82,7 @@ def _unit_axis(access: Access, forms: Mapping[Any, Form]) -> int | None:
     if not access.site.indices:
         return None
     try:
-        form = form_of(access.site.indices[-1], forms)
+        form = form_of(access.site.indices[row_axis(access.buffer)], forms)
     except NotMixedRadix:
         return None
     step = [term for term in form if term.weight == 1 and term.low == 1]
@@ -176,9 +186,10 @@ class Vectors:
 
     def _fits(self, access: Access, nest: Nest, place: int, width: int, forms: _Forms, rows: Callable[[Any, int], bool]) -> bool:
         """Whether an access can be made ``width`` elements at a time along an axis; ``rows``: whether rows are so aligned."""
-        *outer, last = access.site.indices
+        outer = list(access.site.indices)
+        along = outer.pop(row_axis(access.buffer))
         still = not any(mentions(index, {nest.axes[place].var}) for index in outer)
-        return still and self._begins_aligned(last, place, width, forms) and rows(access.buffer, width)
+        return still and self._begins_aligned(along, place, width, forms) and rows(access.buffer, width)
 
     def _begins_aligned(self, index: Any, place: int, width: int, forms: _Forms) -> bool:
         """Whether an index counts the elements of a vector along an axis, from a multiple of its width on."""
@@ -198,9 +209,9 @@ class Vectors:
     def _rows_aligned(self, buffer: Any, width: int) -> bool:
         """Whether every row of a tensor or a shared tile starts and ends at a multiple of ``width`` elements."""
         if is_global(buffer):
-            *outer, last = element_strides(buffer)
-            sizes = (as_int(buffer.shape[-1]), *outer)
-            return last == 1 and all(self.facts.divisible(size, width) for size in sizes)
+            outer, along = element_strides(buffer), row_axis(buffer)
+            step, size = outer.pop(along), as_int(buffer.shape[along])
+            return isinstance(step, int) and step == 1 and all(self.facts.divisible(each, width) for each in (size, *outer))
         layout = self.layouts.get(buffer)
         return layout is not None and layout.vector >= width
 
