@@ -84,6 +84,7 @@ def _reduced(loop: Any, reducers: set[Any]) -> Any | None:
     for store, _ in _stores(body, reducers):
         buffer = store.buffer
         uses = sum(part.same_as(buffer) for stmt in walk(body) for expr in statement_exprs(stmt) for part in walk_expr(expr))
+        # The two uses are the store and the load in its value: any other would see what one thread has summed so far.
         if uses != 2 or not _is_sum(store) or any(mentions(index, inside) for index in store.indices):
             return None
         parts[store] = ir.decl_buffer(

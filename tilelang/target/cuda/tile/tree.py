@@ -38,7 +38,7 @@ SCHEDULE_NOTES = (*ORDER, *STAGE, *GROUP)
 PIPELINE_NOTES = ("num_stages", *SCHEDULE_NOTES)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Sequence:
     """Statements in order."""
 
@@ -84,7 +84,7 @@ class Loop:
         return Loop.of(self.stmt, [(stmt, [*chain(*islice(left, count))]) for stmt, count in self.origins])
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Branch:
     """An ``if``."""
 
