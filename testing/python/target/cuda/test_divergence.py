@@ -238,6 +238,38 @@ def test_threads_that_data_lets_return_are_not_waited_for(arch):
     assert torch.equal(y, torch.where(x < 0, 0, x.flip(0)))
 
 
+@pytest.mark.parametrize("last", [4, 32])
+@pytest.mark.parametrize("arch", ARCHES)
+def test_the_barriers_after_a_return_are_not_below_its_condition(arch, last):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((64,), "float32")
+            T.clear(s)
+            if tx < last:
+                T.thread_return()
+            mine = X[tx] * 2
+            s[tx] = mine
+            T.sync_threads()
+            if T.get_block_binding() == 2:
+                return
+            T.sync_threads()
+            if tx % 4 == 2:
+                return
+            for k in T.serial(2):
+                s[tx] = s[tx] + k
+                T.sync_threads()
+            Y[tx] = s[63 - tx] + mine
+
+    x, y = torch.randint(-4, 9, (64,)).float(), torch.zeros(64)
+    simulate(main, x, y, arch=arch)
+    tx = torch.arange(64)
+    stays = (tx >= last) & (tx % 4 != 2)
+    s = torch.where(tx >= last, x * 2, 0) + stays
+    assert torch.equal(y, torch.where(stays, s.flip(0) + x * 2, 0))
+
+
 @pytest.mark.parametrize("arch", ARCHES)
 def test_threads_that_continue_are_waited_for_in_the_next_iteration(arch):
     @T.prim_func

@@ -33,6 +33,7 @@ from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Leaf, Slot,
 from tilelang.target.cuda.ir.instructions import Assign, Define, Evaluate, Return, WaitProducts
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.tree import (
+    AFTER_EXIT,
     Branch,
     Loop,
     Operator,
@@ -180,7 +181,7 @@ class Generator:
     def _barrier(self, call: Any) -> list[Code]:
         if call.args:
             return [leaf([Evaluate(named_barrier(call, self.emitter))], hands_over=True)]
-        return [Barrier(of_program=True)]
+        return [Barrier(of_program=True, after_exit=bool(call.attrs and call.attrs.get(AFTER_EXIT)))]
 
     def _wait_for_products(self, call: Any) -> list[Code]:
         return self.in_flight.wait(constant_argument(call, 0))

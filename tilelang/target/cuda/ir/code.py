@@ -72,10 +72,12 @@ class Barrier:
         fence: whether an asynchronous agent (wgmma, the tensor memory accelerator) will read what they wrote: it accesses memory
             through another proxy, which needs a proxy fence first (PTX manual, "Async proxy").
         of_program: whether the program asked for it.
+        after_exit: whether threads that have returned may come, too.
     """
 
     fence: bool = False
     of_program: bool = False
+    after_exit: bool = False
 
 
 @dataclass(eq=False, slots=True)

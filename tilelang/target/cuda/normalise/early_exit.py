@@ -8,8 +8,8 @@
 
 The threads that stay are then known, so that tile operators and barriers are theirs, and statements below are each thread's. An
 exit from the middle of a nested statement sets a variable, and what follows is below a condition on it; out of loops, ``return``
-breaks. An exit that all threads take together stays one, and so do those at the end of the kernel from inside of loops, and those
-from a pipelined loop.
+breaks. The program's barriers after a ``return`` are marked: in the end they are not below the condition. An exit that all
+threads take together stays one, and so do those at the end of the kernel from inside of loops, and those from a pipelined loop.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.memory import VARIABLE
 from tilelang.target.cuda.analysis.uniformity import BLOCK, Uniformity, is_return
 from tilelang.target.cuda.tile.tree import (
+    AFTER_EXIT,
     Branch,
     Loop,
     Repeat,
@@ -34,6 +35,7 @@ from tilelang.target.cuda.tile.tree import (
     walk,
     with_parts,
 )
+from tilelang.tileop.thread import intrinsic_call, intrinsic_name
 
 Exit = Callable[[Any], bool]
 
@@ -72,23 +74,30 @@ class _Exits:
 
     # Statements after which the body ends ------------------------------------------------------------------------------
 
-    def ending(self, sequence: Sequence) -> Sequence:
-        """Statements after which the body ends."""
+    def ending(self, sequence: Sequence, below: bool = False) -> Sequence:
+        """Statements after which the body ends; ``below`` an exit of some threads."""
         items = sequence.items
-        place = next((place for place, node in enumerate(items) if self.may_leave(node)), None)
+        place = next((place for place, node in enumerate(items) if self.may_leave(node, below)), None)
         if place is None:
             return sequence
         node, rest = items[place], Sequence(items[place + 1 :])
         # The simple form: `if c: A; return` followed by B is `if c: A else: B`.
         if isinstance(node, Branch) and self._exits_at_its_end(node):
-            branch = Branch(node.stmt, self.ending(Sequence(node.then.items[:-1])), self.ending(rest))
+            branch = Branch(node.stmt, self.ending(Sequence(node.then.items[:-1])), self._staying(rest))
             return Sequence([*items[:place], branch])
         # Nothing follows, so that an exit at the end of either side just goes.
         if not rest.items:
             sides = with_parts(node, self.ending) if isinstance(node, (Branch, ThreadGroup)) else node
             return Sequence([*items[:place], sides])
         # The general form, for an exit from the middle: who left is remembered, and the rest is for those who did not.
-        return Sequence([*items[:place], self.remembering(node), self._unless_left(self.ending(rest))])
+        return Sequence([*items[:place], self.remembering(node), self._unless_left(self._staying(rest))])
+
+    def _staying(self, rest: Sequence) -> Sequence:
+        """What follows an exit."""
+        if self.is_exit is not is_return:
+            return self.ending(rest)
+        # Threads that have left come to the barriers, so that an exit of all who stay is one of some.
+        return with_parts(self.ending(rest, below=True), _with_barriers_marked)
 
     def may_leave(self, node: Any, below: bool = False) -> bool:
         """Whether some threads may leave a statement by an exit, and others not; ``below``, if any may."""
@@ -151,6 +160,15 @@ class _Exits:
     def _branch(self, condition: Any, body: Sequence) -> Branch:
         span = span_of(body.items[0])
         return Branch(ir.IfThenElse(condition, ir.Evaluate(ir.IntImm("int32", 0)), None, span), body, None)
+
+
+def _with_barriers_marked(node: Any) -> Any:
+    """A statement whose barriers of the block are marked."""
+    if isinstance(node, Scalar) and isinstance(node.stmt, ir.Evaluate) and intrinsic_name(node.stmt.value) == "sync_threads":
+        call = node.stmt.value
+        marked = intrinsic_call("sync_threads", attrs={AFTER_EXIT: True}, span=node.stmt.span)
+        return node if call.args else Scalar(ir.Evaluate(marked, node.stmt.span))
+    return with_parts(node, _with_barriers_marked)
 
 
 def _is_pipelined(node: Loop | Repeat) -> bool:

@@ -3,7 +3,7 @@
 Where the threads of a warp agree and have to wait for each other only, they get barriers of the warp. What threads exchange
 there through memory still keeps its order. Where the threads that take a branch are known, they get a barrier of their own. Any
 other branch becomes a sequence of branches on the same condition, which is evaluated once, so that barriers of all threads fit
-between them:
+between them (so does one in which those that do not end here wait for each other by a barrier of the program):
 
     if (c) {            const bool taken = c;
       s[tid] = a;       if (taken) { s[tid] = a; }
@@ -107,6 +107,7 @@ class Divergence:
         try:
             self._walk(code, set(), self._certain)
         except _Found as found:
+            assert found.access is not None
             name = owner(found.access.buffer).name
             raise DivergenceError(
                 f"threads run this at different times, and one may touch an element of {name} that another writes",
@@ -145,6 +146,11 @@ class Divergence:
         if code.otherwise is not None:
             self._walk(code.otherwise, other, conflict)
         pending |= other
+
+    def _barrier(self, code: Barrier, pending: set[Access], conflict: Conflict) -> None:
+        if code.after_exit and conflict is self.conflict:
+            raise _Found(None)
+        pending.clear()
 
     def _of_group(self, code: GroupCode, pending: set[Access], conflict: Conflict) -> None:
         self._accesses(combined_accesses(code), pending, conflict)
@@ -196,6 +202,8 @@ class Divergence:
                 made += self._guarded(condition, item)
             elif isinstance(item, Leaf) and any(isinstance(each, (Define, DefinePointer)) for each in item.body):
                 made += [item] if item.uniform else self._defining(condition, item)
+            elif isinstance(item, Barrier) and item.after_exit:
+                made.append(item)
             elif isinstance(item, (Leaf, BranchCode, LoopCode)) and not self.has_order(item):
                 made.append(_part(condition, item))
             else:
@@ -236,7 +244,7 @@ class Divergence:
 
 _STEPS: Mapping[type, Callable[..., None]] = {
     Leaf: Divergence._leaf,
-    Barrier: lambda self, code, pending, conflict: pending.clear(),
+    Barrier: Divergence._barrier,
     BranchCode: Divergence._branch,
     LoopCode: Divergence._loop,
     GroupCode: Divergence._of_group,
@@ -263,9 +271,9 @@ def _part(condition: Value, item: Code) -> BranchCode:
 
 
 class _Found(Exception):
-    """An access that has to wait for another thread's."""
+    """An access that has to wait for another thread's; None for a barrier of all threads."""
 
-    def __init__(self, access: Access):
+    def __init__(self, access: Access | None):
         self.access = access
 
 

@@ -143,6 +143,9 @@ class Scalar:
     stmt: Any
 
 
+AFTER_EXIT = "after_exit"
+"""Attribute of a barrier that threads which have returned need not reach, but may: they have nothing else to do."""
+
 TileNode = Union[Sequence, Loop, Branch, Repeat, ThreadGroup, Operator, Parallel, Scalar]
 
 
