@@ -235,7 +235,7 @@ def _micro(x: Matrices, b: Columns, tile: Tile, row: Any, p: Any, column: Any, i
     places = [(row + r, column + v * lanes, ir.BufferLoad(acc, at(r, v))) for r, v in registers]
     store = _stored(x, places)
     fetched = x.fetched(row, column, tile) if x.fetched else None
-    return seq(register_alloc(acc, lanes), load, fetched, loop("k", x.k, step), store)
+    return seq(fetched, register_alloc(acc, lanes), load, loop("k", x.k, step), store)
 
 
 def _stored(x: Matrices, places: Sequence[tuple[Any, Any, Any]]) -> Any:
