@@ -38,7 +38,8 @@ class LoopSpec:
 
     def __iter__(self) -> Any:
         raise MisplacedError(
-            "a run-time loop in a plain Python function", hint="decorate the function with @T.macro to trace its loops"
+            "a run-time loop in a plain Python function",
+            hint="decorate the function with @T.macro to trace its loops; enumerate and zip are such, too: use range",
         )
 
     def open(self, builder: Builder, names: tuple[str, ...]) -> tuple[Any, Any]:

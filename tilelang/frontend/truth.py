@@ -8,6 +8,7 @@ and any other is an error.
 
 from __future__ import annotations
 
+import linecache
 import sys
 import sysconfig
 from collections.abc import Callable
@@ -18,6 +19,17 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.span import frame_location, is_user_frame
 
 _LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
+
+
+_HINTS = {
+    False: "decorate the helper with @T.macro, or use T.if_then_else",
+    True: "match compares in Python; write if and elif",
+}
+"""Whether a pattern of ``match`` is compared -> what to write instead."""
+
+
+def _is_case(frame: Any) -> bool:
+    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("case ")
 
 
 def _guarded(identity: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -31,7 +43,7 @@ def _guarded(identity: Callable[[Any], bool]) -> Callable[[Any], bool]:
         raise RunTimeValueError(
             "a run-time comparison is used where Python needs True or False",
             frame_location(frame),
-            hint="decorate the helper with @T.macro, or use T.if_then_else",
+            hint=_HINTS[_is_case(frame)],
         )
 
     return truth

@@ -8,7 +8,8 @@ TVM's operators keep the type of their expression: a sum of two bools is a bool,
   operand's type), and stay bools under ``& | ^``; ``~`` negates them;
 - an integer narrower than 32 bits is converted to int32 where it is shifted left by a Python int, or meets one that its type
   does not hold; a wider one takes a Python int modulo its range, and an unsigned one keeps its type with every int that it holds;
-- two floats of one size and different formats meet in float32.
+- two floats of one size and different formats meet in float32;
+- a negative constant meets an unsigned integer in the type of that, modulo its range.
 """
 
 from __future__ import annotations
@@ -72,7 +73,14 @@ def _with_expression(a: Any, b: Any) -> tuple[Any, Any]:
     left, right = canonical(str(a.ty)), canonical(str(b.ty))
     if left.is_float and right.is_float and left.bits == right.bits and left.base != right.base:
         return _cast(a, "float32"), _cast(b, "float32")
-    return a, b
+    return _wrapped(a, right), _wrapped(b, left)
+
+
+def _wrapped(value: Any, other: Any) -> Any:
+    """A negative constant beside an unsigned integer of the type ``other``, in that type, to which TVM would not convert it."""
+    if other.kind != "uint" or not isinstance(value, tirx.IntImm) or value.value >= 0:
+        return value
+    return tirx.const(value.value % (1 << other.bits), other.base)
 
 
 def _numeric(value: Any) -> Any:

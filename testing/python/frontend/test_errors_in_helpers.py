@@ -27,6 +27,27 @@ def test_run_time_loop_in_a_plain_helper():
     assert "@T.macro" in str(caught.value)
 
 
+def test_enumerate_of_a_run_time_loop():
+    with error_at_mark(CompileError, "enumerate and zip are such, too: use range"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "int32"), n: T.int32):
+            with T.Kernel(1):
+                for place, i in enumerate(range(n)):  # <- error
+                    A[i] = place
+
+
+def test_match_of_a_run_time_value():
+    with error_at_mark(CompileError, "match compares in Python; write if and elif"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "int32"), n: T.int32):
+            with T.Kernel(1):
+                match n:
+                    case 1:  # <- error
+                        A[0] = 1
+
+
 def test_error_inside_a_macro_names_its_line():
     @T.macro
     def bad(A):

@@ -211,3 +211,21 @@ def test_unary_plus_is_the_number(target):
 def test_constants_shifted_into_the_sign_are_int32():
     assert [int(T.int32(a) << b) for a, b in ((1, 31), (3, 31), (5, 30), (-1, 4))] == [-(2**31), -(2**31), 2**30, -16]
     assert int(T.int32(1) << T.int32(31)) == -(2**31)
+
+
+@every_target
+def test_typed_constants_of_different_types_are_as_elements_of_these_types(target):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int8"), B: T.Tensor((64,), "uint8"), Y: T.Tensor((2, 5, 64), "int32")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                for row, (a, b) in enumerate([(A[i], B[i]), (T.int8(-1), T.uint8(5))]):
+                    Y[row, 0, i] = a + b
+                    Y[row, 1, i] = b * a
+                    Y[row, 2, i] = T.if_then_else(a < b, 1, 0)
+                    Y[row, 3, i] = b ^ a
+                    Y[row, 4, i] = b - a
+
+    a, b = torch.full((64,), -1, dtype=torch.int8), torch.full((64,), 5, dtype=torch.uint8)
+    elements, constants = run(main, target, a, b)
+    assert torch.equal(constants, elements)
