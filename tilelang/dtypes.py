@@ -161,9 +161,20 @@ def _parse(dtype: Any) -> DType:
     base, lanes = _split(_ALIASES.get(name, name))
     base = _ALIASES.get(base, base)
     if base not in _BASES:
-        near = difflib.get_close_matches(name, [*_BASES, *_ALIASES], n=1)
-        raise DtypeError(f"unknown dtype {name!r}", hint=f"did you mean {near[0]!r}?" if near else None)
+        near = _abbreviated(name) or next(iter(difflib.get_close_matches(name, [*_BASES, *_ALIASES], n=1)), None)
+        raise DtypeError(f"unknown dtype {name!r}", hint=f"did you mean {near!r}?" if near else None)
     return _make(base if lanes == 1 else f"{base}x{lanes}")
+
+
+_ABBREVIATIONS = {"f": "float", "fp": "float", "bf": "bfloat", "i": "int", "u": "uint"}
+"""Short names of kinds in other languages: ``fp16``, ``i32``. By its letters alone ``fp32`` would be nearest to ``tf32``."""
+
+
+def _abbreviated(name: str) -> str | None:
+    """The dtype that a name of another language, such as ``fp16``, stands for."""
+    match = re.fullmatch(r"([a-z]+)(\d+)", name)
+    full = match and f"{_ABBREVIATIONS.get(match.group(1))}{match.group(2)}"
+    return full if full in _BASES else None
 
 
 def _make(name: str) -> DType:

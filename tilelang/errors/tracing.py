@@ -87,6 +87,9 @@ _MACRO = "decorate the helper with @T.macro to trace it"
 
 _OWN_FUNCTIONS = "functions of other libraries do not take run-time values; use this language's: T.sqrt, T.exp, T.max, …"
 
+IS_TUPLE = "a loop or grid of several extents gives a tuple: for i, j in T.Parallel(m, n), with T.Kernel(m, n) as (bx, by)"
+"""What to do about a tuple of variables where one is expected."""
+
 FLOAT_DIVISION = "use T.floor(a / b), T.fmod(a, b)"
 """What to do about ``//`` and ``%`` of floats."""
 
@@ -94,6 +97,17 @@ _MEANINGS: tuple[tuple[str, str | None, str | None], ...] = (
     ("Cannot use and / or / not operator to Expr", "a run-time value is used where Python needs True or False", _MACRO),
     ("'(Var|TensorLoad)' object does not support item assignment", "a plain Python function cannot store to a buffer", _MACRO),
     ("must be real number, not|must be Tensor, not|ufunc does not support", None, _OWN_FUNCTIONS),
+    (
+        "'KernelFrame'",
+        "T.Kernel(...) is used as a value, but it is the context manager of a kernel's body",
+        "write `with T.Kernel(...) as bx:`, or `as (bx, by)` for a grid of two axes",
+    ),
+    (
+        "unsupported operand type.* for @=?: ",
+        "tiles are not multiplied by @",
+        "T.gemm(A, B, C) adds the product of tiles A and B to C",
+    ),
+    ("can only concatenate tuple", "a tuple is used as a number", IS_TUPLE),
     (
         "unsupported operand type.* 'Var'",
         None,

@@ -249,6 +249,7 @@ def as_expr(value: Any, dtype: str | None = None) -> Any:
         OperandError: the value is no scalar.
     """
     from tilelang.errors import OperandError
+    from tilelang.errors.tracing import IS_TUPLE
     from tilelang.ir import nodes as ir
     from tilelang.ir.expr import constant, float_constant
 
@@ -271,7 +272,15 @@ def as_expr(value: Any, dtype: str | None = None) -> Any:
     if isinstance(value, float):
         kind = canonical(dtype) if dtype else None
         return float_constant(value, str(kind) if kind and kind.is_float else "float32")
-    raise OperandError(f"expected a scalar, got {type(value).__name__} {value!r}"[:200])
+    text = f"{value!r}"
+    text = text if len(text) < _SHOWN else text[:_SHOWN] + " …"
+    raise OperandError(
+        f"expected a scalar, got {type(value).__name__} {text}", hint=IS_TUPLE if isinstance(value, tuple) else None
+    )
+
+
+_SHOWN = 100
+"""Characters of a mistaken value that an error shows."""
 
 
 def _low_bits(value: int, kind: DType) -> int:

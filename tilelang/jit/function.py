@@ -11,7 +11,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, overload
 
 from tilelang.cache.keys.source_key import FunctionTracker
 from tilelang.errors import DeclarationError, RunTimeValueError, TileLangError, concise, first_line
@@ -101,6 +101,13 @@ class JitFunction(Generic[_P, _R]):
             raise concise(error) from None
         self._is_traced = check_in_force()  # after the kernel was made or found, which may be what loads torch
         return result
+
+    def __getitem__(self, grid: Any) -> NoReturn:
+        """An error: ``function[grid](...)`` is how other languages launch a kernel."""
+        raise DeclarationError(
+            f"{self.__name__} is called without a grid in brackets: its program has the grid",
+            hint="with T.Kernel(gx, gy, threads=128) as (bx, by): ...",
+        )
 
     def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
         """The kernel for these arguments, without calling it.

@@ -157,10 +157,13 @@ def __getattr__(name: str) -> Any:
 
 def _elsewhere(name: str) -> Any:
     """A name that only the reference package has, which raises an error when it is used; any other name raises at once."""
+    from tilelang.language.triton_names import INSTEAD
     from tilelang.refusals import refused
     from tilelang.unknown import unknown_attribute
 
     value = refused(__name__, name)
+    if name in INSTEAD:
+        raise AttributeError(f"tilelang.language has no {name!r}: {INSTEAD[name]}")
     if value is None:
         raise unknown_attribute(f"tilelang.language has no {name!r}", name, __all__, cutoff=0.7)
     return value

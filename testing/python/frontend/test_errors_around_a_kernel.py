@@ -72,6 +72,8 @@ def unknown_symbol(A: T.Tensor((8,), "float32")):
     [
         (lambda a: plain(a, a), CompileError, "plain is a program, which is compiled before it is called"),
         (lambda a: tilelang.jit(factory)(a), CompileError, "factory makes kernels from compile-time values"),
+        (lambda a: eager[(4,)](a), CompileError, "eager is called without a grid in brackets"),
+        (lambda a: T.constexpr, AttributeError, "no 'constexpr': arguments of the function under @tilelang.jit"),
         (lambda a: eager([1.0]), CompileError, r"A is declared a tensor, and the call gives list"),
         (number, CompileError, "a program returns tensors of T.empty, not int 3"),
         (

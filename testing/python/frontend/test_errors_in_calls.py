@@ -9,6 +9,7 @@ import tilelang.language as T
 from tilelang.errors import (
     CompileError,
     CopyShapeError,
+    DtypeError,
     GemmDtypeError,
     GemmShapeError,
     ReduceShapeError,
@@ -92,6 +93,13 @@ def test_unknown_dtype():
                 T.copy(A, a)
 
     assert "did you mean 'float16'?" in str(caught.value)
+
+
+@pytest.mark.parametrize("name, meant", [("fp32", "float32"), ("f16", "float16"), ("bf16", "bfloat16"), ("u8", "uint8")])
+def test_dtype_by_its_name_in_other_languages(name, meant):
+    with pytest.raises(DtypeError) as caught:
+        T.Tensor((8,), name)
+    assert f"did you mean {meant!r}" in str(caught.value)
 
 
 def test_unknown_dtype_of_a_parameter():
