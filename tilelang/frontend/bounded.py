@@ -23,6 +23,7 @@ from tilelang.ir.visit import variables
 def note_bounds(builder: Builder, test: Any) -> None:
     """Narrows the known ranges of variables by a condition that holds from here on."""
     for var, low, high in _ranges(test):
+        # A size that nothing has narrowed yet is at least 0; a scalar argument may be negative.
         known_low, known_high = builder.ranges.get(var, (None if _is_argument(builder, var) else 0, None))
         lows, highs = ([end for end in ends if end is not None] for ends in ((low, known_low), (high, known_high)))
         builder.ranges[var] = (max(lows, default=None), min(highs, default=None))

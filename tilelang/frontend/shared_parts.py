@@ -85,6 +85,8 @@ class _Parts:
         self.values: list[tuple[Any, Any]] = []
         self._take_name = take_name
         self._uses = Counter(operand for node in nodes for operand in operands(node))
+        # Moving an expression before the statement evaluates it always: one that reads memory may be moved only if it was
+        # anyway.
         self._always = _evaluated_always(exprs)
         self._local = {node.var for node in nodes if isinstance(node, ir.Let)}
         self._done: dict[Any, Any] = {}
@@ -120,6 +122,8 @@ class _Parts:
             if is_large(found[other]) and self._is_pure(found[other]):
                 holds = self._variable(self.bound(test))
                 inner = _Parts([found[other]], self._take_name)
+                # Still large: its parts are bound in front of the statement too, and there need a value for the case that the
+                # condition does not hold. Nothing reads that value.
                 found[other] = inner.bound(found[other])
                 takes = ir.Not(holds) if position or isinstance(expr, ir.Or) else holds
                 self.values += [(var, ir.tirx.if_then_else(takes, value, _zero(value))) for var, value in inner.values]

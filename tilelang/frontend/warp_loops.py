@@ -100,6 +100,7 @@ def _is_of_threads(loop: Any, axes: list[Any], body: Any, threads: Sequence[Any]
         own: variables that are computed from these.
     """
     extents = [as_int(axis.extent) for axis in axes]
+    # A layout of the program says itself which thread runs which iteration, which need not be that of its number.
     if "tl.loop_layout" in loop.annotations or not all(isinstance(extent, int) for extent in extents):
         return False
     if math.prod(extents) != math.prod(int(axis.dom.extent) for axis in threads) or not any_statement(body, _exchanges):
@@ -109,6 +110,8 @@ def _is_of_threads(loop: Any, axes: list[Any], body: Any, threads: Sequence[Any]
     places = [(stmt.buffer, stmt.indices) for stmt in walk(body) if isinstance(stmt, ir.BufferStore)]
     loads = (part for expr in exprs for part in walk_expr(expr) if isinstance(part, ir.TensorLoad))
     places += [(load.source, load.indices) for load in loads]
+    # An array of a thread indexed by the loop, or anything computed of the thread's number, shows that every thread runs all
+    # iterations: in the thread's own code iteration i would see one element of the array only.
     if any(is_array(buffer) and any(mentions(index, indices) for index in where) for buffer, where in places):
         return False
     return not any(var in own for expr in exprs for var in variables(expr))

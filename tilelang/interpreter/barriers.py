@@ -65,6 +65,7 @@ class Barrier:
                 complete()
                 starter.release(self.clock)
             self.copies.clear()
+        # Asked only now: the copies above have subtracted the bytes that they brought.
         if self.missing == 0 and self.bytes == 0:
             self.phase += 1
             self.published = dict(self.clock)

@@ -152,6 +152,8 @@ def _in_turn(x: Lanes, y: Lanes, body: Step, kept: list[int], owners: np.ndarray
     order = np.argsort(owners, kind="stable")
     # The iterations of one turn are those of different threads.
     turns = np.arange(y.lanes) - np.searchsorted(owners[order], owners[order])
+    # In the order by owners the lane before one is its owner's previous iteration, except in turn 0, where nothing is handed
+    # on.
     previous = np.roll(order, 1)
     for turn in range(int(turns.max()) + 1):
         now = turns == turn
@@ -162,8 +164,10 @@ def _in_turn(x: Lanes, y: Lanes, body: Step, kept: list[int], owners: np.ndarray
         y.mask = np.zeros(y.lanes, bool)
         y.mask[lanes] = True
         body.run(y)
+    # The last iteration of an owner stands before the first turn of the next owner.
     last = order[np.append(turns[1:] == 0, True)]
     rows = owners[last]
+    # All threads ran the loop alike, so that there is one result, and each of them gets it.
     if owners[0] < 0:
         rows = np.flatnonzero(np.ones(x.lanes, bool) if x.mask is True else x.mask)
         last = np.repeat(last, len(rows))
@@ -174,6 +178,7 @@ def _in_turn(x: Lanes, y: Lanes, body: Step, kept: list[int], owners: np.ndarray
 def _carried_copy(x: Lanes, y: Lanes, slot: int, owners: np.ndarray) -> tuple[Storage, Storage]:
     """Some memory of threads, and one with a row for each iteration in its place, from its thread's row."""
     base = x.views[slot].storage
+    # From here on threads hold different values, either since each gets its own result, or since some do not run the loop.
     if owners[0] >= 0 or x.mask is not True:
         base.spread(x.lanes)
     first = 0 if x.mask is True else int(np.argmax(x.mask))

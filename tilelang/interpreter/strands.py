@@ -60,6 +60,7 @@ class Strand:
         self.time += 1
         # The child's accesses happen after all of the parent's. But its arrival at a barrier must not publish those: accesses of
         # the parent's other threads are ordered by barriers that these threads reach themselves (docs/semantics.md).
+        # `self.time` has just advanced: what the parent does while the child runs is later than what the child has seen of it.
         inherited = {**self.inherited, self.number: self.time - 1}
         return Strand(number, dict(self.times), inherited=inherited, ended=self.ended)
 
@@ -71,6 +72,7 @@ class Strand:
         """Release: publishes the strand's accesses so far, and what it has seen."""
         latest(into, self.times)
         if not self.is_alone:
+            # Accesses from here on are later than those that are published now, so the strand's own clock advances.
             latest(into, {self.number: self.time})
             self.time += 1
 

@@ -58,6 +58,8 @@ def _check_threads(modes: Sequence[tuple[int, int]]) -> None:
 
 def _check_registers(modes: Sequence[tuple[int, int]]) -> None:
     """Whether register modes ``(stride, extent)``, in the order of their strides, put every element in a register of its own."""
+    # A mode of stride s is free of collisions if all smaller modes together reach below s: the sum of their largest digits,
+    # plus one.
     reach = 1
     for stride, extent in modes:
         if stride < reach:
@@ -76,6 +78,7 @@ def _axis_modes(
         return thread_of(*index), (register_of(*index) if numbered else 0)
 
     values = [at(value) for value in range(extent)]
+    # Modes have no offset: every index of zeros is thread 0, register 0.
     if values[0] != (0, 0):
         raise LayoutError("a fragment's first element must be in its first thread and in register 0")
     modes: list[_Mode] = []

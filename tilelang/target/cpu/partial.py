@@ -47,6 +47,7 @@ def _differing(body: Any, first: set[Any]) -> set[Any]:
     found = set(first)
     given = list(flows(body, set())) if first else []
     before = -1
+    # A statement of a loop may use what a later one has made different in the iteration before, so one pass is not enough.
     while before != len(found):
         before = len(found)
         for sources, target in given:
@@ -82,6 +83,7 @@ class _Threads(StmtRewriter):
         return seq(self._of_others(node), node)
 
     def visit_AttrStmt(self, node: Any) -> Any:
+        # The axes of threads of a kernel begin with x: a program may hold several kernels.
         if node.attr_key == "thread_extent" and node.node.thread_tag == "threadIdx.x":
             self.threads = 1
         if node.attr_key == "thread_extent" and node.node.thread_tag.startswith("threadIdx"):

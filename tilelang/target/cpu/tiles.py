@@ -211,6 +211,7 @@ def _micro(x: Matrices, b: Columns, tile: Tile, row: Any, p: Any, column: Any, i
     def start(cleared: bool) -> list[Any]:
         def value(r: int, v: int) -> Any:
             old = splat(zero(way.accumulator), lanes) if cleared else x.element(row + r, column + v * lanes, lanes)
+            # Subtracted first: integer sums wrap around, so that the order does not matter, and it costs no pass of its own.
             return old if x.excess is None else old - splat(x.excess(row + r), lanes)
 
         return [ir.BufferStore(acc, value(r, v), at(r, v)) for r, v in registers]
