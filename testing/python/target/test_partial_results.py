@@ -155,3 +155,25 @@ def test_a_cpu_refuses_tile_operators_on_partial_results():
 
     with pytest.raises(UnsupportedOnCpuError, match="partial results"):
         tilelang.compile(main, target="cpu")
+
+
+@every_target
+@pytest.mark.parametrize("shift", [0, 1])
+def test_an_array_that_a_nest_of_fragments_and_one_of_each_thread_carry(shift, target):
+    """With the block's number in its index, the fragment becomes a shared tile on CUDA: iterations are shared out anyway."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((1,), "float32")):
+        with T.Kernel(1, threads=32) as bx:
+            rows, n = T.alloc_fragment((16, 16), "float32"), T.alloc_local((3,), "float32")
+            T.clear(B)
+            T.copy(A[0:16, 0:16], rows)
+            T.clear(n)
+            for i in T.Parallel(8):
+                n[2] += rows[(bx * shift + i) % 16, 0]
+            for i in T.Parallel(16):
+                if i >= 1:
+                    n[2] += 1
+            T.atomic_add(B[0], n[2])
+
+    assert outcome(main, target).item() == A[:8, 0].sum().item() + 15 * 32

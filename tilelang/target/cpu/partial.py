@@ -62,14 +62,15 @@ class _Threads(StmtRewriter):
 
     Attributes:
         differing: what the first thread and the others hold different values of.
+        shared_out: for each ``T.Parallel``, what it carries of which each thread has the result of its own iterations.
         twins: of these, what stands for the value of the others.
         threads: of the kernel's block.
     """
 
     def __init__(self, body: Any, carried: dict[Any, set[Any]]):
         self.carried = carried
-        shared_out = (found for loop, found in carried.items() if not is_run_by_each_thread(parallel_loops(loop)[-1].body, found))
-        self.differing = _differing(body, {buffer for found in shared_out for buffer in found})
+        self.shared_out = {loop: found - _of_each_thread(loop, found) for loop, found in carried.items()}
+        self.differing = _differing(body, {buffer for found in self.shared_out.values() for buffer in found})
         self.twins = {var: _twin(var) for var in self.differing}
         self.threads = 1
 
@@ -95,7 +96,7 @@ class _Threads(StmtRewriter):
         carried = self.carried[loop]
         inside = set().union(*map(self._named, walk(loop)))
         code = _serial(loop) if carried else loop
-        return code if inside.isdisjoint(self.differing - carried) else seq(self._of_others(code), code)
+        return code if inside.isdisjoint(self.differing - self.shared_out[loop]) else seq(self._of_others(code), code)
 
     def _named(self, stmt: Any) -> set[Any]:
         """The variables and buffers that a statement itself names."""
@@ -134,6 +135,11 @@ class _Threads(StmtRewriter):
     def _fills(self, call: Any) -> bool:
         """Whether a tile operator uses memory that differs only to overwrite it."""
         return all(access == "w" for region, access in decode(call).regions() if region.buffer in self.differing)
+
+
+def _of_each_thread(loop: Any, carried: set[Any]) -> set[Any]:
+    """What a loop carries, where every thread runs all of its iterations."""
+    return carried if is_run_by_each_thread(parallel_loops(loop)[-1].body, carried) else set()
 
 
 def _twin(var: Any) -> Any:

@@ -121,7 +121,11 @@ class Uniformity:
     def carried_partially(self, nest: Nest) -> set[Any]:
         """The memory of which each thread holds, after a nest, the result of the iterations that it has run."""
         found = self._carried(nest)
-        return set() if is_run_by_each_thread(nest.body, found) else found
+        return set() if self._carries_in_each(nest) else found
+
+    def _carries_in_each(self, nest: Nest) -> bool:
+        """Whether every thread runs all iterations of a nest for what they carry."""
+        return not nest.of_fragments and is_run_by_each_thread(nest.body, self._carried(nest))
 
     def _carried(self, nest: Nest) -> set[Any]:
         return set(nest.carried - self.tree.aliased()) if nest.carried else set()
@@ -162,7 +166,7 @@ class Uniformity:
         found = {}
         for node in (node for node in walk(self.tree.root) if isinstance(node, Parallel)):
             varies = self.nest_varies(node.nest)
-            carries = is_run_by_each_thread(node.nest.body, self._carried(node.nest))
+            carries = self._carries_in_each(node.nest)
             stored = (a for a in node.nest.accesses if a.kind != READ and is_array(a.buffer) and a.buffer not in scratch)
             if varies or carries or any(self.moves(node, access) for access in stored):
                 found[node] = varies

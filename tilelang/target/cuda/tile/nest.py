@@ -15,7 +15,7 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import ADDRESS, READ, WRITE
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_memory
+from tilelang.ir.memory import is_fragment, is_memory
 from tilelang.ir.visit import children, computed_from, mentions, operands, statement_exprs, walk, walk_expr
 from tilelang.layout.digits import Form, NotMixedRadix
 from tilelang.target.cuda.intrinsics.table import intrinsic, names_threads
@@ -46,6 +46,7 @@ class Nest:
         origin: what the user wrote: ``"T.Parallel"``, ``"T.copy"`` …
         vector: width of a vector access that the user fixed.
         layout: canonical text of the loop's layout that the user fixed.
+        of_fragments: whether the program's loop uses a fragment, which may have become a shared tile since.
     """
 
     axes: tuple[Axis, ...]
@@ -55,6 +56,7 @@ class Nest:
     vector: int | None = None
     layout: str | None = None
     accesses: tuple[Access, ...] = field(default=())
+    of_fragments: bool = False
 
     @staticmethod
     def build(axes: tuple[Axis, ...], body: Any, span: Any, origin: str, **more: Any) -> Nest:
@@ -65,12 +67,15 @@ class Nest:
             origin: the name of the operator that it comes from, for messages.
             more: further fields of the nest.
         """
-        return Nest(axes, body, span, origin, accesses=accesses_in(body), **more)
+        accesses = accesses_in(body)
+        used = more.pop("of_fragments", False) or any(is_fragment(access.buffer) for access in accesses)
+        return Nest(axes, body, span, origin, accesses=accesses, of_fragments=used, **more)
 
     def over(self, body: Any, axes: tuple[Axis, ...] | None = None) -> Nest:
         """The same nest with another body, or other axes."""
         axes = self.axes if axes is None else axes
-        return Nest.build(axes, body, self.span, self.origin, vector=self.vector, layout=self.layout)
+        more = {"vector": self.vector, "layout": self.layout, "of_fragments": self.of_fragments}
+        return Nest.build(axes, body, self.span, self.origin, **more)
 
     def renamed(self, buffers: Mapping[Any, Any]) -> Nest:
         """The same nest on other buffers; indices that do not mention them stay the same objects."""
