@@ -137,6 +137,7 @@ class _FirstUse:
             inner = _FirstUse(self.written | (_names(stmt.target) if isinstance(stmt, ast.For) else set()))
             inner.block(stmt.body)
             self.exposed |= inner.exposed
+            # A `break` leaves out the `else`, so what it writes is not certain to be written either.
             self.branches(stmt.orelse, [])
         elif isinstance(stmt, ast.With):
             for item in stmt.items:

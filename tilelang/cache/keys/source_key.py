@@ -240,6 +240,7 @@ class FunctionTracker:
         if known is not None and fresh.digest == known.digest:
             # Other objects with the same content: what is remembered stays right, if the digest says all of it.
             rows = known.recall.rows()
+            # Not the rows of this process alone: their digest does not say all, so that other objects may mean other kernels.
             fresh.recall.rows().update({row: rows[row] for row in rows.keys() - self._here_only})
         known = self._known = fresh
         self.remembered = self._getter(fresh) if fresh.recall.rows() else None

@@ -122,6 +122,7 @@ class _Accumulation(StmtRewriter):
         matrix = dst.shape == accumulator.shape == dst.extents[-2:] and dst.dtype == accumulator.dtype
         # A caller may pass one tensor for several parameters, though only for those of one type.
         distinct = self.types[dst.dtype] == 1 and self.uses[tensor] == 1 and tensor not in self.viewed
+        # The sums go to the tensor in every iteration, so its place must not depend on a variable of a loop around or inside.
         known = all(var in self.blocks for low in dst.mins if not isinstance(low, int) for var in variables(low))
         plain = is_global(dst) and not len(dst.buffer.strides)
         return matrix and distinct and known and plain and box_condition(dst, self.scope) is None
