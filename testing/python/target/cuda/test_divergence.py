@@ -238,7 +238,7 @@ def test_threads_that_data_lets_return_are_not_waited_for(arch):
     assert torch.equal(y, torch.where(x < 0, 0, x.flip(0)))
 
 
-@pytest.mark.parametrize("last", [4, 32])
+@pytest.mark.parametrize("last", [1, 4, 32])
 @pytest.mark.parametrize("arch", ARCHES)
 def test_the_barriers_after_a_return_are_not_below_its_condition(arch, last):
     @T.prim_func

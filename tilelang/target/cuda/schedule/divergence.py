@@ -75,7 +75,10 @@ class Divergence:
         if isinstance(code, LoopCode):
             self._check_loop(code)
             return [code]
-        if (code.threads is not None and len(code.threads) == 1) or not self.has_order(code):
+        # What a single thread does is in order; the others may have to wait for each other.
+        single = code.threads is not None and len(code.threads) == 1
+        ordered = code.otherwise if single else code
+        if ordered is None or not self.has_order(ordered):
             return [code]
         if code.threads is not None:
             return self._group(code, code.threads)
