@@ -60,7 +60,7 @@ OWN_TRUSTED = (
     "tilelang.language", "tilelang.layout", "tilelang.math", "tilelang.policy", "tilelang.records", "tilelang.tileop",
     "tilelang.tvm_names", "tilelang.transform.config",
     "tvm.arith", "tvm.ir.expr", "tvm.ir.prim", "tvm.ir.type", "tvm.tirx.buffer", "tvm.tirx.expr", "tvm.tirx.op", "tvm.tirx.stmt",
-    "tvm.tirx.type", "tvm_ffi._dtype",
+    "tvm.runtime.object_generic", "tvm.tirx.type", "tvm_ffi._dtype",
 )  # fmt: skip
 """Parts of them that depend on their arguments and the options of the compilation alone."""
 OWN_UNTRUSTED = ("tilelang.language.foreign",)

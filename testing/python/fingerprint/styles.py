@@ -106,6 +106,7 @@ STYLES = [
     ("language helper", "import tilelang\nimport tilelang.language as T\ndef make(n):\n    return tilelang.cdiv(n, 2), T.ceildiv(n, 2)\n"),
     ("language dynamic size", "import tilelang.language as T\nM = T.dynamic('m')\ndef make(n):\n    return M * n, str(M)\n"),
     ("language constants", "import tilelang.language as T\nSCALE, SIZE = T.float32(1.5), T.int32(3)\ndef make(n):\n    return SCALE, SIZE * n\n"),
+    ("TVM constants", "from tvm import tirx\ndef make(n):\n    return tirx.const(15, 'uint16') + tirx.const(n, 'uint16')\n"),
     ("json", "import json\ndef make(n):\n    return json.dumps({'n': n})\n"),
     ("iterating over a set", "KINDS = {'a', 'b', 'c'}\ndef make(n):\n    return sorted(k for k in KINDS)\n"),
     ("environment helper", "import os\ndef flag(name):\n    return os.environ.get(name, '0') == '1'\ndef make(n):\n    return flag('A')\n"),
