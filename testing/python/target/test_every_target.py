@@ -107,6 +107,25 @@ def test_accesses_of_many_bits(dtype, target):
     assert torch.equal(run(main, target, a), expected)
 
 
+@every_target
+def test_the_bits_of_zero_as_another_type(target):
+    @T.prim_func
+    def main(A: T.Tensor((3,), "float32"), B: T.Tensor((2,), "int32"), C: T.Tensor((2,), "int32")):
+        with T.Kernel(1, threads=1):
+            table = T.alloc_shared((8,), "int32")
+            T.clear(table)
+            A[2] = T.reinterpret(T.int32(0), "float32") + 1
+            for k in T.unroll(2):
+                A[k] = T.reinterpret(k, "float32") + 1
+                B[k] = T.reinterpret(T.cast(k, "float32"), "int32")
+                C[k] = table[(T.cast(k, "int16") - T.int16(1)) % 8]
+
+    a, b, c = torch.zeros(3), torch.ones(2, dtype=torch.int32), torch.ones(2, dtype=torch.int32)
+    with tilelang.simulator(strict=True):
+        tilelang.compile(main, target=target)(a, b, c)
+    assert torch.equal(a, torch.ones(3)) and b.tolist() == [0, 0x3F800000] and c.tolist() == [0, 0]
+
+
 @pytest.mark.parametrize("dtype", ["int4", "uint4"])
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_four_bit_integers_wrap_around(dtype, arch):

@@ -10,7 +10,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import tvm_ffi
+
+from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
+from tilelang.ir.expr import float_constant
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.host import packed_entry
 from tilelang.target.cpu.program import CpuProgram
@@ -115,8 +119,23 @@ def lower_host(program: CpuProgram, context: Any) -> HostModule:
         context,
         [_passes.UnrollLoop(), _passes.LowerTVMBuiltin(), _passes.ConvertSSA()],
     )
+    for name, each in kernel.functions.items():
+        kernel.update_func(name, each.with_body(tvm_ffi.structural_map(each.body, [(ir.Call, _without_null_pointer)])))
     entry = lower_entry(packed_entry(program.signature, context.name, _pass_on), context) if context.packed else None
     return HostModule(kernel, entry)
+
+
+_NUMBERS = ("int", "uint", "float")
+
+
+def _without_null_pointer(call: Any) -> Any:
+    """Zero in place of the bits of an integer constant 0, which TVM's code generator takes for a null pointer."""
+    if not isinstance(call.op, ir.Op) or call.op.name != "tirx.reinterpret":
+        return call
+    (value,), dtype = call.args, str(call.ty)
+    if isinstance(value, ir.IntImm) and value.value == 0 and dtype.startswith(_NUMBERS):
+        return float_constant(0.0, dtype) if canonical(dtype).is_float else ir.IntImm(dtype, 0)
+    return call
 
 
 def _pass_on(code: Any) -> Any:
