@@ -70,8 +70,8 @@ std::string wait_text(const Fragment& fragment) {
     case WaitKind::kClusterBarrier:
       return "at the cluster barrier";
     case WaitKind::kMBarrier: {
-      char text[64];
-      std::snprintf(text, sizeof text, "for phase parity %u of the mbarrier at 0x%x", fragment.detail & 1,
+      char text[96];
+      std::snprintf(text, sizeof text, "for phase parity %u of the mbarrier at 0x%x in shared memory", fragment.detail & 1,
                     static_cast<uint32_t>(fragment.key) & kSharedOffsetMask);
       return text;
     }
@@ -96,6 +96,18 @@ std::string lanes_text(LaneMask lanes) {
   return text + ")";
 }
 
+std::string warps_text(const std::vector<uint32_t>& warps) {
+  if (warps.size() == 1) return "warp " + std::to_string(warps[0]);
+  std::string text = "warps ";
+  for (size_t i = 0; i < warps.size(); ++i) {
+    size_t last = i;
+    while (last + 1 < warps.size() && warps[last + 1] == warps[last] + 1) ++last;
+    text += (i == 0 ? "" : ", ") + std::to_string(warps[i]) + (last > i ? "-" + std::to_string(warps[last]) : "");
+    i = last;
+  }
+  return text;
+}
+
 /// The instruction a waiting fragment is at: retries have already stepped over theirs.
 const Instruction& waiting_instruction(const Warp& warp, const Fragment& fragment) {
   const Program& program = *warp.block->cluster->launch->program;
@@ -115,11 +127,14 @@ std::string barrier_state_text(const Cluster& cluster) {
   }
   for (const auto& item : cluster.mbarriers) {
     MBarrierState state = MBarrierState::unpack(item.second.word);
-    char line[160];
+    char line[240];
     std::snprintf(line, sizeof line,
-                  "; mbarrier 0x%x of block rank %u is in phase %llu and waits for %u arrivals and %d bytes",
+                  "; mbarrier at 0x%x in shared memory, block rank %u, is in phase %llu and waits for %u arrivals and %d "
+                  "bytes%s",
                   item.first & kSharedOffsetMask, item.first >> kSharedRankShift,
-                  static_cast<unsigned long long>(item.second.phases), state.pending, state.tx);
+                  static_cast<unsigned long long>(item.second.phases), state.pending, state.tx,
+                  // Nothing is in flight any more where all warps wait.
+                  state.pending == 0 && state.tx > 0 ? ", which were announced but no copy brings" : "");
     if (text.size() < 1200) text += line;
   }
   return text;
@@ -139,21 +154,26 @@ int blame(const Warp& warp, const Fragment& fragment) {
 [[noreturn]] void report_stuck(Cluster& cluster, const std::string& headline) {
   const Warp* first = nullptr;
   const Fragment* fragment = nullptr;
-  std::string message = headline;
-  int listed = 0;
+  std::vector<std::pair<std::string, std::vector<uint32_t>>> waits;  // what warps of a block wait for, and which
   for (auto& block : cluster.blocks) {
     for (auto& warp : block->warps) {
       for (const Fragment& f : warp->fragments) {
         if (!first || blame(*warp, f) > blame(*first, *fragment)) first = warp.get(), fragment = &f;
-        if (++listed > 12) continue;
-        message += (listed == 1 ? ": " : "; ");
-        if (cluster.blocks.size() > 1) message += "block rank " + std::to_string(block->rank) + " ";
-        message += "warp " + std::to_string(warp->index) + lanes_text(f.mask) + " waits " + wait_text(f) +
-                   " at " + warp->launch().program->place_of(waiting_instruction(*warp, f));
+        std::string text = lanes_text(f.mask);
+        if (cluster.blocks.size() > 1) text += " of block rank " + std::to_string(block->rank);
+        text += " waiting " + wait_text(f) + " at " + warp->launch().program->place_of(waiting_instruction(*warp, f));
+        auto same = std::find_if(waits.begin(), waits.end(), [&](const auto& wait) { return wait.first == text; });
+        if (same == waits.end()) same = waits.insert(same, {text, {}});
+        same->second.push_back(warp->index);
       }
     }
   }
-  if (listed > 12) message += "; and " + std::to_string(listed - 12) + " more";
+  std::string message = headline;
+  constexpr size_t kListed = 12;
+  for (size_t i = 0; i < std::min(waits.size(), kListed); ++i) {
+    message += (i == 0 ? ": " : "; ") + warps_text(waits[i].second) + waits[i].first;
+  }
+  if (waits.size() > kListed) message += "; and " + std::to_string(waits.size() - kListed) + " more";
   message += barrier_state_text(cluster);
   if (first) {
     FindingKind kind = blame(*first, *fragment) == 1 ? FindingKind::kBarrier : FindingKind::kDeadlock;
@@ -294,7 +314,7 @@ ClusterResult run_cluster(Cluster& cluster, uint64_t budget, CallerWatch* caller
       check_progress(cluster);
       return ClusterResult::kIdle;
     } else {
-      report_stuck(cluster, "deadlock");
+      report_stuck(cluster, "every warp waits");
     }
     if (cluster.launch->max_instructions) check_progress(cluster);
     if (cluster.instructions >= stop) {
@@ -311,7 +331,7 @@ ClusterResult run_cluster(Cluster& cluster, uint64_t budget, CallerWatch* caller
 }
 
 void report_idle_grid(Cluster& cluster) {
-  report_stuck(cluster, "deadlock: every block that has started waits for another one");
+  report_stuck(cluster, "every block that has started waits for another one");
 }
 
 }  // namespace simulator

@@ -26,6 +26,29 @@ def exchange() -> Any:
     return make()
 
 
+def announced_twice() -> Any:
+    """``(A, B)``: the bytes of a copy are announced by the program, too, so that the barrier waits for ever."""
+
+    @tilelang.jit(target={"kind": "cuda", "arch": "sm_90a"})
+    def make() -> Any:
+        @T.prim_func
+        def announced(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16")):
+            with T.Kernel(1, threads=128):
+                tile = T.alloc_shared((64, 64), "float16")
+                full = T.alloc_barrier(1)
+                if T.get_thread_binding() == 0:
+                    T.mbarrier_expect_tx(full, 64 * 64 * 2)
+                T.tma_copy(A, tile, barrier=full)
+                if T.get_thread_binding() == 0:
+                    T.mbarrier_arrive(full)
+                T.mbarrier_wait_parity(full, 0)
+                T.copy(tile, B)
+
+        return announced
+
+    return make()
+
+
 def overwrite() -> Any:
     """``(B,)``: two blocks write different values to the same 128 float32, and nothing orders them."""
 

@@ -64,6 +64,14 @@ def test_a_race_names_the_statements_of_both_accesses():
     assert {line.split(" | ")[1] for line in lines[1:3]} == {"tile[thread] = A[thread]", "B[thread] = tile[127 - thread]"}
 
 
+def test_a_deadlock_says_who_waits_for_what_and_why():
+    (finding,) = launched(programs.announced_twice(), *torch.zeros(2, 64, 64).half()).findings
+    assert finding.kind == "deadlock" and finding.program.line == line_of("T.mbarrier_wait_parity(full, 0)")
+    assert finding.message.startswith("every warp waits: warps 0-3 waiting for phase parity 0 of the mbarrier at ")
+    assert "(byte 0 of full)" in finding.message
+    assert finding.message.endswith("waits for 0 arrivals and 8192 bytes, which were announced but no copy brings")
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_memory_and_tensor_core_instructions_have_a_source_statement(arch):
     report = launched(programs.gemm(arch), *(torch.randn(128, 128).half() for _ in range(2)))
