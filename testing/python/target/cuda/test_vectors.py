@@ -192,3 +192,19 @@ def test_vectors_lie_along_the_axis_of_stride_one(arch):
     assert torch.equal(d, a + 1)
     text = source(main, arch)
     assert text.count("uint4") == 6 and text.count("uint2") == 4, text  # zeros beyond the edge count, too
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_several_axes_of_stride_one_and_a_size_of_the_call(arch):
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n, 1), "float32"), B: T.Tensor((n, 1), "float32")):
+        with T.Kernel(T.ceildiv(n, 128), threads=128) as bx:
+            tile = T.alloc_shared((128, 1), "float32")
+            T.copy(A[bx * 128, 0], tile)
+            T.copy(tile, B[bx * 128, 0])
+
+    a, b = torch.randn(150, 1), torch.zeros(150, 1)
+    simulate(main, a, b, arch=arch)
+    assert torch.equal(a, b)

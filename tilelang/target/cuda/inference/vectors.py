@@ -46,9 +46,13 @@ def row_axis(buffer: Any) -> int:
     last = len(buffer.shape) - 1
     if not is_global(buffer) or is_packed(str(buffer.dtype)):  # two elements of a byte are neighbours along the last axis
         return last
-    unit = [axis for axis, stride in enumerate(element_strides(buffer)) if isinstance(stride, int) and stride == 1]
+    unit = [axis for axis, stride in enumerate(element_strides(buffer)) if _is_one(stride)]
     # The stride of an axis of one element means nothing.
-    return max(unit, key=lambda axis: (as_int(buffer.shape[axis]) != 1, axis), default=last)
+    return max(unit, key=lambda axis: (not _is_one(as_int(buffer.shape[axis])), axis), default=last)
+
+
+def _is_one(size: Any) -> bool:
+    return isinstance(size, int) and size == 1
 
 
 def axis_forms(nest: Nest) -> dict[Any, Form]:
