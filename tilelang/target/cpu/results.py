@@ -113,7 +113,10 @@ class Result:
     @property
     def stored(self) -> Any:
         """Whether a product stores to the region: a bool, or an expression."""
-        return False if self.last is False or self.apart is False else conjunction((_unproved(self.last), _unproved(self.apart)))
+        if self.last is False or self.apart is False:
+            return False
+        unproved = conjunction((_unproved(self.last), _unproved(self.apart)))
+        return True if unproved is None else unproved
 
     def fetches(self, steps: Any) -> Callable[[Any, Any, Tile], Any] | None:
         """``(row, column, tile)`` -> the statement by which a register tile of C fetches its place; None for short products."""
