@@ -105,7 +105,7 @@ class JitFunction(Generic[_P, _R]):
     def __getitem__(self, grid: Any) -> NoReturn:
         """An error: ``function[grid](...)`` is how other languages launch a kernel."""
         raise DeclarationError(
-            f"{self.__name__} is called without a grid in brackets: its program has the grid",
+            f"{self.function.__name__} is called without a grid in brackets: its program has the grid",
             hint="with T.Kernel(gx, gy, threads=128) as (bx, by): ...",
         )
 
