@@ -405,7 +405,8 @@ def _store_remote(c: Compiler, call: Any) -> Evaluate:
     (slot, indices), value, rank = compiled_element(c, call.args[0]), compiled(c, call.args[1]), compiled(c, call.args[2])
 
     def evaluate(x: Lanes) -> None:
-        other = x.block.cluster.blocks[x.uniform(rank(x))]
-        store(x, other.state.views[slot], [index(x) for index in indices], value(x))
+        view = x.block.cluster.memory_of(x, int(x.uniform(rank(x))), lambda other: other.state.views[slot])
+        if view is not None:
+            store(x, view, [index(x) for index in indices], value(x))
 
     return evaluate

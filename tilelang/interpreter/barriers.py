@@ -160,8 +160,11 @@ def _arrive_remote(c: Compiler, call: Any) -> Evaluate:
         # Threads may name different blocks, so each arrives by itself.
         ranks = np.broadcast_to(rank(x), (x.lanes,))
         for lane in np.flatnonzero(np.ones(x.lanes, bool) if x.mask is True else x.mask):
-            other = x.block.cluster.blocks[int(ranks[lane])]
-            other.barriers[slot].at(x, np.broadcast_to(index(x), (x.lanes,))[lane]).arrive(x)
+            barriers = x.block.cluster.memory_of(x, int(ranks[lane]), lambda other: other.barriers.get(slot))
+            if barriers is not None:
+                barrier = barriers.at(x, np.broadcast_to(index(x), (x.lanes,))[lane])
+                x.block.order.release(x.block.number, barrier)
+                barrier.arrive(x)
 
     return evaluate
 
@@ -204,5 +207,6 @@ def _wait(c: Compiler, call: Any, span: Any) -> Step:
     def after(x: Lanes) -> None:
         for barrier, _ in chosen(x, slot, index(x)):
             x.strand.acquire(barrier.published)
+            x.block.order.acquire(x.block.number, barrier)
 
     return until(span, ready, "a barrier's phase that is never complete", after=after)

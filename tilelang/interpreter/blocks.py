@@ -1,8 +1,9 @@
-"""Races between blocks: conflicting accesses that no atomic access orders.
+"""Races between blocks: conflicting accesses to tensors, or to each other's shared tiles in a cluster, that nothing orders.
 
 Every block has a vector clock: for each block, how far its accesses happen before the next one of this block. An atomic access
 that releases joins the block's clock into the clock of the element; one that acquires joins the element's clock into the block's.
-``T.sync_grid`` orders all accesses before it before all accesses after it.
+``T.sync_grid`` orders all accesses before it before all accesses after it, ``T.cluster_sync`` those of a cluster. An arrival at
+another block's mbarrier releases, and a wait for that barrier acquires.
 """
 
 from __future__ import annotations
@@ -54,8 +55,9 @@ class Order:
 
     def acquire(self, block: int, place: Hashable) -> None:
         """What follows in a block comes after what blocks have released at ``place``."""
-        handed, clock = self._handed.get(place), self._clock(block)
+        handed = self._handed.get(place)
         if handed is not None:
+            clock = self._clock(block)
             np.maximum(clock, handed, out=clock)
 
     def release(self, block: int, place: Hashable) -> None:
@@ -122,7 +124,7 @@ def _of_each(numbers: np.ndarray, function: Callable[[int], int]) -> np.ndarray:
 
 
 class BlockAccess:
-    """Which blocks touched each cell of a tensor last, and when.
+    """Which blocks touched each cell of a tensor or shared tile last, and when.
 
     Attributes:
         order: of the launch.

@@ -14,10 +14,12 @@ from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.memory import View
 from tilelang.interpreter.schedule import run_blocks
 from tilelang.interpreter.state import Lanes
-from tilelang.interpreter.survey import written_buffers
+from tilelang.interpreter.survey import evaluated, written_buffers
 from tilelang.interpreter.waits import BlockBarrier, ThreadBarrier
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_global
+from tilelang.ir.visit import walk_expr
+from tilelang.tileop.thread import intrinsic_name
 
 
 class Block:
@@ -36,6 +38,7 @@ class Block:
         copies, stores, products: asynchronous work in flight, by unit.
         phases: for each barrier between blocks, the phase in which it arrived.
         waiting: what it waits for, and the span of the statement; None while it runs.
+        is_written_by_others: whether blocks of its cluster may store to its shared tiles.
     """
 
     def __init__(self, indices: tuple[int, ...], number: int, threads: int, grid: BlockBarrier, cluster: BlockBarrier, rank: int):
@@ -51,6 +54,7 @@ class Block:
         self.copies, self.stores, self.products = Queue(), Queue(), Queue()
         self.phases: dict[str, int] = {}
         self.waiting: Any = None
+        self.is_written_by_others = False
         self._thread_barriers: dict[int, ThreadBarrier] = {}
 
     def thread_barrier(self, number: int) -> ThreadBarrier:
@@ -69,11 +73,12 @@ def launch(c: Compiler, stmt: Any) -> Step:
         body = body.body
     inner = c.step(body)
     tensors = [c.view(buffer) for buffer in sorted(written_buffers(body), key=str) if is_global(buffer)]
+    stores_to_others = any(intrinsic_name(part) == "store_cluster" for expr in evaluated(body) for part in walk_expr(expr))
 
     def run(x: Lanes) -> bool:
         sizes = {tag: int(extent(x)) for tag, (_, extent) in axes.items()}
         written = {slot: x.views[slot] for slot in tensors if x.views[slot] is not None}
-        grid = Grid(x, sizes, {tag: slot for tag, (slot, _) in axes.items()}, written)
+        grid = Grid(x, sizes, {tag: slot for tag, (slot, _) in axes.items()}, written, stores_to_others)
         run_blocks(x.run, grid.begin, grid.size, inner)
         forget_tensors(written)
         return False
@@ -88,8 +93,11 @@ class Grid:
         size: how many.
     """
 
-    def __init__(self, x: Lanes, extents: dict[str, int], slots: dict[str, int], written: dict[int, View]):
+    def __init__(
+        self, x: Lanes, extents: dict[str, int], slots: dict[str, int], written: dict[int, View], stores_to_others: bool
+    ):
         self._x = x
+        self._stores_to_others = stores_to_others
         self._extents = extents
         self._slots = slots
         self._blocks, self._cluster, self._threads = (self._of(kind) for kind in ("blockIdx", "clusterCtaIdx", "threadIdx"))
@@ -114,7 +122,7 @@ class Grid:
         cluster = self._clusters.setdefault(group, BlockBarrier(int(np.prod(self._cluster)), self._order))
         named = tuple(index for axis, index in zip("xyz", place) if f"blockIdx.{axis}" in self._extents)
         block = Block(named, number, lanes, self._all, cluster, rank)
-        block.order = self._order
+        block.order, block.is_written_by_others = self._order, self._stores_to_others
         cluster.blocks[rank] = block
         block.state = y = Lanes(x.run, block, lanes, list(x.values), list(x.views))
         y.span, y.strand.ended = x.span, self._ended

@@ -29,7 +29,8 @@ class Storage:
         access: the record of who touched each cell, made when it is first needed.
         typed: the data under the types that it was accessed by.
         pending: which cells an asynchronous copy or product is still to write.
-        blocks: of a tensor that a launch of several blocks writes, which block touched each cell.
+        blocks: of a tensor that a launch of several blocks writes, or a tile that others of a cluster may write, which block
+            touched each cell.
         versions: of a fragment, the copies that some threads hold for themselves: ``(threads, storage)``.
         strands: which group of threads touched each cell, made when threads first diverge.
         handed: for each element that an atomic access has released, the clock that the next one acquires.

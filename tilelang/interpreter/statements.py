@@ -10,6 +10,7 @@ import numpy as np
 from tilelang.errors import UnsupportedError
 from tilelang.interpreter import reducers
 from tilelang.interpreter.access import store
+from tilelang.interpreter.blocks import BlockAccess
 from tilelang.interpreter.compiler import Compiler, Step, source_of, statement
 from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.memory import View, allocate, extent
@@ -18,7 +19,7 @@ from tilelang.interpreter.state import Lanes
 from tilelang.interpreter.survey import is_of_registers, is_private, touched
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_barrier
+from tilelang.ir.memory import is_barrier, lies_in_shared
 from tilelang.ir.visit import walk_expr
 from tilelang.tileop.base import is_tile_op
 
@@ -108,7 +109,7 @@ def _allocate(c: Compiler, stmt: Any) -> Step:
     scope, kind, slot = buffer.scope(), element(str(buffer.dtype)), c.view(buffer)
     shape = [as_int(size) for size in buffer.shape]
     cells, name, size = c.cells[buffer], str(buffer.name), extent(shape, kind)
-    own = buffer in c.differing
+    own, is_in_shared = buffer in c.differing, lies_in_shared(buffer)
     if is_barrier(buffer):
         from tilelang.interpreter.barriers import allocation
 
@@ -116,7 +117,10 @@ def _allocate(c: Compiler, stmt: Any) -> Step:
 
     def run(x: Lanes) -> bool:
         rows = x.lanes if own or x.nest is not None else 1
-        x.views[slot] = View(allocate(name, scope, size, kind, cells, rows), kind, shape, None, name)
+        storage = allocate(name, scope, size, kind, cells, rows)
+        if is_in_shared and x.block.is_written_by_others:
+            storage.blocks = BlockAccess(storage.cell_count, x.block.order)
+        x.views[slot] = View(storage, kind, shape, None, name)
         return False
 
     return Step(run)

@@ -228,6 +228,23 @@ class BlockBarrier:
         self._sent: dict[int, list[Any]] = {}
         self._asked: dict[int, list[Callable[[Any], None]]] = {}
 
+    def memory_of(self, x: Lanes, rank: int, place: Callable[[Any], Any]) -> Any:
+        """What another block has in its shared memory; None, and a finding, where it may not have it yet, or is not there.
+
+        Args:
+            x: the state, which gets the finding.
+            rank: the block's number.
+            place: gives the memory of a block, or None.
+        """
+        if not 0 <= rank < self.count:
+            x.find("out-of-bounds", f"block {rank} of a cluster of {self.count} is named")
+            return None
+        other = self.blocks.get(rank)
+        found = None if other is None else place(other)
+        if found is None:
+            x.find("race", f"memory of block {rank} of the cluster is used before a T.cluster_sync: it may not have begun")
+        return found
+
     def send(self, rank: int, value: Any) -> None:
         """Gives a block a tile that another block has loaded for it."""
         self._sent.setdefault(rank, []).append(value)

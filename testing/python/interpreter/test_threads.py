@@ -1,4 +1,4 @@
-"""Programs that name threads: barriers, asynchronous work, clusters, the grid; each fault beside its fixed twin."""
+"""Programs that name threads: barriers, asynchronous work, the grid; each fault beside its fixed twin."""
 
 import pytest
 import torch
@@ -369,37 +369,6 @@ def test_two_blocks_that_write_one_element():
             B[0] = b
 
     assert kinds(main, torch.zeros(1, dtype=torch.int32)) == ["race"]
-
-
-def test_tiles_travel_in_a_cluster():
-    @T.prim_func
-    def main(A: T.Tensor((4, 32), "float32"), B: T.Tensor((4, 32), "float32")):
-        with T.ClusterKernel(4, threads=32, cluster_dims=2) as b:
-            own, other = T.alloc_shared((32,), "float32"), T.alloc_shared((32,), "float32")
-            T.copy(A[b, 0:32], own)
-            T.cluster_sync()
-            T.copy_cluster(own, other, dst_block=1 - T.block_rank_in_cluster())
-            T.cluster_sync()
-            T.copy(other, B[b, 0:32])
-
-    a, b = torch.randn(4, 32), torch.zeros(4, 32)
-    run(main, a, b)
-    assert torch.equal(b, a[[1, 0, 3, 2]])
-
-
-def test_one_load_for_the_blocks_of_a_cluster():
-    @T.prim_func
-    def main(A: T.Tensor((4, 64), "float16"), C: T.Tensor((4, 64), "float16")):
-        with T.ClusterKernel(4, cluster_dims=4, threads=128) as b:
-            tile, full = T.alloc_shared((64,), "float16"), T.alloc_barrier(128)
-            T.tma_copy(A[b, 0:64], tile, barrier=full, cluster_mask=0b1110)
-            T.barrier_arrive(full)
-            T.mbarrier_wait_parity(full, 0)
-            T.copy(tile, C[b, 0:64])
-
-    a, c = torch.randn(4, 64).half(), torch.zeros(4, 64).half()
-    run(main, a, c)
-    assert torch.equal(c, a[[0, 1, 1, 1]])
 
 
 def test_a_barrier_that_some_threads_do_not_reach():
