@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import Any
 
 from tilelang.errors import OperandError
@@ -21,11 +22,12 @@ from tilelang.ir.visit import (
     BINARY,
     any_statement,
     flattened,
+    is_guarded,
     is_large,
     operands,
-    reads_memory,
     rebuilt,
     statement_exprs,
+    variables,
     walk_expr,
     with_children,
 )
@@ -38,6 +40,9 @@ _LONG = 128
 
 _DEEPEST = 200
 """Largest depth of an expression; walks take up to four calls of Python, which allows 1000, for each level."""
+
+_CONJUNCTS = 32
+"""Largest number of conditions, each inside of the one before, that are tested at once."""
 
 _BOUND = frozenset({*BINARY, ir.Not, ir.BitwiseNot, ir.Cast, ir.Select, ir.Call})
 """What is bound to a variable; elements of memory may be operands that stand for their address."""
@@ -64,33 +69,45 @@ def _rewritten(stmt: Any, take_name: Callable[[str], str]) -> Any:
         return stmt
     parts, rebuild = _Parts(statement_exprs(stmt), take_name), _WITH_EXPRS.get(type(stmt))
     changed = stmt if rebuild is None else rebuild(stmt, parts.bound)
-    if any(_depth(expr) > _DEEPEST for expr in (*statement_exprs(changed), *(value for _, value in parts.values))):
+    bindings = _in_order(dict(parts.bindings()))
+    if bindings is None or any(_depth(expr) > _DEEPEST for expr in (*statement_exprs(changed), *bindings.values())):
         raise OperandError(
             f"an expression of more than {_DEEPEST} nested operations, which cannot be computed in parts",
             location_of(stmt.span),
             hint="compute it by several statements: collect the value in a T.alloc_var",
         )
-    return sequence([*(ir.Bind(var, value, stmt.span) for var, value in parts.values), changed])
+    return sequence([*(ir.Bind(var, value, stmt.span) for var, value in bindings.items()), changed])
 
 
 class _Parts:
-    """The parts of a statement's expressions that are bound before it.
-
-    Attributes:
-        values: each variable and its value, in an order in which they can be computed.
-    """
+    """The parts of a statement's expressions that are bound before it."""
 
     def __init__(self, exprs: list[Any], take_name: Callable[[str], str]) -> None:
         nodes = list(dict.fromkeys(node for expr in exprs for node in walk_expr(expr)))
-        self.values: list[tuple[Any, Any]] = []
         self._take_name = take_name
         self._uses = Counter(operand for node in nodes for operand in operands(node))
-        # Moving an expression before the statement evaluates it always: one that reads memory may be moved only if it was
-        # anyway.
-        self._always = _evaluated_always(exprs)
+        # Moving an expression before the statement evaluates it always: one that may fail where a condition does not hold
+        # may be moved only if it is evaluated anyway, or together with its conditions.
+        self._guards = _guards(exprs, self._uses)
         self._local = {node.var for node in nodes if isinstance(node, ir.Let)}
         self._done: dict[Any, Any] = {}
         self._size: dict[Any, int] = {}
+        self._impure = set[Any]()
+        for node in reversed(self._guards):  # operands first
+            if self._has_effects(node) or not self._impure.isdisjoint(operands(node)):
+                self._impure.add(node)
+        self._failing = set[Any]()
+        self._bindings: list[tuple[Any, Any]] = []
+        self._taken: dict[_Branch, Any] = {}
+
+    def bindings(self) -> list[tuple[Any, Any]]:
+        """Each variable and its value, in any order; asked for once, when all expressions are bound."""
+        done = 0
+        while done < len(self._taken):  # the condition of a branch is evaluated where those around it hold: they are added
+            branch, var = list(self._taken.items())[done]
+            self._bindings.append((var, self._holds(branch)))
+            done += 1
+        return self._bindings
 
     def bound(self, expr: Any) -> Any:
         """An expression with variables in place of parts."""
@@ -107,46 +124,103 @@ class _Parts:
         return self._done.get(expr, expr)
 
     def _once(self, expr: Any) -> Any:
-        guarded = self._guarded(expr) if _evaluated(expr) else {}
-        inner = _with_operands(expr, lambda part: guarded[part] if part in guarded else self.bound(part))
+        parts = iter([self._operand(expr, position) for position in range(len(operands(expr)))])
+        inner = _with_operands(expr, lambda _: next(parts))
         self._size[inner] = size = 1 + sum(self._size.get(part, 1) for part in operands(inner))
+        if _may_fail(inner) or not self._failing.isdisjoint(operands(inner)):
+            self._failing.add(inner)
         most = _REPEATED if self._uses[expr] > 1 else _LONG
         return self._variable(inner) if size > most and self._is_movable(expr, inner) else inner
 
-    def _guarded(self, expr: Any) -> dict[Any, Any]:
-        """The operands that a condition guards: their parts are bound before the statement if the condition holds."""
-        test, *others = operands(expr)
-        found = {}
-        for position, other in enumerate(others):
-            found[other] = self.bound(other)
-            if is_large(found[other]) and self._is_pure(found[other]):
-                holds = self._variable(self.bound(test))
-                inner = _Parts([found[other]], self._take_name)
-                # Still large: its parts are bound in front of the statement too, and there need a value for the case that the
-                # condition does not hold. Nothing reads that value.
-                found[other] = inner.bound(found[other])
-                takes = ir.Not(holds) if position or isinstance(expr, ir.Or) else holds
-                self.values += [(var, ir.tirx.if_then_else(takes, value, _zero(value))) for var, value in inner.values]
-        return found
+    def _operand(self, expr: Any, position: int) -> Any:
+        """An operand in its parts; those of a large one that a condition guards are bound if the conditions around it hold."""
+        found = self.bound(operands(expr)[position])
+        if not is_guarded(expr, position) or operands(expr)[position] in self._impure or not is_large(found):
+            return found
+        if (takes := self._takes(expr, position)) is None:
+            return found
+        inner = _Parts([found], self._take_name)
+        small = inner.bound(found)
+        # Nothing reads the value for the case that the conditions do not hold.
+        self._bindings += [(var, ir.tirx.if_then_else(takes, value, _zero(value))) for var, value in inner.bindings()]
+        return small
+
+    def _takes(self, expr: Any, position: int) -> Any:
+        """A variable that says whether an operand is evaluated; None where the conditions have effects of their own."""
+        around, waiting = set[_Branch](), [(expr, position)]
+        while waiting:
+            branch = waiting.pop()
+            if branch not in around:
+                around.add(branch)
+                waiting += self._guards[branch[0]] or ()
+        return None if any(operands(condition)[0] in self._impure for condition, _ in around) else self._branch((expr, position))
+
+    def _branch(self, branch: _Branch) -> Any:
+        if branch not in self._taken:
+            self._taken[branch] = ir.Var(self._take_name("part"), "bool")
+        return self._taken[branch]
+
+    def _holds(self, branch: _Branch) -> Any:
+        """The conjunction of the conditions of a branch and of those around it, the outermost first."""
+        tests = []
+        while True:
+            expr, position = branch
+            test = self.bound(operands(expr)[0])
+            tests.append(ir.Not(test) if position == 2 or isinstance(expr, ir.Or) else test)
+            around = self._guards[expr]
+            if around is None:
+                break
+            branch, *others = around
+            if others or branch in self._taken or len(tests) == _CONJUNCTS:
+                tests.append(reduce(ir.Or, map(self._branch, around)))
+                break
+        return reduce(ir.And, reversed(tests))
 
     def _variable(self, value: Any) -> Any:
         var = ir.Var(self._take_name("part"), value.ty)
-        self.values.append((var, value))
+        self._bindings.append((var, value))
         return var
 
     def _is_movable(self, expr: Any, inner: Any) -> bool:
         """Whether an expression, with its parts bound ``inner``, has the same value before the statement."""
         if type(expr) not in _BOUND or not str(expr.ty).startswith(_SCALARS) or "x" in str(expr.ty):
             return False
-        # What a condition guards, such as an index, may read outside of its tensor where the condition does not hold.
-        return self._is_pure(inner) and (expr in self._always or not reads_memory(inner))
+        return expr not in self._impure and (self._guards[expr] is None or inner not in self._failing)
 
-    def _is_pure(self, expr: Any) -> bool:
-        """Whether nothing but memory decides the value of an expression."""
-        return not any(part in self._local or isinstance(part, ir.Call) and not is_pure(part) for part in walk_expr(expr))
+    def _has_effects(self, expr: Any) -> bool:
+        """Whether more than its operands and memory decides the value of an expression."""
+        return expr in self._local or isinstance(expr, ir.Call) and not is_pure(expr)
 
+
+_Branch = tuple[Any, int]
+"""An expression with a condition, and the position of an operand that the condition guards."""
+
+_Branches = dict[_Branch, None]
+"""A set of branches, in the order in which they were found."""
+
+_Guards = dict[Any, _Branches | None]
+
+_DIVISIONS = (ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod)
 
 _SCALARS = ("int", "uint", "float", "bfloat", "bool")
+
+
+def _in_order(bindings: Mapping[Any, Any]) -> dict[Any, Any] | None:
+    """Variables and their values, each after those that it is computed from; None where there is no such order."""
+    order: dict[Any, Any] = {}
+    started = set[Any]()
+    for first in bindings:
+        waiting = [first]
+        while waiting:
+            var = waiting[-1]
+            inside = [other for other in variables(bindings[var]) if other in bindings and other not in order]
+            if inside and var in started:
+                return None
+            started.add(var)
+            waiting += inside
+            if not inside:
+                order[waiting.pop()] = bindings[var]
+    return order
 
 
 def _depth(expr: Any) -> int:
@@ -167,23 +241,65 @@ def _zero(value: Any) -> Any:
     return float_constant(0.0, str(value.ty)) if is_float(value.ty) else ir.IntImm(value.ty, 0)
 
 
-def _evaluated_always(exprs: list[Any]) -> set[Any]:
-    """The parts of expressions whose evaluation depends on no condition."""
-    waiting, found = list(exprs), set[Any]()
+def _may_fail(expr: Any) -> bool:
+    """Whether an operation must not be evaluated where a condition excludes it: it may read outside of a tensor, divide by 0."""
+    if isinstance(expr, _DIVISIONS):
+        return not is_float(expr.ty) and not isinstance(expr.b, ir.IntImm)
+    return isinstance(expr, ir.TensorLoad)
+
+
+def _guards(exprs: list[Any], uses: Mapping[Any, int]) -> _Guards:
+    """The branches of conditions in one of which each part of expressions is evaluated; None for one that always is.
+
+    Each part comes after all that use it.
+
+    Args:
+        exprs: the expressions.
+        uses: how often each part is an operand of another.
+    """
+    found: _Guards = {}
+    below: _Guards = dict.fromkeys(exprs)
+    left = dict(uses)
+    waiting = [expr for expr in below if not left.get(expr)]
     while waiting:
         expr = waiting.pop()
-        if expr in found:
-            continue
-        found.add(expr)
-        waiting += operands(expr)[: _evaluated(expr)]
+        found[expr] = _without_implied(below[expr], found)
+        for position, part in enumerate(operands(expr)):
+            own = {(expr, position): None} if is_guarded(expr, position) else found[expr]
+            before = below.setdefault(part, {})
+            below[part] = None if own is None or before is None else before | own
+            left[part] -= 1
+            if not left[part]:
+                waiting.append(part)
     return found
 
 
-def _evaluated(expr: Any) -> int | None:
-    """How many operands, from the first, an expression always evaluates; None if all."""
-    if type(expr) is ir.Call:
-        return 1 if isinstance(expr.op, ir.Op) and expr.op.name == "prim.if_then_else" else None
-    return 1 if type(expr) in (ir.And, ir.Or) else None
+def _without_implied(branches: _Branches | None, guards: _Guards) -> _Branches | None:
+    """Branches without those inside of others: what is in one is evaluated there."""
+    if branches is None or len(branches) == 1:
+        return branches
+    kept = branches
+    for expr, _ in branches:
+        both = ((expr, 1), (expr, 2))
+        if all(branch in kept for branch in both):  # of ``if_then_else``: evaluated wherever the condition is
+            around = guards[expr]
+            if around is None:
+                return None
+            kept = {branch: None for branch in kept if branch not in both} | around
+    return {branch: None for branch in kept if not _is_inside(branch, kept, guards)}
+
+
+def _is_inside(branch: _Branch, others: _Branches, guards: _Guards) -> bool:
+    """Whether all paths to a branch lead through others."""
+    waiting, seen = [branch], set[_Branch]()
+    while waiting:
+        around = guards[waiting.pop()[0]]
+        if around is None:
+            return False
+        new = [outer for outer in around if outer not in others and outer not in seen]
+        seen.update(new)
+        waiting += new
+    return True
 
 
 def _with_operands(expr: Any, new: Callable[[Any], Any]) -> Any:

@@ -131,6 +131,13 @@ def walk_expr(expr: Any) -> Iterator[Any]:
         stack.extend(reversed(operands(node)))
 
 
+def is_guarded(expr: Any, position: int) -> bool:
+    """Whether a condition, the first operand, decides if an operand of an expression is evaluated."""
+    if type(expr) is ir.Call:
+        return position > 0 and isinstance(expr.op, ir.Op) and expr.op.name == "prim.if_then_else"
+    return position > 0 and type(expr) in (ir.And, ir.Or)
+
+
 def is_large(expr: Any) -> bool:
     """Whether an expression is a large tree: a shared part counts as often as it is used."""
     return tree_size(expr, {}) >= LARGE

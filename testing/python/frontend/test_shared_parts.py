@@ -67,6 +67,34 @@ def test_shared_parts_are_computed_once(target):
     torch.testing.assert_close(run(shared, target, a, f), expected(a, f))
 
 
+@T.prim_func
+def guarded(A: T.Tensor((64,), "int32"), B: T.Tensor((4, 64), "int32")):
+    with T.Kernel(1, threads=64):
+        tile = T.alloc_shared((64,), "int32")
+        T.copy(A, tile)
+        for i in T.Parallel(64):
+            B[0, i] = T.if_then_else(i < 60, T.if_then_else(i > 3, squared(tile[i + 4]), 1), 2)
+            part = squared(tile[i])
+            B[1, i] = T.if_then_else(i < 60, T.if_then_else(i > 3, part, part), part + 1)
+            B[2, i] = T.if_then_else(i > 0, squared(64 // i), 7)
+            if i == 63 or (i > 3 and squared(tile[i + 1]) > 2) or (i > 0 and T.if_then_else(i > 9, 1, squared(tile[i - 1])) > 2):
+                B[3, i] = 1
+            else:
+                B[3, i] = 0
+
+
+@every_target
+def test_a_part_below_several_conditions_is_computed_where_all_hold(target):
+    a = operands()[0].tolist()
+    b = run(guarded, target, torch.tensor(a, dtype=torch.int32))
+    assert b.tolist() == [
+        [squared(a[i + 4]) if i > 3 else 1 for i in range(60)] + [2] * 4,
+        [squared(a[i]) + (i >= 60) for i in range(64)],
+        [7] + [squared(64 // i) for i in range(1, 64)],
+        [int(i == 63 or (i > 3 and squared(a[i + 1]) > 2) or (0 < i <= 9 and squared(a[i - 1]) > 2)) for i in range(64)],
+    ]
+
+
 @every_target
 def test_a_chain_of_assignments(target):
     a, _ = operands()
@@ -78,6 +106,7 @@ def test_the_interpreter_reads_nothing_that_a_condition_guards():
     b = torch.zeros(3, 64)
     assert interpreter.run(shared, a, f, b) == []
     torch.testing.assert_close(b, expected(a, f))
+    assert interpreter.run(guarded, a, torch.zeros(4, 64, dtype=torch.int32)) == []
 
 
 def test_no_expression_is_large_and_small_ones_stay_whole():
