@@ -14,6 +14,15 @@ from typing import Any
 PROVIDERS = {
     # name -> the module and the function
     "call_dtype": ("tilelang.language.casts", "call_dtype"),  # of dtypes: T.float16(x) is a conversion
+    # of frontend: what operators, builtins, subscripts and annotations of the code that it rewrites mean
+    "Var": ("tilelang.language.expressions", "Var"),
+    "declared_pointer": ("tilelang.language.tensors", "declared_pointer"),
+    "device_assert": ("tilelang.language.debug", "device_assert"),
+    "extended_builtin": ("tilelang.language.builtins", "extended_builtin"),
+    "extract_lane": ("tilelang.language.vectors", "extract_lane"),
+    "if_then_else": ("tilelang.language.math", "if_then_else"),
+    "pow": ("tilelang.language.math", "pow"),
+    "public_function": ("tilelang.language.builtins", "public_function"),
     "place_variables": ("tilelang.ir.expr", "place_variables"),  # of layout: places of elements as expressions
     "records_of_all_tools": ("tilelang.jit.lookup", "records_of_all_tools"),  # of cache: its memory
     "build_kernel": ("tilelang.jit.compiler", "build_kernel"),  # of cache: KernelCache.cached compiles what it does not have

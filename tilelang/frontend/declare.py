@@ -8,10 +8,11 @@ from typing import Any
 from tilelang.dtypes import DType, canonical
 from tilelang.errors import DeclarationError, MisplacedError
 from tilelang.frontend.builder import Builder, current
+from tilelang.frontend.specs import TensorSpec
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_global
-from tilelang.language.tensors import TensorSpec, declared_pointer
+from tilelang.provided import provided
 
 _PYTHON_SCALARS = {int: DType("int32"), float: DType("float32"), bool: DType("bool")}
 
@@ -140,7 +141,7 @@ def declared_parameter(name: str, annotation: Any) -> Any:
     """
     if isinstance(annotation, TensorSpec):
         return declare_buffer(name, annotation)
-    pointer = declared_pointer(annotation)
+    pointer = provided("declared_pointer")(annotation)
     if pointer is not None:
         return ir.Var(name, ir.pointer_type(str(pointer.dtype)))
     if annotation in _PYTHON_SCALARS:

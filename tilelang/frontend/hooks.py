@@ -28,6 +28,7 @@ from tilelang.frontend.values import BufferLike, LocalVar, Text, Unusable, as_op
 from tilelang.frontend.vectors import VectorArray
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, simplify
+from tilelang.provided import provided
 from tilelang.tileop.thread import intrinsic_call
 
 
@@ -157,14 +158,12 @@ class Hooks:
 
     def load(self, target: Any, key: Any) -> Any:
         """``target[key]``."""
-        from tilelang.language.vectors import extract_lane
-
         if is_buffer(target) or isinstance(target, Slice):
             return subscript(target, key)
         if isinstance(target, LocalVar):
             return subscript(target.buffer, key)
         if isinstance(target, ir.PrimExpr) and lanes_of(target) > 1:
-            return extract_lane(target, key)
+            return provided("extract_lane")(target, key)
         if is_table(target) and any(map(_is_run_time, key if isinstance(key, tuple) else (key,))):
             return look_up(target, key)
         return target[key if _takes_any_index(target) else compile_time_index(key)]
@@ -323,8 +322,6 @@ class Hooks:
         Raises:
             MisplacedError: a run-time condition outside of a kernel.
         """
-        from tilelang.language.debug import device_assert
-
         test = as_operand(test)
         test = simplify(test) if is_symbolic(test) else test
         text = "" if message is None else str(message())
@@ -334,7 +331,7 @@ class Hooks:
                     "an assert over run-time values is possible inside of a kernel only",
                     hint="T.assume(condition) before the kernel is checked by every call, over sizes and integer arguments",
                 )
-            device_assert(test, text)
+            provided("device_assert")(test, text)
         elif not constant(test):
             raise AssertionError(text)
 
@@ -388,9 +385,7 @@ class Hooks:
 
     def builtin(self, name: str, function: Any) -> Any:
         """A Python builtin, extended to run-time values; a user's own function of that name is left alone."""
-        from tilelang.language.builtins import EXTENDED
-
-        return EXTENDED[name] if function is getattr(builtins, name) else function
+        return provided("extended_builtin")(name) if function is getattr(builtins, name) else function
 
 
 _CONVERSIONS: Mapping[int, Callable[[Any], Any]] = {-1: lambda value: value, ord("s"): str, ord("r"): repr, ord("a"): ascii}

@@ -14,6 +14,7 @@ from typing import Any, overload
 from tilelang.errors import CompileError, OperandError
 from tilelang.frontend.source import remember
 from tilelang.ignored import ignored
+from tilelang.provided import provided
 
 _DEEPEST = 64
 """Largest depth of macros that call each other; a little more would exceed Python's own limit on recursion."""
@@ -65,9 +66,8 @@ class Macro:
         """What the macro gets for an argument: a value, or for a parameter ``T.Ref`` the memory itself."""
         from tilelang.frontend.bindings import snapshot
         from tilelang.ir import nodes as ir
-        from tilelang.language.expressions import Var
 
-        if self.signature.parameters[name].annotation in (Ref, Var, ir.Var, "T.Ref", "T.Var"):
+        if self.signature.parameters[name].annotation in (Ref, provided("Var"), ir.Var, "T.Ref", "T.Var"):
             return _reference(builder, name, value)
         # An element of a barrier buffer names the barrier and has no value that could be read.
         is_barrier = isinstance(value, ir.TensorLoad) and value.source.scope().endswith("barrier")

@@ -20,6 +20,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.interval import is_within
 from tilelang.ir.memory import is_global
 from tilelang.ir.visit import walk_expr
+from tilelang.provided import provided
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 Operator = Callable[[Any, Any], Any]
@@ -70,10 +71,8 @@ def modulo(left: Any, right: Any) -> Any:
 
 def power(left: Any, right: Any) -> Any:
     """``left ** right``."""
-    from tilelang.language.math import pow
-
     left, right = as_operand(left), as_operand(right)
-    return pow(left, right) if is_symbolic(left) or is_symbolic(right) else constant(left) ** constant(right)
+    return provided("pow")(left, right) if is_symbolic(left) or is_symbolic(right) else constant(left) ** constant(right)
 
 
 def subtract(left: Any, right: Any) -> Any:
@@ -160,9 +159,7 @@ def _deciding_value(terms: tuple[Term, ...], stop: bool, combine: Operator) -> A
     other = _without_effects(lambda: _deciding_value(terms[1:], stop, combine))
     if _is_condition(value) and _is_condition(other):
         return combine(lambda: value, lambda: other)
-    from tilelang.language.math import if_then_else
-
-    return if_then_else(boolean(value), *((value, other) if stop else (other, value)))
+    return provided("if_then_else")(boolean(value), *((value, other) if stop else (other, value)))
 
 
 def _is_condition(value: Any) -> bool:
@@ -185,12 +182,10 @@ def choose(test: Any, then: Term, otherwise: Term) -> Any:
     Raises:
         CompileError: a run-time condition, and a value whose computation changes memory.
     """
-    from tilelang.language.math import if_then_else
-
     test = as_operand(test)
     if not is_symbolic(test):
         return then() if constant(test) else otherwise()
-    return if_then_else(test, _without_effects(then), _without_effects(otherwise))
+    return provided("if_then_else")(test, _without_effects(then), _without_effects(otherwise))
 
 
 def compare(operators: tuple[str, ...], *operands: Any) -> Any:

@@ -28,9 +28,10 @@ from tilelang.cache.keys.source_key import SourceKey, trace
 from tilelang.dtypes import DType, all_names, canonical
 from tilelang.errors import ArgumentError
 from tilelang.frontend.signature import EagerSignature, SignatureParam
+from tilelang.frontend.specs import TensorSpec
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.lookup import UNKEYED, Lookup, caching, compiled, from_source, say_off
-from tilelang.language.tensors import TensorSpec, declared_pointer
+from tilelang.language.tensors import declared_pointer
 from tilelang.records import Record
 
 _SIGNATURE = "eager_signature"

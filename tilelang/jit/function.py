@@ -261,7 +261,7 @@ def _is_eager(function: Callable[..., Any]) -> bool:
 
 def _declares_tensors(function: Callable[..., Any]) -> bool:
     from tilelang.frontend.rewrite import declared_arguments
-    from tilelang.language.tensors import TensorSpec
+    from tilelang.frontend.specs import TensorSpec
 
     annotated = any(isinstance(p.annotation, TensorSpec) for p in inspect.signature(function).parameters.values())
     return annotated or bool(declared_arguments(function))

@@ -110,7 +110,7 @@ def _round(value: Any, *digits: Any) -> Any:
     return math.nearbyint(value)
 
 
-EXTENDED: Mapping[str, Callable[..., Any]] = {
+_EXTENDED: Mapping[str, Callable[..., Any]] = {
     "min": _extremum("min"),
     "max": _extremum("max"),
     "abs": _either("abs", math.abs, _is_typed),
@@ -127,3 +127,15 @@ EXTENDED: Mapping[str, Callable[..., Any]] = {
     "all": _quantifier("all", stop=False),
 }
 """The replacement of each builtin that a kernel may use on run-time values."""
+
+
+def extended_builtin(name: str) -> Callable[..., Any]:
+    """The replacement of a builtin."""
+    return _EXTENDED[name]
+
+
+def public_function(name: str) -> Callable[..., Any] | None:
+    """The language's function of a name; None where it has none."""
+    import tilelang.language
+
+    return getattr(tilelang.language, name, None)

@@ -12,12 +12,13 @@ from tilelang.errors import DtypeError, OperandError, OptionError, ShapeError
 from tilelang.frontend.access import assign_subscript
 from tilelang.frontend.bounded import largest_sizes, leading_part
 from tilelang.frontend.builder import Builder, current, require_kernel
+from tilelang.frontend.specs import TensorSpec
 from tilelang.frontend.values import LocalVar, VectorVar, as_expr
 from tilelang.frontend.vectors import declared_sizes, typed
 from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.language.tensors import TensorSpec, as_shape
+from tilelang.language.tensors import as_shape
 
 
 def _buffer(

@@ -11,30 +11,8 @@ from typing import Any
 
 from tilelang.dtypes import DType, canonical, is_dtype
 from tilelang.errors import DeclarationError, UnsupportedError
+from tilelang.frontend.specs import PointerSpec, TensorSpec
 from tilelang.ignored import ignored, unless
-from tilelang.records import Record
-
-
-class TensorSpec(Record, eq=False):
-    """The declaration of a tensor argument.
-
-    Attributes:
-        shape: sizes; ints, ``T.dynamic``/``T.const`` sizes, or arithmetic of them.
-        dtype: element type.
-        strides: element strides, or None for a compact row-major tensor.
-        scope: storage scope, ``global`` for arguments.
-    """
-
-    shape: tuple[Any, ...]
-    dtype: DType
-    strides: tuple[Any, ...] | None = None
-    scope: str = "global"
-
-
-class PointerSpec(Record, eq=False):
-    """The declaration of a raw pointer argument; see :func:`~tilelang.language.customize.make_tensor`."""
-
-    dtype: DType
 
 
 def as_shape(shape: Any) -> tuple[Any, ...]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from tilelang.dtypes import canonical
 from tilelang.frontend.declare import const_value, empty_tensor
-from tilelang.language.tensors import TensorSpec, as_shape, size_names
+from tilelang.frontend.specs import TensorSpec
+from tilelang.language.tensors import as_shape, size_names
 
 if TYPE_CHECKING:
     import torch
