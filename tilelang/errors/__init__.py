@@ -30,6 +30,7 @@ from tilelang.errors.base import (
     PerformanceWarning,
     TileLangError,
     TuningError,
+    UninitialisedWarning,
     concise,
     first_line,
 )
@@ -146,6 +147,7 @@ __all__ = [
     "ToolchainMissingError",
     "TraceError",
     "TuningError",
+    "UninitialisedWarning",
     "UnknownTargetError",
     "UnsupportedBackendError",
     "UnsupportedError",

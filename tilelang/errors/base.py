@@ -104,5 +104,9 @@ class IgnoredParameterWarning(UserWarning):
     """A parameter that is accepted for other releases' programs, and has no effect, was set."""
 
 
+class UninitialisedWarning(UserWarning):
+    """A program reads a tile that nothing has written before."""
+
+
 class PerformanceWarning(UserWarning):
     """A statement is compiled to code that is much slower than what the machine can do; the kernel is right all the same."""

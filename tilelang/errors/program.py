@@ -47,7 +47,7 @@ class CopyShapeError(ShapeError):
     def __init__(self, source: str, target: str, operator: str = "T.copy"):
         super().__init__(
             f"{operator}: the source is {source} and the destination is {target}",
-            hint="the extents must agree, axes of length 1 aside; slice one side, or copy to a buffer of the same shape",
+            hint="the extents must agree, axes of length 1 aside; slice both sides alike, or copy to a buffer of the same shape",
         )
 
 

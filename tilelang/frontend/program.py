@@ -23,6 +23,8 @@ from tilelang.frontend.rewrite import declared_arguments, rewrite
 from tilelang.frontend.safe_values import with_views_of_safe_values
 from tilelang.frontend.shared_parts import with_shared_parts_bound
 from tilelang.frontend.signature import EagerSignature, SignatureParam
+from tilelang.frontend.specs import TensorSpec
+from tilelang.frontend.unwritten import warn_unwritten
 from tilelang.frontend.verify import verify_scopes
 from tilelang.frontend.views import without_unused_views
 from tilelang.frontend.warp_loops import with_iterations_of_threads
@@ -31,7 +33,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 from tilelang.ir.span import traceback_location
 from tilelang.keywords import keyword_hint
-from tilelang.language.tensors import TensorSpec, declared_pointer
+from tilelang.provided import provided
 
 
 def _run(function: Callable[..., Any], arguments: Mapping[str, Any], builder: Builder) -> Any:
@@ -45,14 +47,8 @@ def _run(function: Callable[..., Any], arguments: Mapping[str, Any], builder: Bu
         raise error.at(traceback_location(error)) from error.__cause__
     except Exception as error:  # the user's own code runs here and may raise anything
         found = TraceError(error)
-        found.hint = found.hint or keyword_hint(error, _language_function)
+        found.hint = found.hint or keyword_hint(error, provided("public_function"))
         raise found.at(traceback_location(error)) from error
-
-
-def _language_function(name: str) -> Any:
-    import tilelang.language
-
-    return getattr(tilelang.language, name, None)
 
 
 def _finish(function: Callable[..., Any], params: list[Any], builder: Builder) -> Any:
@@ -96,6 +92,7 @@ def finished_program(name: str, definition: Location, params: list[Any], builder
         func = func.with_attr(key, value)
     verify_scopes(func, builder.dynamic_sizes.values())
     verify_reducers(func, builder.reducers)
+    warn_unwritten(func.body)
     return func
 
 
@@ -230,7 +227,7 @@ def _eager_arguments(function: Callable[..., Any], fixed: Mapping[str, Any], sta
         annotation = annotations.get(name)
         if name in fixed:
             values[name] = fixed[name]
-        elif isinstance(annotation, (TensorSpec, DType)) or declared_pointer(annotation) is not None:
+        elif isinstance(annotation, (TensorSpec, DType)) or provided("declared_pointer")(annotation) is not None:
             values[name] = state.declare(name, annotation)
         elif parameter.default is not inspect.Parameter.empty:
             values[name] = parameter.default
@@ -286,7 +283,7 @@ def _signature_param(name: str, param: Any, annotation: Any) -> SignatureParam:
         shape = tuple(to_dim(size) for size in param.shape)
         strides = None if annotation.strides is None else tuple(to_dim(s) for s in param.strides)
         return SignatureParam(name, "tensor", str(annotation.dtype), shape, strides)
-    pointer = declared_pointer(annotation)
+    pointer = provided("declared_pointer")(annotation)
     if pointer is not None:
         return SignatureParam(name, "pointer", str(pointer.dtype))
     return SignatureParam(name, "scalar", str(param.ty))

@@ -106,6 +106,17 @@ _WARNED: dict[str, dict] = {}
 
 
 def warn_slow(message: str, span: Any) -> None:
-    """Warns at the user's line that a statement becomes slow code: once for each line and reason, as Python's filters have it."""
+    """Warns at the user's line that a statement becomes slow code."""
+    warn_at(message, PerformanceWarning, span)
+
+
+def warn_at(message: str, category: type[Warning], span: Any) -> None:
+    """Warns at the user's line: once for each line and reason, as Python's filters have it.
+
+    Args:
+        message: what is said.
+        category: the class of the warning, by which users filter it.
+        span: of the statement.
+    """
     place = location_of(span) or Location("<program>", 1)
-    warnings.warn_explicit(message, PerformanceWarning, place.file, place.line, registry=_WARNED.setdefault(place.file, {}))
+    warnings.warn_explicit(message, category, place.file, place.line, registry=_WARNED.setdefault(place.file, {}))

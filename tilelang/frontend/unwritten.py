@@ -1,0 +1,158 @@
+"""Warns of tiles, arrays and variables that are read although nothing can have written them.
+
+A statement that reads such memory and writes it too (``T.gemm`` without ``clear_accum``, ``x[i] += 1``) gives it no first value.
+What a statement reads under a condition of its own, and memory whose address is passed on, is left to the interpreter, which
+reports each element that is read and was not written.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from tilelang.errors import UninitialisedWarning
+from tilelang.ir import nodes as ir
+from tilelang.ir.access import ADDRESS, READ, WRITE
+from tilelang.ir.expr import as_int, is_pure
+from tilelang.ir.memory import is_shared, is_variable, lies_in_registers
+from tilelang.ir.span import warn_at
+from tilelang.ir.visit import children, is_guarded, operands, statement_exprs
+from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop.atomic import AtomicTile
+from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose
+from tilelang.tileop.gemm import Gemm, GemmSparse
+from tilelang.tileop.reduce import Reduce
+from tilelang.tileop.scan import Scan
+
+
+class _Place(NamedTuple):
+    """Where a statement stands: its number in program order, and the loops around it."""
+
+    number: int
+    loops: tuple[int, ...]
+
+
+def warn_unwritten(body: Any) -> None:
+    """Warns at the first statement that reads a tile, array or variable that no statement before it may have written."""
+    found = _Accesses(body)
+    for memory, reads in found.reads.items():
+        if memory not in found.allocated or memory in found.passed_on:
+            continue
+        writes = found.writes[memory]
+        for place, stmt in reads:
+            # In shared memory a statement may wait for another thread, whose statement comes later in the text.
+            ordered = lies_in_registers(memory) and not found.has_groups
+            if not writes or ordered and not any(_may_precede(write, place) for write in writes):
+                remedy = "give it a value by init=" if is_variable(memory) else f"T.clear({memory.name}) gives it a value"
+                warn_at(
+                    f"{memory.name} is read, but no statement before has written it; {remedy}", UninitialisedWarning, stmt.span
+                )
+                break
+
+
+def _may_precede(write: _Place, read: _Place) -> bool:
+    return write.number < read.number or not set(write.loops).isdisjoint(read.loops)
+
+
+class _Accesses:
+    """The accesses of each memory in a program.
+
+    Attributes:
+        allocated: the memory that the program's kernels allocate, without barriers.
+        reads: statements that certainly read it, in program order.
+        writes: where statements write it that do not certainly read it as well.
+        passed_on: the memory whose address other code gets.
+        has_groups: whether groups of threads run different statements.
+    """
+
+    def __init__(self, body: Any) -> None:
+        self.allocated = set[Any]()
+        self.reads = defaultdict[Any, list[tuple[_Place, Any]]](list)
+        self.writes = defaultdict[Any, list[_Place]](list)
+        self.passed_on = set[Any]()
+        self.has_groups = False
+        self._roots: dict[Any, Any] = {}
+        self._number = 0
+        self._visit(body, ())
+
+    def _visit(self, stmt: Any, loops: tuple[int, ...]) -> None:
+        self._number += 1
+        if isinstance(stmt, ir.AllocBuffer):
+            if is_shared(stmt.buffer) or lies_in_registers(stmt.buffer):
+                self.allocated.add(stmt.buffer)
+        elif isinstance(stmt, ir.DeclBuffer):
+            sources = [buffer for buffer, _ in _accesses(stmt.data)]
+            self._roots[stmt.buffer] = self._roots.get(sources[0], sources[0]) if sources else stmt.buffer
+        elif isinstance(stmt, ir.AttrStmt) and stmt.attr_key == "tl.warp_group":
+            self.has_groups = True
+        self._note(stmt, _Place(self._number, loops))
+        if isinstance(stmt, (ir.For, ir.While)):
+            loops = (*loops, self._number)
+        for child in children(stmt):
+            self._visit(child, loops)
+
+    def _note(self, stmt: Any, place: _Place) -> None:
+        accesses = [(self._roots.get(buffer, buffer), access) for buffer, access in _statement_accesses(stmt)]
+        read = {memory: None for memory, access in accesses if access == READ}
+        for memory in read:
+            self.reads[memory].append((place, stmt))
+        for memory, access in accesses:
+            if access == WRITE and memory not in read:
+                self.writes[memory].append(place)
+            elif access == ADDRESS:
+                self.passed_on.add(memory)
+
+
+def _statement_accesses(stmt: Any) -> Iterator[tuple[Any, str]]:
+    if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value):
+        operator = decode(stmt.value)
+        for region, access in operator.regions():
+            yield from ((region.buffer, kind) for kind in _kinds(operator, access))
+        exprs = operator.scalars()
+    elif isinstance(stmt, ir.BufferStore):
+        yield stmt.buffer, WRITE
+        exprs = [*stmt.indices, stmt.value]
+    elif isinstance(stmt, ir.DeclBuffer):
+        return
+    else:
+        exprs = statement_exprs(stmt)
+    for expr in exprs:
+        yield from _accesses(expr)
+
+
+def _kinds(operator: Any, access: str) -> tuple[str, ...]:
+    """What an operator certainly does to a region that it declares to read, write or update."""
+    if not isinstance(operator, _COMPUTING):
+        return (ADDRESS,) if "w" in access else ()  # hints and text, else operators that the program itself synchronises
+    if access == "rw":
+        return (WRITE,) if _may_clear(operator) else (READ, WRITE)
+    return (READ,) if access == "r" else (WRITE,)
+
+
+_COMPUTING = (AtomicTile, Copy, Fill, Gemm, GemmSparse, Im2Col, Reduce, Scan, Transpose)
+
+
+def _may_clear(operator: Any) -> bool:
+    """Whether an operator that accumulates may ignore the old value: an expression decides it where the kernel runs."""
+    clears = (as_int(getattr(operator, name, 0)) for name in ("clear_accum", "clear"))
+    return any(not isinstance(clear, int) or clear for clear in clears)
+
+
+def _accesses(expr: Any) -> Iterator[tuple[Any, str]]:
+    """The memory that an expression certainly reads, and the memory whose address it passes on."""
+    waiting = [(expr, READ)]
+    while waiting:
+        node, kind = waiting.pop()
+        if isinstance(node, ir.Var):
+            if ir.is_buffer_var(node):
+                yield node, ADDRESS
+            continue
+        parts = operands(node)
+        if isinstance(node, ir.TensorLoad):
+            if kind:
+                yield node.source, kind
+            parts = parts[1:]
+        elif isinstance(node, ir.Call) and (not is_pure(node) or str(node.ty) == "handle"):
+            kind = ADDRESS
+        waiting += [(part, "" if kind == READ and is_guarded(node, position) else kind) for position, part in enumerate(parts)]
