@@ -8,7 +8,7 @@ from tilelang.errors import BufferIndexError, IndexRangeError, OperandError, Run
 from tilelang.frontend import lanes
 from tilelang.frontend.builder import current
 from tilelang.frontend.conversion import convert
-from tilelang.frontend.tiles import Computed, Slice, StridedSlice, assign, is_repeated, whole
+from tilelang.frontend.tiles import Computed, Slice, StridedSlice, as_tile, assign, is_repeated, is_vector, whole
 from tilelang.frontend.values import BufferLike, ExprLike, LocalVar, as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
@@ -158,15 +158,17 @@ def assign_subscript(target: Any, key: Any, value: Any) -> None:
 
 def _assign_part(target: Slice | StridedSlice, value: Any) -> None:
     """``target[...] = value`` of a slice."""
-    if current().parallel and not isinstance(value, ir.PrimExpr):
+    is_tile = as_tile(value) is not None
+    if current().parallel and not is_tile and not is_vector(value):
         name, rank = target.buffer.name, len(target.mins)
         raise ShapeError(
             f"{rank - len(target.axes)} of the {rank} axes of {name} are indexed, and T.Parallel assigns single elements",
             hint=f"{name}[{', '.join('ijkl'[:rank])}] = ... with a loop for each axis, or move it out of the loop",
         )
-    if isinstance(target, StridedSlice) or isinstance(value, (StridedSlice, Computed)) or is_repeated(value, target):
+    by_element = isinstance(value, (StridedSlice, Computed)) or is_repeated(value, target) or (current().parallel and is_tile)
+    if isinstance(target, StridedSlice) or by_element:
         assign(target, value)
-    elif isinstance(value, ir.PrimExpr) and not is_buffer(value) and lanes.lanes_of(value) > 1:
+    elif is_vector(value):
         _assign_lanes(target, convert(value, target.dtype, lanes.lanes_of(value)))
     else:
         current().perform(fill_or_copy(target, value))

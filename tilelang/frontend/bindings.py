@@ -13,7 +13,7 @@ from tilelang.errors import OperandError, RunTimeValueError, ShapeError
 from tilelang.frontend import lanes
 from tilelang.frontend.access import assign_subscript, is_buffer
 from tilelang.frontend.builder import Builder
-from tilelang.frontend.tiles import Computed
+from tilelang.frontend.tiles import Computed, as_vector
 from tilelang.frontend.values import ExprLike, LocalVar, VectorVar, as_operand
 from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
@@ -21,6 +21,9 @@ from tilelang.ir.visit import reads_memory, walk_expr
 
 _INLINE_LIMIT = 24
 """Largest number of nodes of an index expression that is repeated where it is used instead of being bound to a variable."""
+
+_VECTORS = ((2,), (4,), (8,), (16,))
+"""Shapes of arithmetic on slices that a name holds as a vector, each lane in a variable."""
 
 
 def bind(builder: Builder, name: str, before: Any, value: Any) -> Any:
@@ -43,7 +46,9 @@ def bind(builder: Builder, name: str, before: Any, value: Any) -> Any:
     if isinstance(value, ExprLike):
         return value
     if isinstance(value, Computed):
-        raise OperandError(f"{name} is arithmetic on slices, which has no memory", hint="assign it to a slice of a tile")
+        if value.lengths not in _VECTORS:
+            raise OperandError(f"{name} is arithmetic on slices, which has no memory", hint="assign it to a slice of a tile")
+        value = as_vector(value)
     value = as_operand(value)
     if isinstance(before, VectorVar) and isinstance(value, Region):
         value = lanes.vector_of_region(value)

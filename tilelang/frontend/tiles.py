@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.errors import MisplacedError, OperandError, ShapeError
+from tilelang.dtypes import canonical
+from tilelang.errors import OperandError, ShapeError
 from tilelang.frontend.builder import Builder, current
 from tilelang.frontend.conversion import convert
 from tilelang.frontend.loops import each_element
@@ -114,18 +115,56 @@ def as_tile(value: Any) -> Tile | None:
     return whole(value) if isinstance(value, ir.Var) and ir.is_buffer_var(value) else None
 
 
+def is_vector(value: Any) -> bool:
+    """Whether ``value`` is an expression of several lanes."""
+    if not isinstance(value, ir.PrimExpr) or (isinstance(value, ir.Var) and ir.is_buffer_var(value)):
+        return False
+    return canonical(str(value.ty)).lanes > 1
+
+
 def whole(buffer: Any) -> Slice:
     """All of a buffer as a slice."""
     region = Region.whole(buffer)
     return Slice(buffer, region.mins, region.extents, tuple(range(len(region.mins))))
 
 
+def as_vector(value: Any) -> Any:
+    """A tile of one axis whose length is known as a vector of its elements; any other value as it is.
+
+    Raises:
+        ShapeError: a tile of several axes, or one whose length is known at run time only.
+    """
+    tile = as_tile(value)
+    if tile is None:
+        return value
+    *outer, size = tile.lengths or (1,)
+    if any(length != 1 for length in outer) or not isinstance(size, int):
+        raise ShapeError(f"a slice of shape {shape_text(tile.lengths)} is no vector")
+    if size == 1:
+        return tile.at((0,) * len(tile.lengths))
+    zero, one = ir.IntImm("int32", 0), ir.IntImm("int32", 1)
+    return tile.at((*(0 for _ in outer), ir.Ramp(zero, one, size)))
+
+
+def converted(tile: Tile, dtype: Any) -> Any:
+    """The elements of a tile in another type; a vector type makes a vector of them."""
+    kind = canonical(dtype)
+    if kind.lanes > 1:
+        return convert(as_expr(as_vector(tile)), kind, kind.lanes)
+    return elementwise(lambda each: convert(as_expr(each), kind), tile)
+
+
 def elementwise(function: Callable[..., Any], *values: Any) -> Any:
-    """``function`` of each element of the tiles among ``values`` (which broadcast), or of ``values`` where none is a tile."""
+    """``function`` of each element of the tiles among ``values`` (which broadcast), or of ``values`` where none is a tile.
+
+    Beside a vector the tiles are vectors too, and so is the result.
+    """
     tiles = [as_tile(value) for value in values]
     found = [tile for tile in tiles if tile is not None]
     if not found:
         return function(*values)
+    if any(tile is None and is_vector(value) for tile, value in zip(tiles, values)):
+        return function(*map(as_vector, values))
     lengths = _broadcast([tile.lengths for tile in found])
     operands = [value if tile is None else tile for tile, value in zip(tiles, map(as_operand, values))]
 
@@ -143,14 +182,13 @@ def assign(target: Part, value: Any) -> None:
             by other iterations.
     """
     builder = current()
-    if builder.parallel:
-        raise MisplacedError("a slice is assigned inside T.Parallel", hint="assign its elements, or move it out of the loop")
     tile = as_tile(value)
     value = _scalar(as_operand(value)) if tile is None else tile
     if not _fits(value.lengths, target.lengths):
         raise ShapeError(f"a value of shape {shape_text(value.lengths)} is assigned to a slice of {shape_text(target.lengths)}")
     _check_overlap(builder, target, value)
-    with each_element(builder, target.lengths) as index:
+    # An iteration of a T.Parallel has all of the slice's elements itself.
+    with each_element(builder, target.lengths, "SERIAL" if builder.parallel else "PARALLEL") as index:
         store = convert(as_expr(_element(value, index)), str(target.buffer.dtype))
         builder.emit(ir.BufferStore(target.buffer, store, target.place(index), builder.span()))
 

@@ -107,6 +107,12 @@ class Tile:
 
     __hash__ = object.__hash__
 
+    def astype(self, dtype: Any) -> Any:
+        """The values converted to another type, as expressions have it."""
+        from tilelang.frontend.tiles import converted
+
+        return converted(self, dtype)
+
     def __bool__(self) -> bool:
         """A slice is neither true nor false.
 
@@ -248,15 +254,13 @@ def as_expr(value: Any, dtype: str | None = None) -> Any:
     Raises:
         OperandError: the value is no scalar.
     """
-    from tilelang.errors import OperandError
-    from tilelang.errors.tracing import IS_TUPLE
     from tilelang.ir import nodes as ir
     from tilelang.ir.expr import constant, float_constant
 
     value = as_operand(value)
     if isinstance(value, ir.PrimExpr):
         if ir.is_buffer_var(value):
-            raise OperandError(f"buffer {value.name} is used as a scalar", hint=f"index it, for example {value.name}[0]")
+            raise _operand_error(f"buffer {value.name} is used as a scalar", f"index it, for example {value.name}[0]")
         return value
     if isinstance(value, bool):
         return ir.IntImm("bool", int(value))
@@ -272,15 +276,26 @@ def as_expr(value: Any, dtype: str | None = None) -> Any:
     if isinstance(value, float):
         kind = canonical(dtype) if dtype else None
         return float_constant(value, str(kind) if kind and kind.is_float else "float32")
-    text = f"{value!r}"
-    text = text if len(text) < _SHOWN else text[:_SHOWN] + " …"
-    raise OperandError(
-        f"expected a scalar, got {type(value).__name__} {text}", hint=IS_TUPLE if isinstance(value, tuple) else None
-    )
+    raise _not_a_scalar(value)
 
 
 _SHOWN = 100
 """Characters of a mistaken value that an error shows."""
+
+
+def _not_a_scalar(value: Any) -> Exception:
+    from tilelang.errors.tracing import IS_TUPLE
+
+    text = f"{value!r}"
+    text = text if len(text) < _SHOWN else text[:_SHOWN] + " …"
+    hint = IS_TUPLE if isinstance(value, tuple) else None
+    return _operand_error(f"expected a scalar, got {type(value).__name__} {text}", hint)
+
+
+def _operand_error(message: str, hint: str | None) -> Exception:
+    from tilelang.errors import OperandError
+
+    return OperandError(message, hint=hint)
 
 
 def _low_bits(value: int, kind: DType) -> int:

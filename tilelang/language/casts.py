@@ -28,11 +28,13 @@ def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any =
     _check_rounding(round, sat, rbits)
     if is_symbolic(dtype):
         raise OperandError("T.cast takes the value first, then its new dtype", hint="T.Cast takes them in the other order")
-    if isinstance(value, Tile):
-        from tilelang.frontend.tiles import elementwise
-
-        return elementwise(lambda each: cast(each, dtype), value)
     kind = canonical(dtype)
+    if isinstance(value, Tile):
+        from tilelang.frontend.tiles import as_vector, elementwise
+
+        if kind.lanes == 1:
+            return elementwise(lambda each: cast(each, kind), value)
+        value = as_vector(value)
     if isinstance(value, int) and kind.kind == "bool":
         value = bool(value)
     elif isinstance(value, int) and kind.is_integer:
@@ -92,6 +94,10 @@ def reinterpret(value: Any, dtype: Any) -> Any:
     if is_dtype(value):
         value, dtype = dtype, value
     target = canonical(dtype)
+    if isinstance(value, Tile):
+        from tilelang.frontend.tiles import as_vector
+
+        value = as_vector(value)
     expr = as_expr(value)
     source = dtype_of(expr)
     if source.bits * source.lanes != target.bits * target.lanes:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tilelang.errors import DtypeError, OptionError
 from tilelang.frontend.conversion import dtype_of, operands
-from tilelang.frontend.values import as_expr
+from tilelang.frontend.values import Tile, as_expr
 from tilelang.language.casts import cast
 from tilelang.language.math import abs as absolute
 from tilelang.language.math import max, min
@@ -143,7 +143,9 @@ _PACKED: dict[str, tuple[str, Callable[..., Any], str]] = {
 def _packed(name: str, names: str, compute: Callable[..., Any], meaning: str) -> Callable[..., Any]:
     @taking(parameters(names), name, f"{meaning}, for each of the two elements of packed vectors.")
     def function(*args: Any) -> Any:
-        exprs = [as_expr(arg) for arg in args]
+        from tilelang.frontend.tiles import as_vector
+
+        exprs = [as_expr(as_vector(arg) if isinstance(arg, Tile) else arg) for arg in args]
         kinds = {str(dtype_of(expr)) for expr in exprs}
         if len(kinds) != 1 or dtype_of(exprs[0]).lanes != 2:
             raise DtypeError(f"T.{name} takes vectors of two elements of one type, got {', '.join(sorted(kinds))}")

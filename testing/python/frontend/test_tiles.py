@@ -5,6 +5,7 @@ import torch
 import tilelang.language as T
 from testing.python.frontend.support import error_at_mark
 from testing.python.target.every_target import every_target, run
+from tilelang.errors import ShapeError
 
 X = torch.arange(64).float().reshape(8, 8)
 
@@ -112,6 +113,21 @@ def test_a_range_as_parallel_loop(target):
     assert torch.equal(run(main, target, flat), flat.reshape(32, 2).flip(1).flatten())
 
 
+@every_target
+def test_an_index_of_a_narrow_type_names_the_same_row_twice(target):
+    @T.prim_func
+    def main(A: T.Tensor((8, 8), "float32"), B: T.Tensor((8, 8), "float32")):
+        with T.Kernel(1, threads=32) as bx:
+            B[:] = A[:]
+            B[(T.cast(bx + 7, "int16") >> T.int16(1)) % T.int16(8), :] *= -1
+            B[T.cast(bx, "uint32") * T.uint32(3) + T.uint32(5), 2:] += 1
+
+    want = X.clone()
+    want[3] *= -1
+    want[5, 2:] += 1
+    assert torch.equal(run(main, target, X), want)
+
+
 def test_mistakes():
     with error_at_mark(match="reads A elsewhere than it writes it"):
 
@@ -137,7 +153,7 @@ def test_mistakes():
     with error_at_mark(match="doubled is arithmetic on slices, which has no memory"):
 
         @T.prim_func
-        def named(A: T.Tensor((8,), "float32")):
+        def named(A: T.Tensor((12,), "float32")):
             with T.Kernel(1):
                 doubled = A[:] * 2  # <- error
                 A[:] = doubled
@@ -163,3 +179,61 @@ def test_mistakes():
         def between(A: T.Tensor((8,), "float32")):
             with T.Kernel(1):
                 A[:] = 0 < A[:] < 5  # <- error
+
+
+@every_target
+def test_an_iteration_assigns_a_slice(target):
+    @T.prim_func
+    def main(A: T.Tensor((8, 8), "float32"), B: T.Tensor((8, 2, 4), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(8):
+                B[i, 0, :] = A[i, 2:6]
+                B[i, 1, :] = A[i, ::2] * 2 + A[i, 0]
+
+    assert torch.equal(run(main, target, X), torch.stack([X[:, 2:6], X[:, ::2] * 2 + X[:, :1]], 1))
+
+
+@every_target
+def test_short_slices_are_vectors(target):
+    @T.prim_func
+    def main(A: T.Tensor((8, 8), "float32"), B: T.Tensor((5, 4), "float32")):
+        with T.Kernel(1, threads=32):
+            part = A[3, 2:6]
+            squares = part * part - 1
+            B[0, :] = squares
+            B[1, :] = T.cast(A[1, 0:4], "int32x4")
+            B[2, :] = T.max(A[0, 0:4], T.Broadcast(T.float32(2), 4))
+            B[3, 0:2] = T.fma2(A[1, 0:2], A[2, 0:2], part[0:2])
+            B[3, 2:4] = T.max2(part[2:4] - 40, T.abs2(A[0, 0:2]))
+            B[4, :] = squares * 2 - T.Ramp(0, 1, 4)
+
+    squares = X[3, 2:6] ** 2 - 1
+    packed = torch.cat([X[1, :2] * X[2, :2] + X[3, 2:4], torch.maximum(X[3, 4:6] - 40, X[0, :2])])
+    want = torch.stack([squares, X[1, :4], X[0, :4].clamp(min=2), packed, squares * 2 - torch.arange(4)])
+    assert torch.equal(run(main, target, X), want)
+
+
+@every_target
+def test_types_of_slices(target):
+    @T.prim_func
+    def main(A: T.Tensor((8, 8), "float32"), B: T.Tensor((3, 4), "float32")):
+        with T.Kernel(1, threads=32):
+            bits = T.alloc_local((4,), "uint8")
+            part = A[3, 2:6]
+            B[0, :] = part.astype("int32x4")
+            B[1, :] = (part / 4).astype("int32") * 2
+            bits[0:4] = T.reinterpret(A[1, 0], "uint8x4")
+            B[2, 0] = T.reinterpret(bits[0:4], "float32")
+            B[2, 1:4] = 0
+
+    want = torch.stack([X[3, 2:6], (X[3, 2:6] / 4).int() * 2, torch.tensor([X[1, 0], 0, 0, 0])])
+    assert torch.equal(run(main, target, X), want)
+
+
+def test_a_slice_that_is_no_vector():
+    with error_at_mark(ShapeError, r"a slice of shape \(2, 4\) is no vector"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8, 8), "float32"), B: T.Tensor((2, 4), "float32")):
+            with T.Kernel(1):
+                B[0, :] = T.cast(A[0:2, 0:4], "float32x4")  # <- error

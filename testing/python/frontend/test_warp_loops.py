@@ -56,6 +56,37 @@ def test_votes_of_a_loop_over_two_axes(target):
     assert torch.equal(result.long(), bits.sum(1))
 
 
+@pytest.mark.parametrize("target", ["interpret", cuda("sm_80")])
+def test_iterations_of_a_range_are_counted_from_its_beginning(target):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32"), B: T.Tensor((64,), "int32"), C: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=32):
+            for i in T.parallel(1, 33):
+                B[i] = T.shfl_xor(A[i], 1)
+            for i in T.Parallel(0, 64, 2):
+                C[i] = T.shfl_xor(A[i], 1)
+
+    values, first, second = torch.arange(64, dtype=torch.int32), *torch.zeros(2, 64, dtype=torch.int32)
+    with tilelang.simulator():
+        tilelang.compile(main, target=target)(values, first, second)
+    assert torch.equal(first[1:33], values[1:33].view(16, 2).flip(1).flatten()) and not first[33:].any() and not first[0]
+    assert torch.equal(second[::2], values[::2].view(16, 2).flip(1).flatten()) and not second[1::2].any()
+
+
+def test_iterations_under_a_layout_of_the_program_are_not_the_threads():
+    @T.prim_func
+    def main(A: T.Tensor((32,), "int32"), B: T.Tensor((32,), "int32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(32, loop_layout=T.Fragment((32,), forward_fn=lambda i: (i % 2 * 16 + i // 2, 0))):
+                B[i] = T.shfl_xor(A[i], 16)
+
+    values, result = torch.arange(32, dtype=torch.int32), torch.zeros(32, dtype=torch.int32)
+    with tilelang.simulator():
+        tilelang.compile(main, target=cuda("sm_80"))(values, result)
+    # Half a warp apart are iterations 2 k and 2 k + 1.
+    assert torch.equal(result, values.view(16, 2).flip(1).flatten())
+
+
 def test_a_loop_with_other_iterations_than_threads_has_no_lanes():
     findings = interpreter.run(sums_of_warps(128), torch.arange(256, dtype=torch.int32), torch.zeros(8, dtype=torch.int32))
     assert "an iteration of T.Parallel asks which thread it is" in str(findings[0])
