@@ -93,7 +93,8 @@ _MODULES: dict[str, str] = {
         " warpgroup_fence_operand"
     ),
     "tilelang.language.foreign": "CUDASourceCodeKernel",
-    "tilelang.language.scheduler": "PersistentTileScheduler",
+    "tilelang.language.scheduler": "BaseTileScheduler PersistentTileScheduler",
+    "tilelang.language.meta": "inline meta_class",
     "tilelang.language.scopes": "ws WarpSpecialize attr let address_of access_ptr call_extern evaluate",
     "tilelang.language.hints": (
         "use_swizzle annotate_layout annotate_safe_value annotate_l2_hit_ratio annotate_restrict_buffers"
@@ -161,9 +162,9 @@ def _elsewhere(name: str) -> Any:
     from tilelang.refusals import refused
     from tilelang.unknown import unknown_attribute
 
-    value = refused(__name__, name)
     if name in INSTEAD:
         raise AttributeError(f"tilelang.language has no {name!r}: {INSTEAD[name]}")
+    value = refused(__name__, name)
     if value is None:
         raise unknown_attribute(f"tilelang.language has no {name!r}", name, __all__, cutoff=0.7)
     return value

@@ -131,9 +131,12 @@ from tilelang.language.memory import alloc_shared as alloc_shared
 from tilelang.language.memory import alloc_tmem as alloc_tmem
 from tilelang.language.memory import alloc_var as alloc_var
 from tilelang.language.memory import allocate as allocate
+from tilelang.language.meta import inline as inline
+from tilelang.language.meta import meta_class as meta_class
 from tilelang.language.random import rng_init as rng_init
 from tilelang.language.random import rng_rand as rng_rand
 from tilelang.language.random import rng_rand_float as rng_rand_float
+from tilelang.language.scheduler import BaseTileScheduler as BaseTileScheduler
 from tilelang.language.scheduler import PersistentTileScheduler as PersistentTileScheduler
 from tilelang.language.scopes import WarpSpecialize as WarpSpecialize
 from tilelang.language.scopes import access_ptr as access_ptr

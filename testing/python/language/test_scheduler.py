@@ -6,7 +6,7 @@ import torch
 import tilelang.language as T
 from testing.python.target.every_target import every_target
 from testing.python.target.every_target import run as run_on
-from tilelang.errors import CompileError
+from tilelang.errors import CompileError, OperandError
 
 from ..frontend.support import error_at_mark
 from .support import run
@@ -103,3 +103,60 @@ def test_misuse_of_a_scheduler():
         def empty(B: T.Tensor((8,), "int32")):
             with T.Kernel(1, threads=32):
                 T.PersistentTileScheduler(5, 2, swizzle_size=0)
+
+
+@T.meta_class
+class Serpentine(T.BaseTileScheduler):
+    """Every second row of tiles is walked backwards; counts the tiles that a worker meets there."""
+
+    def __init__(self, rows, columns, workers):
+        super().__init__(name="snake")
+        self.columns, self.workers = columns, workers
+        self._total_tiles = rows * columns
+        self._backwards = T.alloc_var("int32", init=0)
+
+    def column(self, row, place):
+        return T.if_then_else(row % 2 == 0, place, self.columns - 1 - place)
+
+    def update_current_idx(self, linear_idx):
+        row = linear_idx // self.columns
+        self._m_idx[0] = row
+        self._n_idx[0] = self.column(row, linear_idx % self.columns)
+        if row % 2 == 1:
+            self._backwards[0] += 1
+
+    @T.inline
+    def step(self):
+        self.next_tile(self.workers)
+
+
+@every_target
+def test_a_scheduler_of_the_program(target):
+    @T.prim_func
+    def main(B: T.Tensor((4, 3), "int32"), C: T.Tensor((2,), "int32")):
+        with T.Kernel(2, threads=32) as block:
+            tiles = Serpentine(4, 3, 2)
+            tiles.init(block)
+            while tiles.valid():
+                B[tiles.m_idx, tiles.n_idx] = tiles.linear_idx * 10 + tiles.current_iter
+                tiles.step()
+            C[block] = tiles._backwards[0]
+
+    found = torch.zeros(4, 3, dtype=torch.int32)
+    assert run_on(main, target, found).tolist() == [2, 4]
+    assert found.tolist() == [[0, 10, 21], [52, 42, 31], [63, 73, 84], [115, 105, 94]]
+
+
+def test_a_scheduler_without_an_order():
+    with pytest.raises(CompileError, match="BaseTileScheduler has no update_current_idx"):
+
+        @T.prim_func
+        def main(B: T.Tensor((4,), "int32")):
+            with T.Kernel(1) as block:
+                tiles = T.BaseTileScheduler()
+                tiles.init(block)
+
+
+def test_a_meta_class_is_a_class():
+    with pytest.raises(OperandError, match="T.meta_class decorates a class, got int"):
+        T.meta_class(3)
