@@ -61,7 +61,10 @@ def interpreted(func: Any, request: CompileRequest, metadata: Mapping[str, Any] 
         return returned if len(returned) > 1 else returned[0] if returned else None
 
     executor = Executor(artifact, request.backend, call)
-    return JITKernel(CacheEntry("", Path(), artifact, "compiled"), executor=executor)
+    kernel = JITKernel(CacheEntry("", Path(), artifact, "compiled"), executor=executor)
+    # It has no files: what travels to another process is the program.
+    kernel.made_by = (interpreted, (func, request, dict(metadata or {})))
+    return kernel
 
 
 def _with_outputs(signature: CallSignature, inputs: Sequence[Any]) -> list[Any]:

@@ -44,6 +44,7 @@ class JITKernel:
         ref_latency: milliseconds of the reference program, where the autotuner measured it.
         source_reason: why the kernel cannot be found before tracing; empty where it can.
         traced: gives its program; None where it was loaded without (unpickled, for instance).
+        made_by: the function and its arguments that make a kernel again which is in no cache; None for kernels of a cache.
         reads_files: whether the toolchain reads files of the user for it, so that the program alone does not tell which it is.
     """
 
@@ -62,6 +63,7 @@ class JITKernel:
         self.source_reason = ""
         self.traced: Callable[[], Any] | None = None
         self.reads_files = False
+        self.made_by: tuple[Callable[..., JITKernel], tuple[Any, ...]] | None = None
         from tilelang.execution.traced import TraceableCall, is_dynamo_compiling
 
         self._is_traced = is_dynamo_compiling

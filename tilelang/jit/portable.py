@@ -1,8 +1,8 @@
 """Pickling of kernels, programs and decorated functions.
 
 A kernel travels as its key and its artifact: where the receiving process finds the key, in memory or on disk, it takes that
-entry, else it loads the artifact. A decorated function travels by name, as functions do. A program has no other form than the
-compiler's own objects, which cannot leave the process.
+entry, else it loads the artifact. One that is interpreted travels as its program. A decorated function travels by name, as
+functions do. A program has no other form than the compiler's own objects; their nodes travel as plain values.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ _MEASURED = ("latency", "config", "ref_latency", "source_reason")
 def packed(kernel: JITKernel) -> tuple[Any, ...]:
     """The picklable state of a kernel."""
     measured = {name: getattr(kernel, name) for name in _MEASURED}
+    if kernel.made_by is not None:
+        return (*kernel.made_by, measured)
     return unpacked, (kernel.cache_key, kernel.artifact, measured)
 
 

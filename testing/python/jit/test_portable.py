@@ -47,6 +47,13 @@ def test_a_kernel_needs_no_cache_where_it_arrives(tmp_path):
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "kernel.pkl")], env=environment, check=True)
 
 
+def test_an_interpreted_kernel_travels_as_its_program():
+    kernel = tilelang.compile(negated, target="interpret", out_idx=-1)
+    kernel.config = {"block": 64}
+    other = pickle.loads(pickle.dumps(kernel))
+    assert torch.equal(other(A), -A) and other.config == {"block": 64} and copy.deepcopy(kernel)(A).sum() == -A.sum()
+
+
 def test_copies_of_a_kernel_have_results_of_their_own():
     kernel = tilelang.compile(negated, target="cpu", out_idx=-1)
     other = copy.deepcopy(kernel)
