@@ -129,6 +129,9 @@ INTRINSICS: Mapping[str, Intrinsic] = {
             barrier_wait void effect
             barrier_arrive void effect
             arrive_cluster_barrier void effect ptx_arrive_cluster_barrier
+            ring_wait void effect
+            ring_expect void effect
+            ring_release void effect
             cp_async_barrier_noinc void effect
             ptx_cp_async void effect
             ptx_commit_group void effect

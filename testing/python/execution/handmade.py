@@ -72,7 +72,7 @@ LAUNCH = KernelLaunch(
 
 @lru_cache(maxsize=1)
 def _device_code():
-    from tilelang.target.cuda.toolchain import compile_device
+    from tilelang.target.cuda.toolchain.compile import compile_device
 
     return compile_device(CUDA_SOURCE, "sm_80")
 

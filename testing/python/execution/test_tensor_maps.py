@@ -57,7 +57,7 @@ LAUNCH = KernelLaunch(
 @pytest.fixture(scope="module")
 def code():
     """The kernel for sm_90a."""
-    from tilelang.target.cuda.toolchain import compile_device
+    from tilelang.target.cuda.toolchain.compile import compile_device
 
     return compile_device(SOURCE, "sm_90a")
 

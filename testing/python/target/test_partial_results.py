@@ -115,6 +115,23 @@ def test_a_loop_without_fragments_is_run_whole(target):
 
 
 @every_target
+def test_iterations_that_store_to_a_tensor_are_shared_out(target):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((65,), "float32")):
+        with T.Kernel(1, threads=32):
+            total = T.alloc_local((1,), "float32")
+            B[64] = 0
+            T.fill(total, 1)
+            for i in T.Parallel(64):
+                total[0] += A[i, 0]
+                B[i] = A[i, 1]
+            T.atomic_add(B[64], total[0])
+
+    # What was there before counts once for each thread, as where the loop uses a fragment.
+    assert torch.equal(outcome(main, target), torch.cat([A[:, 1], 32 + A[:, 0].sum()[None]]))
+
+
+@every_target
 def test_a_value_that_iterations_use_is_not_carried(target):
     @T.prim_func
     def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((64,), "float32")):

@@ -15,8 +15,8 @@ from tilelang.target.cuda.headers import names_in, prelude
 from tilelang.target.cuda.intrinsics.values import GRID_DECLARATION, GRID_STATE
 from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
-from tilelang.target.cuda.toolchain import compile_device, toolchain_versions
 from tilelang.target.cuda.toolchain.alignment import tensor_alignment
+from tilelang.target.cuda.toolchain.compile import compile_device, toolchain_versions
 from tilelang.target.cuda.toolchain.records import compile_script
 from tilelang.target.hosts.files import host_files
 from tilelang.target.hosts.text import HostProgram

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.codegen import verify
 from tilelang.target.cuda.codegen.emitter import KernelOptions
 from tilelang.target.cuda.codegen.kernel import generate, place_barriers, plan_memory
-from tilelang.target.cuda.codegen.stages import CudaContext, KernelLayouts, KernelStatements, KernelTree, Program, of_each
+from tilelang.target.cuda.codegen.stages import (
+    CudaContext,
+    KernelLayouts,
+    KernelStatements,
+    KernelTree,
+    Program,
+    check_each,
+    of_each,
+)
 from tilelang.target.cuda.codegen.write_text import write_text
 from tilelang.target.cuda.inference.infer import infer
 from tilelang.target.cuda.inference.problem import Problem
@@ -45,9 +54,18 @@ def options_of(request: CompileRequest) -> KernelOptions:
 
 
 def _split(func: Any, context: CudaContext) -> Program:
-    kernels = (unroll_choices(accumulate_in_order(kernel)) for kernel in split_kernels(func))
-    separated = (separate_iterations(kernel, context.target) for kernel in kernels)
-    return Program(tuple(KernelStatements(share_fragments(kernel, context.target)) for kernel in separated))
+    return Program(tuple(map(KernelStatements, split_kernels(func))))
+
+
+_REWRITES = (accumulate_in_order, unroll_choices, separate_iterations, share_fragments)
+"""What programs may say and later steps do not know becomes what they do, in this order; most kernels have none of it."""
+
+
+def _normalise(stage: KernelStatements, context: CudaContext) -> KernelStatements:
+    kernel = stage.kernel
+    for rewrite in _REWRITES:
+        kernel = rewrite(kernel, context.target)
+    return KernelStatements(kernel)
 
 
 def _specialize(stage: KernelStatements, context: CudaContext) -> KernelStatements:
@@ -68,6 +86,11 @@ def _infer(stage: KernelTree, context: CudaContext) -> KernelLayouts:
     return stage.then(KernelLayouts, tree=tree, layouts=layouts)
 
 
+def _step(name: str, run: Callable[[Any, CudaContext], Any], reason: str, check: Callable[[Any], None]) -> Step:
+    """A step of each kernel, and what must hold of each afterwards."""
+    return Step(name, of_each(run), reason, check_each(check))
+
+
 PIPELINE = (
     Step(
         "check_bounds", check_bounds, "a static index out of range is the user's error; report it with its line", verify.program
@@ -78,32 +101,28 @@ PIPELINE = (
         "a program of a thousand statements repeats few; every later step and the compiler see those once",
         verify.program,
     ),
-    Step("split_kernels", _split, "a program is a sequence of launches; every later step sees one kernel", verify.statements),
     Step(
+        "split_kernels",
+        _split,
+        "a program is a sequence of launches; every later step sees one kernel",
+        check_each(verify.statements),
+    ),
+    _step("normalise", _normalise, "fragments are used as layouts can have them, before anything is decided", verify.statements),
+    _step(
         "warp_specialize",
-        of_each(_specialize),
+        _specialize,
         "on sm_90a pipelined loops become producer and consumer roles before layouts exist",
         verify.statements,
     ),
-    Step(
-        "read_tree",
-        of_each(_read),
-        "plain records are cheaper to walk than the IR; operators on shared memory get fragments",
-        verify.tree,
+    _step(
+        "read_tree", _read, "plain records are cheaper to walk than the IR; operators on shared memory get fragments", verify.tree
     ),
-    Step(
-        "infer_layouts", of_each(_infer), "where each tile lives decides the loops, so it comes before any code", verify.inferred
+    _step("infer_layouts", _infer, "where each tile lives decides the loops, so it comes before any code", verify.inferred),
+    _step("generate", generate, "each node becomes device code once, which says itself what memory it touches", verify.code),
+    _step(
+        "plan_shared", plan_memory, "liveness needs the order of the final code, scratch of reductions included", verify.planned
     ),
-    Step(
-        "generate", of_each(generate), "each node becomes device code once, which says itself what memory it touches", verify.code
-    ),
-    Step(
-        "plan_shared",
-        of_each(plan_memory),
-        "liveness needs the order of the final code, scratch of reductions included",
-        verify.planned,
-    ),
-    Step("place_barriers", of_each(place_barriers), "buffers that share bytes conflict, so offsets must be known", verify.code),
-    Step("write_text", of_each(write_text), "declarations and parameters are those that the code mentions", verify.written),
+    _step("place_barriers", place_barriers, "buffers that share bytes conflict, so offsets must be known", verify.code),
+    _step("write_text", write_text, "declarations and parameters are those that the code mentions", verify.written),
 )
 """Every step of the CUDA target."""

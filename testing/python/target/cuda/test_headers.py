@@ -9,7 +9,8 @@ import pytest
 from tilelang.target.cuda import headers
 from tilelang.target.cuda.ir import wgmma
 from tilelang.target.cuda.ir.wgmma import Wgmma
-from tilelang.target.cuda.toolchain import compile_device, locate, sass
+from tilelang.target.cuda.toolchain import locate, sass
+from tilelang.target.cuda.toolchain.compile import compile_device
 
 FOLDER = locate.template_directory() / "tl_templates" / "cuda"
 HOPPER_ONLY = {"tma.h", "wgmma.h", "cluster.h", "pdl.h", "register.h"}

@@ -12,7 +12,8 @@ from testing.python.target.cuda.hopper import attention, check_matmul, random
 from testing.python.target.cuda.programs import matmul
 from testing.python.target.cuda.support import simulate, source
 from tilelang.layout import make_swizzled_layout
-from tilelang.target.cuda.toolchain import compile_device, sass
+from tilelang.target.cuda.toolchain import sass
+from tilelang.target.cuda.toolchain.compile import compile_device
 
 
 @pytest.mark.parametrize("transpose_a", [False, True])

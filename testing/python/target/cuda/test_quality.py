@@ -14,7 +14,7 @@ from testing.python.target.cuda.hopper import attention
 from testing.python.target.cuda.programs import matmul
 from testing.python.target.cuda.support import budget, cuda, source
 from tilelang.execution.simulated import last_reports
-from tilelang.target.cuda.toolchain import compile_device
+from tilelang.target.cuda.toolchain.compile import compile_device
 from tilelang.target.cuda.toolchain.sass import functions
 
 

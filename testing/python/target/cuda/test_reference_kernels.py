@@ -9,7 +9,7 @@ import torch
 
 from tilelang import simulator
 from tilelang.target.cuda.headers import names_in, prelude
-from tilelang.target.cuda.toolchain import compile_device
+from tilelang.target.cuda.toolchain.compile import compile_device
 
 KERNELS = Path(__file__).parent / "kernels"
 

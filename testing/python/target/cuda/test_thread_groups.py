@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+import tilelang
 import tilelang.language as T
-from testing.python.target.cuda.support import simulate, source
+from testing.python.target.cuda.support import cuda, simulate, source
 from tilelang.errors import CompileError, LayoutConflictError
 
 ARCHS = ("sm_80", "sm_90a")
@@ -42,6 +43,7 @@ CONDITIONS = {
     "warp group": lambda tx: T.get_warp_group_idx() == 1,
     "unsigned range": lambda tx: T.cast(tx - 128, "uint32") < 128,
     "unsigned difference": lambda tx: T.cast(tx, "uint32") - T.uint32(128) < 128,
+    "bound value": lambda tx: T.bind(tx // 32) < 4,
     "eight bits": lambda tx: T.cast(tx, "int8") >= 0,
     "range": lambda tx: T.And(tx >= 0, tx <= 31) if hasattr(T, "And") else tx <= 31,
 }
@@ -53,6 +55,78 @@ def test_the_threads_of_a_branch_share_its_tiles(name: str, arch: str) -> None:
     a, b = torch.randn(128, 64), torch.zeros(128, 64)
     simulate(halves(CONDITIONS[name]), a, b, arch=arch)
     assert torch.equal(b[:64], a[:64] * 2) and torch.equal(b[64:], -a[64:])
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_group_within_a_group_beside_statements_of_the_outer_one(arch: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32"), C: T.Tensor((256,), "float32")):
+        with T.Kernel(1, threads=256):
+            tx = T.get_thread_binding(0)
+            if tx < 128:
+                C[tx] = 1.0
+                if tx < 64:
+                    T.copy(A, B)
+
+    a, b, c = torch.randn(64), torch.zeros(64), torch.zeros(256)
+    simulate(main, a, b, c, arch=arch)
+    assert torch.equal(a, b) and torch.equal(c, (torch.arange(256) < 128).float())
+
+
+@pytest.mark.parametrize("target", ["interpret", cuda("sm_80"), cuda("sm_90a")])
+def test_a_condition_that_all_threads_meet(target: str) -> None:
+    """What stands below it is still the threads' own."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32"), B: T.Tensor((64,), "int32"), counts: T.Tensor((1,), "int32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding(0)
+            if tx < 128:
+                T.atomic_add(counts[0], 1)
+                T.copy(A, B)
+
+    a, b, counts = torch.arange(64, dtype=torch.int32), torch.zeros(64, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    with tilelang.simulator(strict=True):
+        tilelang.compile(main, target=target)(a, b, counts)
+    assert torch.equal(a, b) and counts.item() == 128
+
+
+def test_groups_with_threads_in_common_keep_their_order() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32"), C: T.Tensor((256,), "float32")):
+        with T.Kernel(1, threads=384):
+            tx = T.get_thread_binding(0)
+            tiles = [T.alloc_shared((128,), "float32") for _ in range(4)]
+            if tx < 256:
+                T.set_max_nreg(240, 1)
+                T.copy(A, tiles[0])
+                C[tx] = 1.0
+            if tx < 128:
+                T.copy(A, tiles[1])
+                C[tx] = C[tx] * 2.0
+            if tx >= 256:
+                T.set_max_nreg(24, 0)
+                T.copy(A, tiles[2])
+            if tx < 256:
+                T.copy(A, tiles[3])
+                C[tx] += 10.0
+
+    c = torch.zeros(256)
+    simulate(main, torch.randn(128), c, arch="sm_90a")
+    assert torch.equal(c, torch.where(torch.arange(256) < 128, 12.0, 11.0))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_lanes_of_one_warp_share_a_tile(arch: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            if T.get_warp_idx() == 1 and T.get_lane_idx() >= 16:
+                T.copy(A, B)
+
+    a, b = torch.randn(64), torch.zeros(64)
+    simulate(main, a, b, arch=arch)
+    assert torch.equal(a, b)
 
 
 @pytest.mark.parametrize("arch", ARCHS)

@@ -21,7 +21,7 @@ from tilelang.target.cuda.ir.instructions import BulkLoad
 from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.ir.values import AddressOf, Array, Name, value_of
 from tilelang.target.cuda.ops import copy_bulk as tma
-from tilelang.target.cuda.toolchain import compile_device
+from tilelang.target.cuda.toolchain.compile import compile_device
 
 C_TYPES = {"float16": "half", "float32": "float", "int8": "int8_t", "float8_e4m3fn": "__nv_fp8_e4m3", "int32": "int"}
 

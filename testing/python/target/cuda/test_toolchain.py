@@ -9,7 +9,9 @@ import sys
 import pytest
 
 from tilelang.errors import DeviceCompileError, ToolchainMissingError
-from tilelang.target.cuda.toolchain import choose_compiler, compile_device, locate, sass, toolchain_versions
+from tilelang.target.cuda.toolchain import locate, sass
+from tilelang.target.cuda.toolchain.choose import choose_compiler
+from tilelang.target.cuda.toolchain.compile import compile_device, toolchain_versions
 from tilelang.target.cuda.toolchain.records import compile_script, parse_resources
 
 SOURCE = """#include <tl_templates/cuda/mma.h>

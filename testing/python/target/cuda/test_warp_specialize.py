@@ -23,6 +23,7 @@ from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.gemm import Gemm
 from tilelang.tileop.hint import MaxRegisters
+from tilelang.tileop.thread import intrinsic_name
 
 
 def gemm(
@@ -61,9 +62,9 @@ def operators(stmt: Any) -> list[Any]:
 
 
 def calls(stmt: Any) -> list[str]:
-    """Names of the device functions that a statement calls, in order."""
-    values = (node.value for node in walk(stmt) if isinstance(node, ir.Evaluate))
-    return [str(v.args[0].value) for v in values if isinstance(v, ir.Call) and "extern" in v.op.name]
+    """Names of the intrinsics that a statement calls, in order."""
+    names = (intrinsic_name(node.value) for node in walk(stmt) if isinstance(node, ir.Evaluate))
+    return [name for name in names if name is not None]
 
 
 def test_one_group_loads_and_the_others_multiply() -> None:
@@ -75,7 +76,7 @@ def test_one_group_loads_and_the_others_multiply() -> None:
     assert [op.kind for op in loads] == ["tma", "tma"]
     assert [op.dst.buffer.name for op in loads] == ["A_shared", "B_shared"]
     assert all(as_int(op.dst.buffer.shape[0]) == 3 for op in loads)
-    assert calls(parts[2]) == ["tl::mbarrier_wait", "tl::mbarrier_arrive_expect_tx"]
+    assert calls(parts[2]) == ["ring_wait", "ring_expect"]
     assert not [op for op in operators(parts[1]) if isinstance(op, Copy) and op.kind == "tma"]
 
 
@@ -83,13 +84,13 @@ def test_a_product_stays_in_flight_over_one_iteration() -> None:
     consumer = roles(specialize(kernel_of(gemm()), Facts()))[1]
     products = [op for op in operators(consumer) if isinstance(op, Gemm)]
     assert [op.wg_wait for op in products] == [IN_FLIGHT, COMPLETE]
-    assert calls(consumer) == ["tl::mbarrier_wait", "tl::wgmma_wait<1>", "tl::mbarrier_arrive_warp"]
+    assert calls(consumer) == ["ring_wait", "wait_wgmma", "ring_release"]
 
 
 def test_without_wgmma_a_tile_is_released_after_its_product() -> None:
     consumer = roles(specialize(kernel_of(gemm()), Facts(), wgmma=False))[1]
     assert [op.wg_wait for op in operators(consumer) if isinstance(op, Gemm)] == [0]
-    assert calls(consumer) == ["tl::mbarrier_wait", "tl::mbarrier_arrive_warp"]
+    assert calls(consumer) == ["ring_wait", "ring_release"]
 
 
 def test_an_accumulator_that_is_touched_in_the_loop_is_waited_for() -> None:
@@ -140,8 +141,8 @@ def test_tiles_with_different_uses_arrive_separately() -> None:
 
     kernel = specialize(kernel_of(main), Facts())
     parts = roles(kernel)
-    assert calls(parts[2]) == ["tl::mbarrier_wait", "tl::mbarrier_arrive_expect_tx"] * 2
-    wait, arrive = "tl::mbarrier_wait", "tl::mbarrier_arrive_warp"
+    assert calls(parts[2]) == ["ring_wait", "ring_expect"] * 2
+    wait, arrive = "ring_wait", "ring_release"
     assert calls(parts[1]) == [wait, arrive, wait, arrive, wait, arrive, arrive, wait]
     assert [op.src.buffer.name for op in operators(parts[1]) if isinstance(op, Copy)] == ["Q", "S", "S"]
 

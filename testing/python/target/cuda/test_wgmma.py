@@ -19,7 +19,7 @@ from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.ir.values import Array, value_of
 from tilelang.target.cuda.ops import gemm_wgmma as wgmma
 from tilelang.target.cuda.ops.gemm_wgmma import accumulator_layout
-from tilelang.target.cuda.toolchain import compile_device
+from tilelang.target.cuda.toolchain.compile import compile_device
 from tilelang.tileop.gemm import Gemm, GemmWarpPolicy
 
 C_TYPES = {"float32": "float", "float16": "half", "int32": "int"}

@@ -5,6 +5,7 @@ A step makes a new record and changes nothing of the old one. ``script`` is the 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -58,6 +59,17 @@ class Program:
 def of_each(step: Callable[[Any, CudaContext], Any]) -> Callable[[Program, CudaContext], Program]:
     """A step of one kernel as one of a program."""
     return lambda program, context: Program(tuple(step(kernel, context) for kernel in program.kernels))
+
+
+def check_each(check: Callable[[Any], None]) -> Callable[[Program], None]:
+    """What must hold of each kernel as what must hold of a program."""
+
+    @functools.wraps(check)
+    def of_all(program: Program) -> None:
+        for kernel in program.kernels:
+            check(kernel)
+
+    return of_all
 
 
 @dataclass(frozen=True, eq=False)

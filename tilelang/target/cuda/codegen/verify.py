@@ -7,9 +7,8 @@ launch.
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from tilelang.ir import nodes as ir
@@ -24,7 +23,6 @@ from tilelang.target.cuda.codegen.stages import (
     KernelText,
     KernelTree,
     PlannedCode,
-    Program,
 )
 from tilelang.target.cuda.codegen.write_text import BUILTINS, defined_names
 from tilelang.target.cuda.inference import verify as layouts
@@ -52,18 +50,6 @@ def program(func: Any) -> None:
     _check_names(func.body, {*func.params, *dimension_variables(func)})
 
 
-def _of_each(check: Callable[[Any], None]) -> Callable[[Program], None]:
-    """A check of one kernel as that of all kernels of a program."""
-
-    @functools.wraps(check)
-    def of_all(program: Program) -> None:
-        for stage in program.kernels:
-            check(stage)
-
-    return of_all
-
-
-@_of_each
 def statements(stage: KernelStatements) -> None:
     """A kernel's statements are the same kind of program, without launch axes."""
     kernel = stage.kernel
@@ -95,7 +81,6 @@ def _defined_by(stmt: Any) -> Iterator[Any]:
         yield from (part.var for part in walk_expr(expr) if isinstance(part, ir.Let))
 
 
-@_of_each
 def tree(stage: KernelTree) -> None:
     """No tile operator is left as a call; nests have extents, and each operator a rule."""
     for node in walk(stage.tree.root):
@@ -107,7 +92,6 @@ def tree(stage: KernelTree) -> None:
             assert not is_tile_op(node.stmt.value), node.stmt
 
 
-@_of_each
 def inferred(stage: KernelLayouts) -> None:
     """Every fragment and shared tile has a layout, every nest a distribution over its threads, and they fit each other."""
     found = stage.layouts
@@ -122,13 +106,11 @@ def inferred(stage: KernelLayouts) -> None:
     layouts.verify(stage.tree, found)
 
 
-@_of_each
 def code(stage: KernelCode) -> None:
     """Code uses no name that neither it nor the kernel around it defines."""
     names_are_defined(stage.code, defined_names(stage))
 
 
-@_of_each
 def planned(stage: PlannedCode) -> None:
     """Every shared tile that code touches has aligned bytes inside the pool."""
     places = stage.plan.places
@@ -139,7 +121,6 @@ def planned(stage: PlannedCode) -> None:
             assert places[storage][0] % _VECTOR_BYTES == 0, storage.name
 
 
-@_of_each
 def written(stage: KernelText) -> None:
     """A launch passes one argument of a known type for each parameter, and the kernel defines every name that it uses."""
     launch, signature = stage.launch, stage.signature

@@ -159,6 +159,10 @@ _ROWS = [
         "arrive_cluster_barrier", call("tl::mbarrier_arrive_remote", places=(0,)), needs=Feature.CLUSTER,
         orders=True, publishes=True, keeps=True,
     ),
+    # Barriers of the compiler's own rings (specialize/): what they order is ordered by how the roles are made
+    Intrinsic("ring_wait", call("tl::mbarrier_wait", places=(0,)), keeps=True),
+    Intrinsic("ring_expect", call("tl::mbarrier_arrive_expect_tx", places=(0,)), keeps=True),
+    Intrinsic("ring_release", call("tl::mbarrier_arrive_warp", places=(0,)), keeps=True),
     # Asynchronous copies
     Intrinsic("ptx_cp_async", values.copy_async, needs=Feature.CP_ASYNC, place=ADDRESS),
     Intrinsic("ptx_commit_group", statement=lambda expr: [CommitCopies()], needs=Feature.CP_ASYNC, manual=True, keeps=True),

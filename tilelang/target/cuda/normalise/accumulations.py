@@ -32,14 +32,13 @@ from tilelang.ir.visit import (
     with_children,
 )
 from tilelang.target.cuda.tile.program import Kernel
-from tilelang.tileop.copy import Fill
 from tilelang.tileop.reduce import FinalizeReducer
 from tilelang.transform.substitute import substitute
 
 _ZERO = ir.IntImm("int32", 0)
 
 
-def accumulate_in_order(kernel: Kernel) -> Kernel:
+def accumulate_in_order(kernel: Kernel, target: Any) -> Kernel:
     """The kernel with serial loops for such axes."""
     allocated = (stmt for stmt in walk(kernel.body) if isinstance(stmt, ir.AllocBuffer))
     # Each thread has its own part of a reducer, so its iterations may be anywhere.
@@ -116,18 +115,19 @@ def _begun(part: Any, span: Any) -> list[Any]:
     dtype = str(part.dtype)
     zero = constant(0, dtype) if dtype.startswith(("int", "uint")) else float_constant(0.0, dtype)
     notes = {"tl.reducer_op": "sum", "tl.reducer_replication": "none"}
-    return [ir.AllocBuffer(part, notes, span), Fill(Region.whole(part), zero).to_stmt(span)]
+    return [ir.AllocBuffer(part, notes, span), _once(ir.BufferStore(part, zero, [_ZERO], span))]
 
 
 def _added(store: Any, part: Any) -> list[Any]:
     """What all threads have added to a reducer is added to the element that it stands for."""
     total = ir.BufferLoad(store.buffer, list(store.indices)) + ir.BufferLoad(part, [_ZERO])
     added = ir.BufferStore(store.buffer, total, list(store.indices), store.span)
-    return [FinalizeReducer(Region.whole(part), op="sum").to_stmt(store.span), _once(added, {"tl.parallel": 1})]
+    return [FinalizeReducer(Region.whole(part), op="sum").to_stmt(store.span), _once(added)]
 
 
-def _once(body: Any, notes: Any) -> Any:
+def _once(body: Any, notes: Any = None) -> Any:
     """A statement as the only iteration of a ``T.Parallel``."""
+    notes = {"tl.parallel": 1} if notes is None else notes
     return ir.For(ir.Var("once", "int32"), _ZERO, constant(1), ir.ForKind.PARALLEL, body, annotations=notes, span=body.span)
 
 

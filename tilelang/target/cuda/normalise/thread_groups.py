@@ -51,8 +51,8 @@ class _Splitter:
     """Walks a tree with the threads that run each part of it."""
 
     def __init__(self, kernel: Kernel):
+        self.kernel = kernel
         self.values: dict[Any, Any] = {}
-        self.conditions = ThreadConditions(kernel.threads, self.values)
 
     # The tree ----------------------------------------------------------------------------------------------------------
 
@@ -77,7 +77,7 @@ class _Splitter:
         """The groups that a branch becomes; the branch itself where its condition or its contents do not ask for any."""
         members = rest = None
         if any(_is_shared_out(inner) for inner in walk(node)):
-            members, rest = self.conditions.members(node.stmt.condition, threads)
+            members, rest = ThreadConditions(self.kernel.threads, self.values).members(node.stmt.condition, threads)
         if members is None or (rest is not None and node.otherwise is not None):
             otherwise = None if node.otherwise is None else self.sequence(node.otherwise, threads)
             return [Branch(node.stmt, self.sequence(node.then, threads), otherwise)]

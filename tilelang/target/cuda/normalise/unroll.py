@@ -25,7 +25,7 @@ MOST_ITERATIONS, MOST_STATEMENTS = 16, 64
 """Iterations of a loop, and statements that it may become: code that is much longer costs more than it saves."""
 
 
-def unroll_choices(kernel: Kernel) -> Kernel:
+def unroll_choices(kernel: Kernel, target: Any) -> Kernel:
     """The kernel without short loops that choose parts of fragments."""
     body = _written_out(kernel.body)
     return kernel if body is kernel.body else replace(kernel, body=body)

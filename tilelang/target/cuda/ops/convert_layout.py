@@ -14,14 +14,21 @@ from tilelang.target.cuda.ir.code import Block, Code, leaf, nested
 from tilelang.target.cuda.ir.instructions import Assign, Define
 from tilelang.target.cuda.ir.values import Array, Call, Name, Select, Value, total
 from tilelang.target.cuda.operators import OperatorRule, implements
+from tilelang.target.cuda.tile.build import copy_nest
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
+from tilelang.target.cuda.tile.tree import Parallel
+from tilelang.tileop.copy import Copy
 
 
 @implements(ConvertLayout)
 class ConvertLayoutRule(OperatorRule):
-    """``convert_layout`` inside of warps."""
+    """``convert_layout``: a copy, or where it stays in the tree the exchange inside of warps."""
 
     in_warps = True
+
+    def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
+        copy = Copy(op.src, op.dst)
+        return [Parallel(copy_nest(copy, span), copy)]
 
     def proofs(self, op: Any, fragments: Mapping[Any, FragmentLayout], threads: int) -> Iterator[tuple[bool, Any, str]]:
         source, target = (fragments[region.buffer] for region in (op.src, op.dst))

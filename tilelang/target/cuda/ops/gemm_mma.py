@@ -18,6 +18,35 @@ from tilelang.target.cuda.ir.cpp_types import product_types
 
 
 @dataclass(frozen=True, slots=True)
+class Side:
+    """What an instruction takes of A or of B: a tile of rows along M or N, and of the elements that are stored along K.
+
+    Attributes:
+        rows, depth: its extents.
+        pack: elements in one register of a lane.
+    """
+
+    rows: int
+    depth: int
+    pack: int
+
+    @property
+    def groups(self) -> int:
+        """Groups of eight rows."""
+        return self.rows // 8
+
+    @property
+    def halves(self) -> int:
+        """Registers of one row along K."""
+        return self.depth // (4 * self.pack)
+
+    @property
+    def elements(self) -> int:
+        """Elements in one lane."""
+        return self.groups * self.halves * self.pack
+
+
+@dataclass(frozen=True, slots=True)
 class Instruction:
     """One tensor-core instruction.
 
@@ -43,39 +72,19 @@ class Instruction:
         return f"tl::mma_{'sp_' if self.sparse else ''}m{self.m}n{self.n}k{self.k}_{self.suffix}"
 
     @property
-    def a_depth(self) -> int:
-        """Columns of A that are stored."""
-        return self.k // 2 if self.sparse else self.k
+    def a(self) -> Side:
+        """What it takes of A."""
+        return Side(self.m, self.k // 2 if self.sparse else self.k, self.pack)
 
     @property
-    def rows(self) -> int:
-        """Groups of eight rows of A: 2, or 1 for float64."""
-        return self.m // 8
-
-    @property
-    def halves(self) -> int:
-        """Registers of one column of B along K."""
-        return self.k // (4 * self.pack)
-
-    @property
-    def a_halves(self) -> int:
-        """Registers of one row of A along K."""
-        return self.a_depth // (4 * self.pack)
-
-    @property
-    def a_elements(self) -> int:
-        """Elements of A in one lane."""
-        return self.rows * self.a_halves * self.pack
-
-    @property
-    def b_elements(self) -> int:
-        """Elements of B in one lane."""
-        return self.halves * self.pack
+    def b(self) -> Side:
+        """What it takes of B."""
+        return Side(self.n, self.k, self.pack)
 
     @property
     def c_elements(self) -> int:
         """Elements of C in one lane."""
-        return 2 * self.rows
+        return 2 * self.a.groups
 
     def reads_pairs(self, bits: int, along_k: bool) -> bool:
         """Whether a shared operand, of elements of so many bits, is best read in pairs of neighbours along M or N.
@@ -147,7 +156,7 @@ class ByWarps:
         tiles_m, tiles_n = rows // mma.m // self.m, columns // mma.n // self.n
         # PTX manual, fragments of mma.m16n8: row r lies in lanes 4 (r % 8) to 4 (r % 8) + 3, rows eight apart in the registers of
         # one lane; column c in lane c // 2 of those four, two columns side by side.
-        m = (on_thread(8, 4), on_register(mma.rows, 2))
+        m = (on_thread(8, 4), on_register(mma.a.groups, 2))
         n = (on_register(2, 1), on_thread(4, 1), on_register(tiles_n, each))
         # The instruction does not know which row of memory its row r is. Where lanes take memory's rows 2 r and 2 r + 1 as the
         # instruction's r and r + 8, a pair of neighbours in memory is one load; C has its rows in that order, too.
@@ -160,19 +169,20 @@ class ByWarps:
 
     def a_layout(self, rows: int, depth: int) -> FragmentLayout:
         """The fragment of A as (M, K); of a sparse A half of the columns are stored."""
-        mma, each, pack = self.mma, self.mma.a_elements, self.mma.pack
-        tiles_m, tiles_k = rows // mma.m // self.m, depth // mma.k
-        m = (on_thread(8, 4), on_register(mma.rows, pack), on_register(tiles_m, each * tiles_k), on_thread(self.m, WARP))
-        k = (on_register(pack, 1), on_thread(4, 1), on_register(mma.a_halves, pack * mma.rows), on_register(tiles_k, each))
-        return self._layout((rows, tiles_k * mma.a_depth), (m, k), on_thread(self.n, WARP * self.m))
+        return self._operand(self.mma.a, (rows, depth), on_thread(self.m, WARP), on_thread(self.n, WARP * self.m))
 
     def b_layout(self, depth: int, columns: int) -> FragmentLayout:
         """The fragment of B as (K, N)."""
-        mma, each, pack = self.mma, self.mma.b_elements, self.mma.pack
-        tiles_n, tiles_k = columns // mma.n // self.n, depth // mma.k
-        n = (on_thread(8, 4), on_register(tiles_n, each * tiles_k), on_thread(self.n, WARP * self.m))
-        k = (on_register(pack, 1), on_thread(4, 1), on_register(mma.halves, pack), on_register(tiles_k, each))
-        return self._layout((depth, columns), (k, n), on_thread(self.m, WARP))
+        return transposed(self._operand(self.mma.b, (columns, depth), on_thread(self.n, WARP * self.m), on_thread(self.m, WARP)))
+
+    def _operand(self, side: Side, shape: tuple[int, int], shares: Mode, copies: Mode) -> FragmentLayout:
+        """The fragment of an operand, rows along M or N first; warps share the rows along one axis, and hold copies along the
+        other."""
+        each, pack = side.elements, side.pack
+        tiles, steps = shape[0] // side.rows // shares.extent, shape[1] // self.mma.k
+        rows = (on_thread(8, 4), on_register(side.groups, pack), on_register(tiles, each * steps), shares)
+        k = (on_register(pack, 1), on_thread(4, 1), on_register(side.halves, pack * side.groups), on_register(steps, each))
+        return self._layout((shape[0], steps * side.depth), (rows, k), copies)
 
     def _layout(self, shape: tuple[int, int], axes: Any, *replicas: Mode) -> FragmentLayout:
         """Modes of extent 1 dropped; warps beyond the grid hold copies."""

@@ -16,7 +16,7 @@ from tilelang.target.cuda.ir.code import counted, nested
 from tilelang.target.cuda.ir.conversions import converted
 from tilelang.target.cuda.ir.instructions import Assign, DeclareArray, Define, LoadMatrix
 from tilelang.target.cuda.ir.values import Array, Call, Field, Name, Number, Value, Word, total
-from tilelang.target.cuda.ops.gemm_mma import Instruction
+from tilelang.target.cuda.ops.gemm_mma import Side
 
 _CHUNK_BYTES = 16
 
@@ -26,7 +26,7 @@ class Operand:
     """One operand of a product as the loader sees it.
 
     Attributes:
-        mma: the instruction.
+        side: what the instruction takes of it.
         is_a: A or B.
         region: where it is.
         registers: the array that it is loaded to.
@@ -36,7 +36,7 @@ class Operand:
         paired: whether neighbours along M or N belong to one lane: rows eight apart of A's tile, or two tiles of B.
     """
 
-    mma: Instruction
+    side: Side
     is_a: bool
     region: Any
     registers: Array
@@ -46,24 +46,9 @@ class Operand:
     paired: bool = False
 
     @property
-    def rows(self) -> int:
-        """The extent of a tile along M or N."""
-        return self.mma.m if self.is_a else self.mma.n
-
-    @property
-    def halves(self) -> int:
-        """Registers of one row along K."""
-        return self.mma.a_halves if self.is_a else self.mma.halves
-
-    @property
-    def depth(self) -> int:
-        """Elements along K that one step takes."""
-        return self.mma.a_depth if self.is_a else self.mma.k
-
-    @property
-    def each(self) -> int:
-        """Elements in one lane of a tile."""
-        return self.mma.a_elements if self.is_a else self.mma.b_elements
+    def start(self) -> Any:
+        """The first row of the warp along M or N."""
+        return self.warp * (self.count * self.side.rows)
 
 
 def matrix_index(region: Any, row: Any, column: Any, transposed: bool = False) -> list[Any]:
@@ -102,7 +87,7 @@ class OperandLoader:
     def storage(self) -> int:
         """C++ elements that hold one lane's part of a tile (4-bit elements lie two in a byte)."""
         bits = canonical(self.o.region.dtype).bits
-        return self.o.each // 2 if bits == 4 else self.o.each
+        return self.o.side.elements // 2 if bits == 4 else self.o.side.elements
 
     def prologue(self) -> list[Any]:
         """Declarations of the registers and of the base address."""
@@ -114,8 +99,8 @@ class OperandLoader:
     def pointer(self, tile: Value) -> Value:
         """The registers of one tile at this step."""
         if self.in_registers:
-            return self.e.array(self.o.region.buffer).to(self._number(tile) * self.o.each)
-        return self.o.registers.to(tile * self.o.each)
+            return self.e.array(self.o.region.buffer).to(self._number(tile) * self.o.side.elements)
+        return self.o.registers.to(tile * self.o.side.elements)
 
     def _number(self, tile: Value) -> Value:
         """The number of a tile at this step among those of the fragment that holds the operand."""
@@ -126,7 +111,7 @@ class OperandLoader:
         if self.in_registers:
             return []
         if self.loader is not None:
-            code = self.loader.load(self.o.each)
+            code = self.loader.load(self.o.side.elements)
         else:
             code = self._pair_loads() or self._element_loads()
         return [*code, *self._rounding()]
@@ -170,11 +155,11 @@ class OperandLoader:
             return None
         tile, part = ir.Var("i", "int32"), ir.Var("r", "int32")
         e.names.values.update({tile: p.i, part: p.r})
-        count, each = (o.count, o.each) if o.is_a else (o.count // 2, 2 * o.each)
+        count, each = (o.count, o.side.elements) if o.is_a else (o.count // 2, 2 * o.side.elements)
         e.facts.bind_range(tile, count)
         e.facts.bind_range(part, each // 2)
-        column = o.warp * (o.count * o.rows) + tile * 16 + p.lane // 4 * 2
-        row = p.step * o.depth + part * 4 + p.lane % 4
+        column = o.start + tile * 16 + p.lane // 4 * 2
+        row = p.step * o.side.depth + part * 4 + p.lane % 4
         source = Word(e.places.address(o.region.buffer, matrix_index(o.region, row, column), READ), 8, "float2")
         first = p.i * each
         if o.is_a:
@@ -182,7 +167,7 @@ class OperandLoader:
         else:
             # Neighbours along n belong to two tiles of B: a register of each tile takes one of them.
             pair = e.names.take("pair")
-            halves = [o.registers.at(first + p.r), o.registers.at(first + o.each + p.r)]
+            halves = [o.registers.at(first + p.r), o.registers.at(first + o.side.elements + p.r)]
             move = [Define(pair, "float2", source), *(Assign(half, Field(pair, at)) for half, at in zip(halves, "xy"))]
         return nested([(p.i, count), (p.r, each // 2)], move)
 
@@ -192,25 +177,24 @@ class OperandLoader:
         tile, part = ir.Var("i", "int32"), ir.Var("r", "int32")
         e.names.values.update({tile: p.i, part: p.r})
         e.facts.bind_range(tile, o.count)
-        e.facts.bind_range(part, o.each)
+        e.facts.bind_range(part, o.side.elements)
         # Element r of a lane: its low digit runs along K in one register (`pack`), the next one over rows eight apart, the rest
         # over the registers along K.
-        rows = mma.rows if o.is_a else 1
-        row = o.warp * (o.count * o.rows)
+        rows = o.side.groups
         if o.paired:
-            row = row + (tile * 16 + part // mma.pack % 2 if o.is_a else tile // 2 * 16 + tile % 2) + p.lane // 4 * 2
+            row = o.start + (tile * 16 + part // mma.pack % 2 if o.is_a else tile // 2 * 16 + tile % 2) + p.lane // 4 * 2
         else:
-            row = row + tile * o.rows + p.lane // 4 + (part // mma.pack % rows * 8 if rows > 1 else 0)
-        column = p.step * o.depth + part // (mma.pack * rows) * (4 * mma.pack) + p.lane % 4 * mma.pack
+            row = o.start + tile * o.side.rows + p.lane // 4 + (part // mma.pack % rows * 8 if rows > 1 else 0)
+        column = p.step * o.side.depth + part // (mma.pack * rows) * (4 * mma.pack) + p.lane % 4 * mma.pack
         if mma.pack > 1:
             column = column + part % mma.pack
         region = o.region
         if is_fragment(region):
-            element = e.array(region.buffer).at(self._number(p.i) * o.each + p.r)
+            element = e.array(region.buffer).at(self._number(p.i) * o.side.elements + p.r)
         else:
             element = e.places.place(region.buffer, matrix_index(region, row, column, not o.along_k))
-        load = Assign(o.registers.at(p.i * o.each + p.r), converted(element, region.dtype, mma.operand or region.dtype))
-        return nested([(p.i, o.count), (p.r, o.each)], [load])
+        load = Assign(o.registers.at(p.i * o.side.elements + p.r), converted(element, region.dtype, mma.operand or region.dtype))
+        return nested([(p.i, o.count), (p.r, o.side.elements)], [load])
 
 
 class MatrixLoader:
@@ -230,13 +214,12 @@ class MatrixLoader:
         # ldmatrix.x4 loads four 8 x 8 matrices: lanes 0 to 7 give the rows of the first one, 8 to 15 of the second, and so on
         # (PTX manual, "ldmatrix"). The matrices are ordered as the registers of the instruction are.
         lane, o = self.p.lane, self.operand
-        start = o.warp * (o.count * o.rows)
         if self.bytewise:
             # Two matrices are the even and the odd rows of sixteen: together they hold four neighbours along K for each lane.
             row, column = lane // 16 * 16 + lane % 8 * 2 + lane // 8 % 2, 0
-        elif o.halves == 4 and o.along_k:
+        elif o.side.halves == 4 and o.along_k:
             row, column = lane % 8, lane // 8 * self.chunk
-        elif o.halves == 4:
+        elif o.side.halves == 4:
             row, column = lane, 0
         elif o.is_a and o.along_k:
             row, column = lane % 16, lane // 16 * self.chunk
@@ -246,8 +229,7 @@ class MatrixLoader:
             row, column = lane % 8 + lane // 16 * 8, lane // 8 % 2 * self.chunk
         else:
             row, column = lane % 16, lane // 16 * 8
-        row, column = (row + start, column) if o.along_k else (row, column + start)
-        return row, column
+        return (row + o.start, column) if o.along_k else (row, column + o.start)
 
     @property
     def separable(self) -> bool:
@@ -266,7 +248,7 @@ class MatrixLoader:
             return False
         if o.along_k:
             return True
-        width = o.count * o.rows
+        width = o.count * o.side.rows
         # The base has the warp's start in it, a multiple of the width: it and a tile's column must have no bit in common.
         return width % reach == 0 or width & (width - 1) == 0
 
@@ -274,8 +256,8 @@ class MatrixLoader:
         """Rows of memory from one load to the next: of the next tile, or of the next step where K runs along the rows."""
         o = self.operand
         if not o.along_k:
-            return o.depth
-        return o.rows if o.is_a or o.halves == 4 else 2 * o.rows
+            return o.side.depth
+        return o.side.rows if o.is_a or o.side.halves == 4 else 2 * o.side.rows
 
     def prologue(self) -> list[Any]:
         """The base address; what depends on the thread alone is computed once, before all loops."""
@@ -300,13 +282,13 @@ class MatrixLoader:
             return self._loads("bytes_rows", i, o.count, each, 16)
         if self.bytewise:
             return self._loads("bytes_columns", i, o.count // 2, 2 * each, 16)
-        if o.is_a or o.halves == 4:
-            return self._loads(f"x4{suffix}", i, o.count, each, o.rows)
+        if o.is_a or o.side.halves == 4:
+            return self._loads(f"x4{suffix}", i, o.count, each, o.side.rows)
         code, pairs = [], o.count // 2
         if pairs:
-            code += self._loads(f"x4{suffix}", j, pairs, 2 * each, 2 * o.rows)
+            code += self._loads(f"x4{suffix}", j, pairs, 2 * each, 2 * o.side.rows)
         if o.count % 2:
-            last = self._address(Number(pairs), 2 * o.rows)
+            last = self._address(Number(pairs), 2 * o.side.rows)
             code.append(LoadMatrix(f"x2{suffix}", o.registers.to((o.count - 1) * each), last))
         return code
 
@@ -316,7 +298,7 @@ class MatrixLoader:
     def _address(self, tile: Value, rows: int) -> Value:
         """The address for a tile (variable or number) of ``rows`` along M or N at this step."""
         e, o = self.p.e, self.operand
-        along, across = e.names.values[self.p.step] * o.depth, tile * rows
+        along, across = e.names.values[self.p.step] * o.side.depth, tile * rows
         row, column = (across, along) if o.along_k else (along, across)
         start = e.array(o.region.buffer).to(0)
         if not self.separable:

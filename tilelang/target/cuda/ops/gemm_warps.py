@@ -166,8 +166,8 @@ class MmaProduct:
         self.steps = as_int(op.k) // mma.k
         self.i, self.j, self.r = names.take("i"), names.take("j"), names.take("r")
         a_paired, b_paired = plan.pairs
-        a = Operand(mma, True, op.a, a_registers, tiles_m, warp_m, not op.transpose_a, a_paired)
-        b = Operand(mma, False, op.b, b_registers, tiles_n, warp_n, op.transpose_b, b_paired)
+        a = Operand(mma.a, True, op.a, a_registers, tiles_m, warp_m, not op.transpose_a, a_paired)
+        b = Operand(mma.b, False, op.b, b_registers, tiles_n, warp_n, op.transpose_b, b_paired)
         self.a, self.b = OperandLoader(self, a), OperandLoader(self, b)
         self.metadata = MetadataLoader(self, warp_m, tiles_m) if mma.sparse else None
 

@@ -73,7 +73,7 @@ class ConsumerPart:
         # The wait leaves this iteration's products in flight. Those of the iteration before are complete, and its tiles are
         # free.
         released = [self.slots[feed].release(place.before()) for feed in ring.feeds]
-        done = block([call(f"tl::wgmma_wait<{len(products)}>"), *released])
+        done = block([call("wait_wgmma", len(products)), *released])
         body.append(ir.IfThenElse(loop.loop_var > loop.min, done, None))
         after = self.completed(ring, products)
         if ring.nested:

@@ -73,6 +73,8 @@ def find_overlap(ring: Ring, threads: int, registers: int) -> Overlap | None:
         head = tuple(at for at in stmts if at <= last)
         middle = tuple(at for at in stmts if last < at < tail_start)
         if middle and _is_legal(ring, head, middle, tail, threads):
+            # About half of what loops of the head compute (masked scores) is live beside the tiles where the tail is waited for:
+            # an estimate, by what ptxas was seen to fit. A causal mask with a head dimension of 128 takes two registers too many.
             computed = _written(ring.body[at] for at in head if isinstance(ring.body[at], ir.For))
             return Overlap(head, middle, tail, _registers(computed, threads) // 2 < max(spare, 1))
     return None

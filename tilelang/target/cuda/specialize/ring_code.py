@@ -9,6 +9,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.memory import VARIABLE
 from tilelang.target.cuda.specialize.ring import Ring
 from tilelang.target.cuda.tile.build import block
+from tilelang.tileop.thread import intrinsic_call
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,21 +22,21 @@ class Slots:
 
     def await_full(self, place: Place) -> Any:
         """Waits for the tiles of an iteration."""
-        return call("tl::mbarrier_wait", _one_of(self.full, place.slot), place.parity)
+        return call("ring_wait", _one_of(self.full, place.slot), place.parity)
 
     def await_empty(self, place: Place) -> Any:
         """Waits until an iteration's slot is free."""
         # The phase before the one that this iteration completes. A fresh barrier counts as past the phase before its first,
         # so the first wait for each slot returns at once, and the producer needs no special case to begin.
-        return call("tl::mbarrier_wait", _one_of(self.empty, place.slot), 1 - place.parity)
+        return call("ring_wait", _one_of(self.empty, place.slot), 1 - place.parity)
 
     def expect(self, place: Place, size: int) -> Any:
         """The tiles of an iteration will be there when so many bytes have come."""
-        return call("tl::mbarrier_arrive_expect_tx", _one_of(self.full, place.slot), ir.IntImm("int32", size))
+        return call("ring_expect", _one_of(self.full, place.slot), size)
 
     def release(self, slot: Any) -> Any:
         """A warp is done with a slot."""
-        return call("tl::mbarrier_arrive_warp", _one_of(self.empty, slot))
+        return call("ring_release", _one_of(self.empty, slot))
 
 
 @dataclass(frozen=True)
@@ -111,9 +112,9 @@ def loop_over(loop: Any, var: Any, body: list[Any], extent: Any = None) -> Any:
 
 
 def _one_of(barriers: Any, slot: Any) -> Any:
-    return ir.tirx.address_of(ir.BufferLoad(barriers, [slot]))
+    return ir.BufferLoad(barriers, [slot])
 
 
-def call(function: str, *arguments: Any) -> Any:
-    """A call of a device function as a statement."""
-    return ir.Evaluate(ir.tirx.call_extern("int32", function, *arguments))
+def call(intrinsic: str, *arguments: Any) -> Any:
+    """An intrinsic as a statement."""
+    return ir.Evaluate(intrinsic_call(intrinsic, *arguments))

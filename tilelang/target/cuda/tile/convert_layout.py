@@ -10,7 +10,10 @@ from tilelang.tileop.base import TileOp, reads, writes
 
 @dataclass(frozen=True, eq=False)
 class ConvertLayout(TileOp):
-    """``dst = src``, whole fragments of one shape and type in different layouts; only layout inference makes one."""
+    """``dst = src``, elements in order; only the compiler makes one.
+
+    In the tree it stands between whole fragments of one shape and type; read by its rule it becomes a copy, between any regions.
+    """
 
     src: Region = reads()
     dst: Region = writes()

@@ -21,10 +21,10 @@ from tilelang.layout import make_swizzled_layout
 from tilelang.target.cuda.arch import WARP_GROUP
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.build import block, chunked, copy_nest, parallel_nest
+from tilelang.target.cuda.tile.build import block, chunked, parallel_nest
+from tilelang.target.cuda.tile.convert_layout import ConvertLayout
 from tilelang.target.cuda.tile.nest import Nest, accesses_in, operand_accesses
 from tilelang.tileop import decode, is_tile_op
-from tilelang.tileop.copy import Copy
 
 USER_WARP_GROUPS = "tl.warp_group"
 """Attribute of ``T.ws``: a statement below it is that of each thread of these warp groups."""
@@ -245,8 +245,9 @@ def read_tree(body: Any, threads: int = 0, target: Any = None) -> TileTree:
 
 def copy_between(source: Region, target: Region, span: Any) -> Parallel:
     """The node of a copy that the compiler adds."""
-    op = Copy(source, target)
-    return Parallel(copy_nest(op, span), op)
+    op = ConvertLayout(source, target)
+    (node,) = rule_of(op).read(op, span, None)
+    return node
 
 
 class Reader:
