@@ -11,6 +11,7 @@ from pathlib import Path
 
 from testing.fuzz.campaign import Campaign
 from testing.fuzz.execute import TARGETS
+from testing.fuzz.findings import Survey
 from testing.fuzz.generator import draw_program
 
 
@@ -25,15 +26,21 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="where to put the smallest failing programs; they are printed by default")
     parser.add_argument("--plain", action="store_true", help="programs depend on the seed alone: no steering to new pairs")
     parser.add_argument("--avoid", action="append", default=[], help="a statement or an element type that is not drawn")
+    parser.add_argument("--faults", action="store_true", help="plant faults in right programs: how many are reported, and where")
     parser.add_argument("--show", action="store_true", help="only print the program of --seed")
     options = parser.parse_args()
     if options.show:
         print(draw_program(options.seed, avoid=options.avoid))
         return 0
     seeds = itertools.count(options.seed) if options.count is None else iter(range(options.seed, options.seed + options.count))
-    targets = options.target or TARGETS
+    targets, until = options.target or TARGETS, time.monotonic() + 60 * options.minutes
+    if options.faults:
+        survey = Survey(targets, lambda text: print(text, flush=True))
+        survey.run(seeds, lambda: time.monotonic() > until)
+        print(survey.summary())
+        return 1 if survey.missed else 0
     campaign = Campaign(targets, options.folder, lambda text: print(text, flush=True), not options.plain, options.avoid)
-    right = campaign.run(seeds, options.workers, time.monotonic() + 60 * options.minutes)
+    right = campaign.run(seeds, options.workers, until)
     print(campaign.summary())
     for (family, signature), found in campaign.known.items():
         print(f"  {len(found)} times on {family}: {signature}, seeds {found[:5]}")

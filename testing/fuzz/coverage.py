@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from testing.fuzz.registry import BLOCK, ITERATION
+from testing.fuzz.statements.by_hand import SKILLS
+from testing.fuzz.statements.groups import exits
 from testing.fuzz.tree import Program, Stmt
 
 Pair = tuple[str, str, str]
@@ -77,8 +79,10 @@ class Coverage:
 
 
 def _possible() -> list[Pair]:
-    """The pairs of block statements there can be."""
+    """The pairs of block statements there can be, and of those with what is synchronised by hand."""
     outer = [name for name, entry in BLOCK.items() if entry.nests]
     inside = [("inside", a, b) for a in [*outer, "else"] for b in BLOCK]
     inside += [("inside", "parallel", b) for b in ITERATION]
-    return inside + [("after", a, b) for a in BLOCK for b in BLOCK]
+    after = [("after", a, b) for a in BLOCK for b in BLOCK]
+    by_hand = [skill.kind for skill in SKILLS if skill.rule is not exits]  # which end a kernel
+    return inside + after + [("after", *pair) for kind in by_hand for b in BLOCK for pair in ((kind, b), (b, kind))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -29,7 +30,7 @@ class Draw:
         lengths: sizes that are arguments of the call, and that no tile has.
         promises: conditions of the call, over its arguments.
         exact: whether operations on floats must keep NaN, infinities and subnormals.
-        padded: whether tensors may have padding between their rows.
+        padded: whether tensors may have padding between their rows, or columns one after the other.
         dynamic: whether the number of blocks is an argument of the call.
         aim: a pair of constructs to combine: the second inside of, after, or reading from the first.
         avoid: statements and element types that are not generated.
@@ -174,8 +175,9 @@ class Draw:
         if same and self.chance(0.5):
             return self.pick(same)
         pad = self._pad(shape, dtype)
-        address = self.padded and not pad and dtype not in dtypes.PACKED and self.chance(0.02)
-        self.tensors.append(Tensor(self.name("A"), shape, dtype, "in", low, high, pad=pad, address=address))
+        turned = not pad and self._turned(shape, dtype)
+        address = self.padded and not pad and not turned and dtype not in dtypes.PACKED and self.chance(0.02)
+        self.tensors.append(Tensor(self.name("A"), shape, dtype, "in", low, high, pad=pad, turned=turned, address=address))
         return self.tensors[-1]
 
     def ends(self, shape: Sequence[str], dtype: str) -> Tensor:
@@ -186,7 +188,8 @@ class Draw:
     def output(self, shape: Sequence[str], dtype: str, ends: bool = False) -> Tensor:
         """A new output."""
         pad = 0 if ends else self._pad(shape, dtype)
-        self.tensors.append(Tensor(self.name("O"), tuple(shape), dtype, "out", pad=pad, ends=ends))
+        turned = not pad and not ends and self._turned(shape, dtype)
+        self.tensors.append(Tensor(self.name("O"), tuple(shape), dtype, "out", pad=pad, turned=turned, ends=ends))
         return self.tensors[-1]
 
     def workspace(self, shape: Sequence[str], dtype: str) -> Tensor:
@@ -231,6 +234,12 @@ class Draw:
         """Elements between the rows of a tensor: of most, none."""
         fits = self.padded and len(shape) > 1 and dtype not in dtypes.PACKED and "G" not in " ".join(shape[1:])
         return self.pick([1, 3, 8, 16]) if fits and self.chance(0.05) else 0
+
+    def _turned(self, shape: Sequence[str], dtype: str) -> bool:
+        """Whether the columns of a tensor lie one after the other: of most, not."""
+        names = set(re.findall(r"\w+", " ".join(shape[-2:])))
+        fits = self.padded and len(shape) > 1 and dtype not in dtypes.PACKED and names.isdisjoint({"G", *self.lengths})
+        return fits and self.chance(0.04)
 
     # Choices -----------------------------------------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ def _argument(program: Program, tensor: Tensor) -> torch.Tensor:
     seed = int.from_bytes(hashlib.sha256(f"{program.name} {tensor.name}".encode()).digest()[:4], "big")
     generator = torch.Generator().manual_seed(seed)
     shape = program.shape(tensor)
-    whole = (*shape[:-1], shape[-1] + tensor.pad)
+    whole = (*shape[:-2], shape[-1], shape[-2]) if tensor.turned else (*shape[:-1], shape[-1] + tensor.pad)
     if tensor.ends and tensor.role == "in":
         return ends.tensor(tensor.dtype, shape, generator)
     if tensor.digits:
@@ -64,7 +64,7 @@ def _argument(program: Program, tensor: Tensor) -> torch.Tensor:
     else:
         values = torch.zeros(whole, dtype=torch.int64)
     found = dtypes.tensor_of(values, tensor.dtype)
-    return found[..., : shape[-1]] if tensor.pad else found
+    return found.mT if tensor.turned else found[..., : shape[-1]] if tensor.pad else found
 
 
 def _numbers_of(tensor: Tensor, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:

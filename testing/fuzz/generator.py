@@ -12,6 +12,7 @@ from testing.fuzz.hosts import Surroundings, surroundings
 from testing.fuzz.registry import draw_body
 from testing.fuzz.scope import Axis, Scope, Tile
 from testing.fuzz.statements.by_hand import SKILLS
+from testing.fuzz.statements.groups import exits
 from testing.fuzz.statements.regions import a_shape
 from testing.fuzz.statements.scalars import variable
 from testing.fuzz.statements.threads import COUNT, thread_code
@@ -53,7 +54,8 @@ def draw_program(seed: int, aim: tuple[str, str] | None = None, avoid: Collectio
         draw.aim = draw.pick([*PRODUCTS, "reduce"]), draw.pick(["parallel", "reduce", "copy", "gemm", "reducer"])
     for number in range(r.randint(2, 4)):
         draw.sizes[f"D{number}"] = r.choice(sizes)
-    if "threads" not in avoid and draw.chance(0.2):
+    aimed = not {skill.kind for skill in SKILLS}.isdisjoint(aim or ())
+    if "threads" not in avoid and (aimed or draw.chance(0.2)):
         kernels, configs, needs = _by_hand(draw)
         kernels += _kernels(draw, 1) if draw.chance(0.1) and not configs else ()
     else:
@@ -97,7 +99,8 @@ def _kernel(draw: Draw, around: Surroundings, kept: Tensor | None) -> Kernel:
 
 def _by_hand(draw: Draw) -> tuple[tuple[Kernel, ...], dict, str]:
     """A kernel with explicit synchronisation, perhaps without compiler-placed barriers; and the targets that it needs."""
-    skill = draw.random.choices(SKILLS, [skill.weight for skill in SKILLS])[0]
+    skills = [skill for skill in SKILLS if skill.kind in (draw.aim or ())] or SKILLS
+    skill = draw.random.choices(skills, [skill.weight for skill in skills])[0]
     draw.threads = draw.sizes[COUNT] = draw.pick(skill.threads)
     draw.padded = False  # bulk copies and vectors need rows at whole 16 bytes
     if skill.cluster:
@@ -107,7 +110,11 @@ def _by_hand(draw: Draw) -> tuple[tuple[Kernel, ...], dict, str]:
         kernel = _finished(draw, (thread_code(draw, scope),), COUNT)
         return (kernel,), {NO_BARRIERS: True} if draw.chance(0.4) else {}, skill.needs
     before = draw_body(draw, scope, draw.pick([0, 1, 2]))
+    if skill.rule is exits:  # nothing is done by all threads after it
+        kernel = _finished(draw, before, COUNT)
+        return (replace(kernel, body=(*kernel.body, exits(draw, scope))),), {}, skill.needs
     middle = skill.rule(draw, scope)
+    scope.previous = skill.kind
     after = draw_body(draw, scope, draw.pick([0, 1, 2]))
     return (_finished(draw, (*before, middle, *after), COUNT, skill.cluster),), {}, skill.needs
 

@@ -45,6 +45,8 @@ def candidates(program: Program) -> Iterator[Program]:
         yield replace(program, promises=())
     if any(tensor.pad for tensor in program.tensors):
         yield replace(program, tensors=tuple(replace(tensor, pad=0) for tensor in program.tensors))
+    if any(tensor.turned for tensor in program.tensors):
+        yield replace(program, tensors=tuple(replace(tensor, turned=False) for tensor in program.tensors))
     if any(tensor.address for tensor in program.tensors):
         yield replace(program, tensors=tuple(replace(tensor, address=False) for tensor in program.tensors))
     if program.dynamic:

@@ -110,6 +110,7 @@ class Tensor:
         low, high: range of an input's values.
         digits: hexadecimal digits that the elements are made of instead.
         pad: elements in memory between its rows.
+        turned: that its columns lie in memory one after the other, not its rows.
         address: that the parameter is an address, and the program makes the tensor there.
         ends: that an input has values at the ends of its type, or that zeros of different signs in an output are different.
     """
@@ -122,6 +123,7 @@ class Tensor:
     high: int = 4
     digits: str = ""
     pad: int = 0
+    turned: bool = False
     address: bool = False
     ends: bool = False
 
@@ -138,6 +140,14 @@ class Tensor:
         if self.address:
             return f'{self.name}_at: T.ptr("{self.dtype}")'
         shape = f"({', '.join(self.shape)},)"
+        if self.turned:
+            rows, columns = self.shape[-2:]
+            strides = [
+                *(f"({' * '.join(f'({size})' for size in self.shape[axis:])})" for axis in range(1, len(self.shape) - 1)),
+                "1",
+                f"({rows})",
+            ]
+            return f'{self.name}: T.StridedTensor({shape}, ({", ".join(strides)},), "{self.dtype}")'
         if not self.pad:
             return f'{self.name}: T.Tensor({shape}, "{self.dtype}")'
         strides = ["1"]

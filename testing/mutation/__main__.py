@@ -21,12 +21,17 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of their seeds")
     parser.add_argument("--most", type=int, default=40, help="programs, of those that run its line, that each change meets")
     parser.add_argument("--folder", action="append", choices=FOLDERS, help="of target/cuda; may be given several times")
+    parser.add_argument(
+        "--module", action="append", default=[], help="a module of the package, in place of folders; several times"
+    )
     parser.add_argument("--tests", action="append", default=[], help="tests for what programs do not catch; several times")
     options = parser.parse_args()
     pool = in_process(right_programs, options.programs, options.first, patience=None)
-    print(f"seeds of programs: {min(pool.lines)} to {max(pool.lines)}", flush=True)
+    if pool.lines:
+        print(f"seeds of programs: {min(pool.lines)} to {max(pool.lines)}", flush=True)
     verdicts = []
-    for verdict in judge_all(sample(options.count, options.seed, options.folder or FOLDERS), pool, options.most, options.tests):
+    chosen = sample(options.count, options.seed, options.folder or FOLDERS, options.module)
+    for verdict in judge_all(chosen, pool, options.most, options.tests):
         verdicts.append(verdict)
         print(_line(verdict), flush=True)
     print(_summary(verdicts))

@@ -34,7 +34,7 @@ def mutants(folders: Sequence[str] = FOLDERS) -> list[Mutant]:
     return [mutant for module in modules(folders) for mutant in mutants_of(module, path_of(module).read_text())]
 
 
-def sample(count: int, seed: int, folders: Sequence[str] = FOLDERS) -> list[Mutant]:
-    """Changes drawn evenly from all of the modules of some folders."""
-    found = mutants(folders)
+def sample(count: int, seed: int, folders: Sequence[str] = FOLDERS, names: Sequence[str] = ()) -> list[Mutant]:
+    """Changes drawn evenly from all of the modules of some folders, or from the named modules."""
+    found = [mutant for name in names for mutant in mutants_of(name, path_of(name).read_text())] or mutants(folders)
     return random.Random(seed).sample(found, min(count, len(found)))

@@ -67,7 +67,7 @@ def judge_all(mutants: Sequence[Mutant], pool: Pool, most: int, tests: Sequence[
         verdict = _guarded(mutant, _by_programs, code) if chosen else Verdict(mutant, UNREACHED)
         if verdict.how in MISSED and tests:
             by_tests = _guarded(mutant, _by_tests, tuple(tests))
-            verdict = by_tests if by_tests.how not in MISSED else verdict
+            verdict = by_tests if by_tests.how not in MISSED or not chosen else verdict
         yield verdict
 
 

@@ -76,8 +76,8 @@ def atomic_vector(draw: Draw, scope: Scope) -> Stmt | None:
     lanes, dtype = draw.pick([(2, "float32"), (4, "float32"), (2, "float16")])
     rows = draw.pick(shapes(draw))
     tile = draw.tile(scope, (rows, str(lanes)), (dtype,), ("shared",))
-    tensor, axis = draw.output(("G", rows, str(lanes)), dtype), draw.name("i")
-    update = f"T.atomic_addx{lanes}({tensor.name}[bx, {axis}, 0], {tile.name}[{axis}, 0])"
+    tensor, axis = draw.output((f"G * {rows}", str(lanes)), dtype), draw.name("i")
+    update = f"T.atomic_addx{lanes}({tensor.name}[bx * {rows} + {axis}, 0], {tile.name}[{axis}, 0])"
     return Stmt("atomic_vector", (f"for {axis} in T.Parallel({rows}):", f"    {update}"))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from testing.fuzz.draw import Draw
 from testing.fuzz.registry import BLOCK, draw_body
 from testing.fuzz.scope import Scope, Tile
-from testing.fuzz.statements import between_blocks, protocols
+from testing.fuzz.statements import between_blocks, groups, protocols
 from testing.fuzz.statements.regions import a_shape
 from testing.fuzz.statements.threads import thread_code
 from testing.fuzz.statements.waits import async_copies
@@ -39,6 +39,11 @@ class Skill:
     threads: tuple[int, ...] = (128,)
     cluster: int = 0
     weight: float = 1
+
+    @property
+    def kind(self) -> str:
+        """The kind of its statements."""
+        return {"thread_code": "threads", "async_copies": "async"}.get(self.rule.__name__, self.rule.__name__)
 
 
 def _zeros(shape: tuple[str, ...]) -> str:
@@ -188,6 +193,9 @@ SKILLS = (
     Skill(ring, CUDA, (256,)),
     Skill(halves, CUDA, (64, 128, 256)),
     Skill(protocols.named_ring, CUDA, (256,)),
+    Skill(groups.groups, CUDA, (256,), weight=2),
+    Skill(groups.lanes, CUDA, (32, 64, 128, 96)),
+    Skill(groups.exits, CUDA, (32, 64, 128, 96)),
     Skill(between_blocks.meeting, CUDA, (32, 64, 128, 96)),
     Skill(between_blocks.turns, CUDA, (32, 64, 128, 96)),
     Skill(between_blocks.last_comes, CUDA, (32, 64, 128, 96)),

@@ -75,7 +75,10 @@ def _places(draw: Draw, scope: Scope, tile: Tile) -> tuple[list[Axis | None], st
         axis = Axis(draw.name("i"), size, True)
         place = axis.name
         if draw.chance(0.12):
-            place = draw.pick([f"{size} - 1 - {axis.name}", f"({axis.name} + {draw.random.randint(1, 4)}) % ({size})"])
+            step = draw.random.randint(1, 4)
+            places = [f"{size} - 1 - {axis.name}", f"({axis.name} + {step}) % ({size})"]
+            places += [f'(T.cast({axis.name}, "uint32") + T.uint32({step})) % T.uint32({size})', f'T.cast({axis.name}, "int16")']
+            place = draw.pick(places)
         elif draw.chance(0.12) and draw.size(size) > 1:
             start = draw.random.randint(0, draw.size(size) - 1)
             axis = replace(axis, extent=f"{size} - {start}")

@@ -8,7 +8,7 @@ from testing.fuzz.expressions import term
 from testing.fuzz.registry import statement
 from testing.fuzz.scope import Axis, Scope, Tile
 from testing.fuzz.statements.copies import some_shape
-from testing.fuzz.statements.regions import a_shape, counted, operand
+from testing.fuzz.statements.regions import a_shape, counted, operand, own_axes
 from testing.fuzz.tree import Stmt
 
 SUMS = ("sum", "abssum")
@@ -36,6 +36,19 @@ def reduce(draw: Draw, scope: Scope) -> Stmt | None:
     name, which = (f"reduce_{kind}", "") if draw.chance(0.8) else ("reduce", f'"{kind}", ')
     call = f"T.{name}({source}, {target}, {which}dim={shown}, clear={draw.chance(0.6)})"
     return Stmt("reduce", (call,), writes=(to.name,))
+
+
+@statement("reduce_all", 1)
+def reduce_all(draw: Draw, scope: Scope) -> Stmt | None:
+    """The only axis of a tile, or of a row of one."""
+    shape, kind = a_shape(draw, 1), draw.pick(SUMS + CHOICES + BITS)
+    dtype = "int32" if kind in BITS or draw.chance(0.25) else "float32"
+    source, of = operand(draw, scope, shape, (dtype,))
+    target = draw.tile(scope, ("1",), (dtype,), wide=kind in SUMS, apart=(of.name,))
+    dim, _ = counted(0, source, target.name, 1)
+    tail = draw.pick([f"dim={dim}", f"dim={dim}", "dim=-1"] if all(own_axes(source)) else [f"dim={dim}"])
+    call = f"T.reduce_{kind}({source}, {target.name}, {tail}, clear={draw.chance(0.6)})"
+    return Stmt("reduce_all", (call,), writes=(target.name,))
 
 
 @statement("scan", 1.5)

@@ -34,7 +34,7 @@ def tensor_view(draw: Draw, scope: Scope) -> Stmt | None:
     padded, draw.padded = draw.padded, False
     source, name = draw.input(("G", *shape), to.dtype), draw.name("V")
     draw.padded = padded
-    if source.pad:
+    if source.pad or source.turned:
         return None
     view = f'{name} = T.Tensor((G * ({shape[0]}), {shape[1]}), "{to.dtype}", {source.name}.data)'
     return Stmt("tensor_view", (view, f"T.copy({name}[bx * ({shape[0]}), 0], {target})"), writes=(to.name,))

@@ -113,8 +113,8 @@ def warp_reduce(draw: Draw, scope: Scope) -> Stmt | None:
     target = own_variable(draw, scope)
     if target is None or scope.apart:
         return None
-    kind = draw.pick(["sum", "max", "min"])
-    return Stmt("warp_reduce", (f"{target} = T.clamp(T.warp_reduce_{kind}({target}), T.float32(-4), T.float32(4))",))
+    name = draw.pick(["T.warp_reduce_sum", "T.warp_reduce_max", "T.warp_reduce_min"])
+    return Stmt("warp_reduce", (f"{target} = T.clamp({name}({target}), T.float32(-4), T.float32(4))",))
 
 
 @statement("thread_branch", 2, table=THREAD, nests=True)

@@ -27,7 +27,7 @@ NOT_DRAWN = {
         " get_cluster_extents thread_binding env_thread launch_thread index_to_coordinates"
     ),
     "which thread goes on, or what it is told, is not defined for a program drawn at random: test_threads.py": (
-        "thread_return activemask shuffle_elect __fns pdl_trigger pdl_sync"
+        "activemask shuffle_elect __fns pdl_trigger pdl_sync"
     ),
     "one protocol of several calls, of which most orders have no meaning: hand-written programs of Hopper": (
         "alloc_cluster_barrier mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_wait"
@@ -56,6 +56,7 @@ NOT_DRAWN = {
     ),
     "of the compiler, not of kernels": "is_float4 is_float4_e2m1fn is_f8f6f4_family get_tvm_dtype",
     "output, the end of a kernel, numbers that are not small": "print device_assert_with_msg rng_init rng_rand rng_rand_float",
+    "classes of the program: test_scheduler.py": "BaseTileScheduler meta_class inline",
     "another name of what is drawn": "im2col allocate make_tensor_from_addr Ptr",
 }
 
