@@ -7,9 +7,11 @@ from functools import cache
 from math import prod
 from typing import Any
 
+import tvm_ffi
+
 from tilelang.ir import nodes as ir
 from tilelang.ir.misjudged import StandIns, hidden, is_misjudged, restored
-from tilelang.ir.visit import is_large
+from tilelang.ir.visit import is_large, walk_expr
 
 _READS_ONLY = 2
 """TVM's effect kinds up to this one (``kReadState``) change nothing."""
@@ -77,7 +79,15 @@ def difference(left: Any, right: Any) -> Any:
     """``left - right`` of indices or sizes; of constants a Python number, as TVM refuses zero less another unsigned one."""
     if isinstance(left, ir.IntImm) and isinstance(right, ir.IntImm):
         return int(left.value) - int(right.value)
+    # The analyzer sees no integers that wrap around, and so not that such a value is itself.
+    if is_misjudged(left) and tvm_ffi.structural_equal(left, right) and _is_settled(left):
+        return 0
     return left - right
+
+
+def _is_settled(expr: Any) -> bool:
+    """Whether an expression has the same value each time that it is evaluated at one place."""
+    return not any(isinstance(part, ir.Call) and not is_pure(part) for part in walk_expr(expr))
 
 
 def same(left: Any, right: Any) -> bool:

@@ -128,3 +128,9 @@ def test_differences_of_unsigned_constants_are_numbers():
     zero, three = ir.IntImm("uint32", 0), ir.IntImm("uint32", 3)
     assert difference(zero, three) == -3 and not same(zero, three) and same(three, three)
     assert simplify(difference(N + 3, N)) == 3
+
+
+def test_a_value_that_wraps_around_is_itself():
+    row = ir.Cast("int16", N) % ir.IntImm("int16", 4)
+    assert difference(row, ir.Cast("int16", N) % ir.IntImm("int16", 4)) == 0
+    assert not same(row, ir.Cast("int16", N + 1) % ir.IntImm("int16", 4))
