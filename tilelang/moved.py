@@ -73,6 +73,10 @@ ABSENT = {
         "tilelang.cuda.intrinsics.layout.mma_sm70_layout tilelang.cuda.intrinsics.macro.mma_sm70_macro_generator"
         " tilelang.cuda.intrinsics.macro.mma_sm75_macro_generator"
     ),
+    "LOADING": (
+        "tilelang.jit.adapter.cython tilelang.jit.adapter.kernel_cache tilelang.jit.adapter.libgen tilelang.jit.adapter.nvrtc"
+        " tilelang.jit.adapter.torch tilelang.jit.adapter.tvm_ffi tilelang.jit.adapter.wrapper"
+    ),
     "BY_HAND": ("tilelang.cuda.intrinsics.macro.mma_sp_macro_generator tilelang.cuda.intrinsics.macro.wgmma_sp_macro_generator"),
 }
 

@@ -56,6 +56,15 @@ def test_the_old_paths_of_another_vendor_are_refused_when_used():
         MatrixCoreIntrinEmitter(a_dtype="float16")
 
 
+def test_adapters_of_backends_are_refused_where_they_are_used():
+    from tilelang.jit.adapter.libgen import LibraryGenerator
+    from tilelang.jit.adapter.nvrtc.adapter import NVRTCKernelAdapter
+
+    for name in (LibraryGenerator, NVRTCKernelAdapter):
+        with pytest.raises(CompileError, match="kernels are in the cache"):
+            name()
+
+
 def test_questions_about_devices_have_answers():
     from tilelang.cuda.target import (
         check_cuda_availability,
