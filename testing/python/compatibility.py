@@ -117,7 +117,7 @@ def page() -> str:
 
 Programs written for the public package `tilelang=={PEER}` import these names. **same**: it is here under this name, with this
 meaning; its parameters have the same names and places (but for TVM's `span`, a position in the source). **differs**: it is here,
-and does what is said. **refused**: it can be imported where this package has its module, and using it raises an error that
+but differs as its note says. **refused**: it can be imported where this package has its module, and using it raises an error that
 names it and says why. The modules of other vendors and of other architectures
 (`tilelang.rocm`, `tilelang.metal`, `tilelang.webgpu`, …: `tilelang/moved.py` lists them) can be imported too, and all that they
 have is refused. Other modules that are not listed are that package's own parts.
