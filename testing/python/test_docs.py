@@ -69,6 +69,15 @@ def test_every_page_is_in_the_menu_of_the_site():
     assert not [page for page in pages if page not in menu]
 
 
+def test_the_api_page_of_the_language_has_every_module_that_gives_names():
+    from tilelang.language import _MODULES
+
+    page = (ROOT / "docs" / "api" / "language.md").read_text()
+    listed = set(re.findall(r"^::: tilelang\.language\.(\S+)$", page, re.MULTILINE))
+    homes = {module.removeprefix("tilelang.language.") for module in _MODULES if module.startswith("tilelang.language.")}
+    assert listed == homes | {"tensors", "eager.builder"}
+
+
 def test_workflows_run_commands_that_there_are():
     workflows = "".join(path.read_text() for path in (ROOT / ".github" / "workflows").glob("*.yml"))
     (listed,) = re.findall(r"command: (\[.*\])", workflows)

@@ -179,3 +179,4 @@ def no_set_max_nreg() -> None:
 
 
 disable_warp_group_reg_alloc = no_set_max_nreg
+"""Another name of :func:`no_set_max_nreg`."""

@@ -80,6 +80,7 @@ truncmod = _integer(
     "The remainder of :func:`truncdiv`, with the sign of ``a``.",
 )  # fmt: skip
 div = truncdiv
+"""The name of :func:`truncdiv` in TVM's scripts."""
 shift_left = _integer("shift_left", "x y", operator.lshift, operator.lshift, "``x`` shifted left by ``y`` bits.")
 shift_right = _integer(
     "shift_right", "x y", operator.rshift, _tvm("shift_right"), "``x`` shifted right by ``y`` bits; a signed one keeps its sign."

@@ -181,8 +181,13 @@ def parallel(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | N
 
 
 Serial = serial
+"""Another name of :func:`serial`."""
+
 Unroll = unroll
+"""Another name of :func:`unroll`."""
+
 Vectorized = vectorized
+"""Another name of :func:`vectorized`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -209,6 +209,7 @@ def abs(x: Any) -> Any:
 
 
 fabs = abs
+"""The name of :func:`abs` for floats in C."""
 
 
 @lifted
@@ -242,6 +243,7 @@ def pow(x: Any, y: Any) -> Any:
 
 
 power = pow
+"""Another name of :func:`pow`."""
 
 
 # Extrema and choices -------------------------------------------------------------------------------------------------
@@ -334,6 +336,7 @@ def _choice(name: str, test: Any, then: Any, otherwise: Any) -> Any:
 
 
 where = if_then_else
+"""The name of :func:`if_then_else` in torch and NumPy."""
 
 
 def likely(cond: Any) -> Any:

@@ -212,6 +212,7 @@ def alloc_buffer(shape: Any, dtype: Any = "float32", scope: str = "global", anno
 
 
 allocate = alloc_buffer
+"""The name of :func:`alloc_buffer` in TVM's scripts."""
 
 _FULL_SCOPES = {"shared": "shared.dyn", "fragment": "local.fragment"}
 

@@ -55,6 +55,7 @@ def WarpSpecialize(*warp_group_idx: int) -> Iterator[None]:
 
 
 ws = WarpSpecialize
+"""The short name of :func:`WarpSpecialize`."""
 
 
 @contextmanager

@@ -153,11 +153,24 @@ class _StridedTensorFactory(_TensorFactory):
 
 
 Tensor = _TensorFactory("global")
+"""A compact row-major tensor: ``T.Tensor(shape, dtype)`` or ``T.Tensor[shape, dtype]``.
+
+With ``data=`` (``tensor.data``, or an argument declared ``T.ptr``) inside of a program: that memory under this shape."""
+
 Buffer = _BufferFactory("global")
+"""A tensor by the parameters of TVM's buffers; ``T.Buffer(shape, dtype)`` is ``T.Tensor(shape, dtype)``."""
+
 StridedTensor = _StridedTensorFactory("global")
+"""A tensor whose axes are ``strides`` elements apart: ``T.StridedTensor(shape, strides, dtype)``; strides are ints or dynamic."""
+
 SharedBuffer = _BufferFactory("shared.dyn")
+"""Annotation of a macro's parameter that is a shared tile."""
+
 FragmentBuffer = _BufferFactory("local.fragment")
+"""Annotation of a macro's parameter that is a fragment."""
+
 LocalBuffer = _BufferFactory("local")
+"""Annotation of a macro's parameter that is an array of each thread."""
 
 
 def ptr(dtype: Any = None, storage_scope: str = "global", *, is_size_var: bool = False) -> PointerSpec:
@@ -185,6 +198,7 @@ class _PointerFactory:
 
 
 Ptr = _PointerFactory()
+"""TVM's older name of ``T.ptr``: ``T.Ptr["float16"]`` or ``T.Ptr("float16")``."""
 
 
 def declared_pointer(annotation: Any) -> PointerSpec | None:
