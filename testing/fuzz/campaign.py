@@ -19,6 +19,9 @@ DIFFERENCES = 10
 PATIENCE = 600.0
 """Seconds after which a process is taken to hang."""
 
+SLOW = 10.0
+"""Seconds of processor time after which a program is named: a compiler that takes long is a failure, too."""
+
 MOST_TASKS = 400
 """Tasks of one process: libraries of kernels are never unloaded."""
 
@@ -111,6 +114,8 @@ class Campaign:
             return
         self.programs += 1
         self.seconds += answer.seconds
+        if answer.seconds > SLOW:
+            self.say(f"seed {task.seed} {task.aim or ''}: {answer.seconds:.1f} s")
         self.coverage.add(answer.pairs)
         for target, outcome in answer.outcomes.items():
             self.counts[target, outcome.status] += 1
