@@ -70,7 +70,7 @@ CUDA = {
     "intrinsics": "ir arch",
     "tile": "intrinsics ir operators arch",
     "analysis": "tile intrinsics ir operators arch",
-    "normalise": "analysis tile operators arch",
+    "normalise": "analysis tile intrinsics operators arch",
     "specialize": "analysis tile intrinsics operators arch",
     "inference": "analysis tile ir operators arch",
     "schedule": "analysis tile ir operators arch",

@@ -1,4 +1,4 @@
-"""Atomic updates of tensors."""
+"""Atomic updates of tensors and tiles."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ def atomic(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("atomic_shared", 0.8)
 def atomic_shared(draw: Draw, scope: Scope) -> Stmt | None:
-    """A nest that adds its elements to fewer elements of a shared tile."""
+    """A nest that adds its elements to fewer elements of a tile."""
     shape = a_shape(draw, 2)
     axes = [Axis(draw.name("i"), size, True) for size in shape]
-    target = draw.tile(scope, (shape[draw.random.randrange(2)],), ("float32", "int32"), ("shared",), wide=True)
+    memories = ("shared", "shared", "fragment")
+    target = draw.tile(scope, (shape[draw.random.randrange(2)],), ("float32", "int32"), (draw.pick(memories),), wide=True)
     inner = scope.inside("atomic_shared", *axes)
     inner.tiles = [tile for tile in inner.tiles if tile.name != target.name]
     kind = "float" if target.dtype == "float32" else "int"
@@ -52,9 +53,12 @@ def atomic_element(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("atomic_tile", 0.6)
 def atomic_tile(draw: Draw, scope: Scope) -> Stmt | None:
-    """An atomic addition of a tile to a tensor."""
+    """An atomic addition of a tile to a tensor or to another tile."""
     shape = some_shape(draw, scope)
     source, of = operand(draw, scope, shape, ("float32", "int32"))
+    if draw.chance(0.3):
+        target, to = operand(draw, scope, shape, (of.dtype,), wide=True, apart=(of.name,))
+        return Stmt("atomic_tile", (f"T.atomic_add({target}, {source})",), writes=(to.name,))
     tensor = draw.output(("G", *shape), of.dtype)
     return Stmt("atomic_tile", (f"T.atomic_add({block(tensor.name, 'bx', shape, source)}, {source})",))
 

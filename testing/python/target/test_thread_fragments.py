@@ -82,3 +82,21 @@ def test_between_reductions_and_products():
     _, c, s = check_meaning(main, torch.eye(N).half(), torch.zeros(N, N), torch.zeros(N))
     assert c[3, 5] == 100 and c.sum() == 2 * N + 100
     assert s[:4].tolist() == [2, 2, 3, 102]
+
+
+def test_atomic_updates_of_elements_that_no_two_iterations_share():
+    @T.prim_func
+    def main(A: T.Tensor((2, N), "float32"), B: T.Tensor((2, N), "float32")):
+        with T.Kernel(1, threads=N):
+            tile, row = T.alloc_fragment((2, N), "float32"), T.alloc_fragment((N,), "float32")
+            T.copy(A, tile)
+            T.fill(row, 2.0)
+            for i, j in T.Parallel(2, N):
+                T.atomic_add(tile[i, j], row[j])
+            for k in T.serial(2):
+                T.atomic_add(tile[k, :], row)
+            T.copy(tile, B)
+
+    a = torch.arange(2.0 * N).reshape(2, N)
+    _, b = check_meaning(main, a, torch.zeros(2, N))
+    assert torch.equal(b, a + 4)

@@ -1,8 +1,9 @@
-"""Fragments that single threads store to: they lie in shared memory.
+"""Fragments that single threads store to, or that atomic operations update: they lie in shared memory.
 
 A fragment is one tile of the block, wherever its elements are kept. One whose elements statements outside of ``T.Parallel`` use
 is whole in every thread, which does for stores that all threads run alike. A store below a condition that only some threads meet,
-or at an index of the thread's own, as in ``if tx == 0: tile[3] = 1.0``, would change the copies of these threads alone.
+or at an index of the thread's own, as in ``if tx == 0: tile[3] = 1.0``, would change the copies of these threads alone. An atomic
+operation takes the address of its element, which registers do not have.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, UPDATE
 from tilelang.ir.memory import SHARED, is_fragment
 from tilelang.ir.span import location_of
-from tilelang.ir.visit import children, is_parallel, walk_expr
+from tilelang.ir.visit import children, is_parallel, statement_exprs, walk_expr
+from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.analysis.fragment_homes import homes_of, threads_of
 from tilelang.target.cuda.analysis.uniformity import Uniformity
+from tilelang.target.cuda.intrinsics.table import is_atomic
 from tilelang.target.cuda.normalise.thread_groups import kernel_tree
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.rename import buffer_like
 from tilelang.target.cuda.tile.tree import Scalar, TileTree, accesses_of, span_of, walk
-from tilelang.tileop import is_tile_op
+from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop.atomic import AtomicTile
 from tilelang.transform.substitute import substitute
 
 
@@ -33,7 +37,7 @@ def share_fragments(kernel: Kernel, target: Any) -> Kernel:
     Raises:
         CompileError: groups of threads use such a fragment side by side, and would meet in the one tile.
     """
-    if not _stores_elements(kernel.body):
+    if not (_stores_elements(kernel.body) or any(map(_updates_element, walk_statements(kernel.body)))):
         return kernel
     tree = kernel_tree(kernel, target)
     roots = {tree.root_of(buffer) for buffer in _stored_by_some(tree, Uniformity(tree, dict(kernel.threads)))}
@@ -57,15 +61,25 @@ def _check_groups(tree: TileTree, roots: set[Any], count: int) -> None:
 
 
 def _stored_by_some(tree: TileTree, uniformity: Uniformity) -> Iterator[Any]:
-    """The fragments with an element that only some threads store, or each thread another one, or one thread updates for all."""
+    """The fragments with an element that only some threads store, or each thread another one, or that is updated atomically."""
     for node in walk(tree.root):
-        if not isinstance(node, Scalar):
-            continue
         for access in accesses_of(node):
             if access.kind == READ or not is_fragment(access.buffer):
                 continue
-            if access.kind == UPDATE or node in uniformity.divergent or uniformity.varies(access.site.indices):
+            if access.kind == UPDATE:
                 yield access.buffer
+            elif isinstance(node, Scalar) and (node in uniformity.divergent or uniformity.varies(access.site.indices)):
+                yield access.buffer
+
+
+def _updates_element(stmt: Any) -> bool:
+    """Whether a statement by itself updates an element of a fragment, or a fragment, atomically."""
+    if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value):
+        op = decode(stmt.value)
+        return isinstance(op, AtomicTile) and is_fragment(op.dst.buffer)
+    calls = (part for expr in statement_exprs(stmt) for part in walk_expr(expr) if isinstance(part, ir.Call))
+    atomic = (call for call in calls if is_atomic(call))
+    return any(is_fragment(call.args[0].source) for call in atomic)
 
 
 def _stores_elements(stmt: Any) -> bool:
