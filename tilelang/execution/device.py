@@ -85,8 +85,7 @@ def _once(make: Callable[[], Any]) -> Callable[[], Any]:
 def _on_simulator(artifact: KernelArtifact, directory: Path, build: Build) -> Callable[..., Any]:
     signature = CallSignature.of(artifact, "cpu")
     call = build(Place("simulator", signature, None, Surroundings(allocate=allocate)))
-    names, outputs = ((signature.params[index].name for index in part) for part in (signature.inputs, signature.allocated))
-    return simulated(call, names, outputs, KernelSources(directory, artifact.metadata.get("resources", {})))
+    return simulated(call, signature, KernelSources(directory, artifact.metadata.get("resources", {})))
 
 
 # A GPU -------------------------------------------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from tilelang.errors import ExecutionError
+from tilelang.errors import ArgumentValueError, ExecutionError
 from tilelang.execution import runtime
 from tilelang.execution.arguments import goes_backwards, has_memory
+from tilelang.execution.signature import CallSignature
 from tilelang.simulator.virtual import active
 
 
@@ -42,27 +43,31 @@ def is_active() -> bool:
     return current() is not None
 
 
-def simulated(
-    call: Callable[..., Any], names: Iterable[str], outputs: Iterable[str] = (), sources: Any = None
-) -> Callable[..., Any]:
+def simulated(call: Callable[..., Any], signature: CallSignature, sources: Any = None) -> Callable[..., Any]:
     """``call`` with its launches on the simulator.
 
     Args:
         call: what is called.
-        names: those of its arguments.
-        outputs: names of the tensors that it allocates, in the order in which it does.
+        signature: its arguments, and the tensors that it allocates.
         sources: the texts of its kernels, a :class:`~tilelang.simulator.sources.KernelSources`; reports name their lines.
 
     Returns:
         A function of the same arguments; it raises what the simulator's checks find.
     """
-    names, outputs = tuple(names), tuple(outputs)
+    names, outputs = ([signature.params[index].name for index in part] for part in (signature.inputs, signature.allocated))
 
     def run(*args: Any, **kwargs: Any) -> Any:
         device = active.current()
         if device is None:
             return checked(*args, **kwargs)
+        refuse_host([*zip(names, args), *kwargs.items()], device.placement)
         return device.placement.put(device.launches.call(untouched, args, kwargs))
+
+    def refuse_host(arguments: list[tuple[str, Any]], placement: Any) -> None:
+        """A virtual device's kernels take its own tensors, although all are in the CPU's memory."""
+        for position, (name, value) in enumerate(arguments):
+            if (tensor := _as_tensor(value)) is not None and tensor.numel() and not placement.holds(tensor):
+                raise ArgumentValueError(signature.kernel, name, position, "device", "cuda", str(tensor.device))
 
     def untouched(*args: Any, **kwargs: Any) -> Any:
         """The call with tensors as they are: a virtual device has torch say that they are on a GPU."""

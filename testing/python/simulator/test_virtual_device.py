@@ -133,6 +133,44 @@ def test_a_graph_repeats_kernels_and_torch_on_the_same_memory(gpu):
     assert (y == 11).all()
 
 
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda x: x.sum().item(),
+        lambda x: x.cpu(),
+        lambda x: x.tolist(),
+        lambda x: x.nonzero(),
+        lambda x: torch.cuda.synchronize(),
+    ],
+)
+def test_a_capture_refuses_what_the_host_waits_for(gpu, wait):
+    x = torch.ones(2, device="cuda")
+    with (
+        pytest.raises(RuntimeError, match="operation not permitted when stream is capturing"),
+        torch.cuda.graph(torch.cuda.CUDAGraph()),
+    ):
+        wait(x)
+    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        x.to("cpu", non_blocking=True)
+
+
+def test_a_measured_graph_of_repeated_calls_runs_a_few_of_them(gpu):
+    kernel, x = double(128), torch.ones(128, device="cuda")
+    graph, start, end = torch.cuda.CUDAGraph(), *(torch.cuda.Event(enable_timing=True) for _ in range(2))
+    with torch.cuda.graph(graph):
+        first, *_, last = (kernel(x) for _ in range(50))
+    assert first.data_ptr() != last.data_ptr() and gpu.launches.made == 1
+    x.fill_(3)
+    times = []
+    for _ in range(2):
+        start.record()
+        graph.replay()
+        end.record()
+        times.append(start.elapsed_time(end))
+        assert (first == 6).all() and (last == 6).all()
+    assert gpu.launches.made == 4 and times[0] == pytest.approx(times[1]), "the model's time alone"
+
+
 def test_a_measured_call_runs_a_few_times(gpu):
     kernel, x = double(128), torch.ones(128, device="cuda")
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

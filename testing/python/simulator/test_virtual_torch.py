@@ -160,6 +160,32 @@ def test_modules_move_by_index_and_optimisers_step():
             call()
 
 
+@pytest.mark.parametrize(
+    "mix",
+    [
+        lambda x, host: x + host, lambda x, host: host @ x, lambda x, host: x.mul_(host), lambda x, host: torch.cat([x, host]),
+        lambda x, host: torch.nn.Linear(2, 2)(x), lambda x, host: torch.nn.functional.cross_entropy(x, torch.tensor([0, 1])),
+        lambda x, host: torch.where(x > 0, x, host), lambda x, host: torch.equal(x, host),
+    ],
+)  # fmt: skip
+def test_operations_refuse_tensors_that_were_left_on_the_host(mix):
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        mix(torch.ones(2, 2, device="cuda"), torch.ones(2, 2))
+
+
+def test_tensors_of_the_host_that_operations_of_the_device_take():
+    x = torch.ones(2, 2, device="cuda")
+    for y in (
+        x * torch.tensor(2.0),
+        x[torch.tensor([0])],
+        x.clone().copy_(torch.ones(2, 2)),
+        torch.where(x > 0, x, torch.tensor(0.0)),
+    ):
+        assert y.is_cuda
+    x[torch.tensor([1])] = 0
+    assert not torch.ones(2, 2).copy_(x).is_cuda
+
+
 def test_functions_of_functions_keep_the_device():
     x = torch.ones(3, device="cuda")
     assert torch.vmap(torch.square)(x).is_cuda and torch.func.grad(lambda y: (y * y).sum())(x).is_cuda

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from tilelang.simulator.virtual.events import CUDAGraph, Event, GraphCapture, Stream
+from tilelang.simulator.virtual.events import Event, Stream
+from tilelang.simulator.virtual.graphs import CUDAGraph, GraphCapture, refuse_in_capture
 from tilelang.simulator.virtual.mode import is_cuda
 from tilelang.simulator.virtual.models import DeviceModel
 from tilelang.simulator.virtual.placement import Placement
@@ -31,6 +32,7 @@ def replacements(model: DeviceModel, placement: Placement) -> dict[str, Any]:
         **{name: lambda device=None: placement.bytes_now() for name in ("memory_allocated", "memory_reserved")},
         **{name: lambda device=None: _peak(placement) for name in ("max_memory_allocated", "max_memory_reserved")},
         **{name: lambda device=None: placement.reset_peak() for name in _RESETS},
+        "synchronize": lambda device=None: refuse_in_capture(),
         "is_available": lambda: True,
         "is_initialized": lambda: True,
         "device_count": lambda: 1,
@@ -101,7 +103,7 @@ def _of_device(value: Any) -> Any:
 
 
 _WITHOUT_EFFECT = (
-    "init", "synchronize", "empty_cache", "ipc_collect", "set_per_process_memory_fraction", "set_sync_debug_mode", "check_error",
+    "init", "empty_cache", "ipc_collect", "set_per_process_memory_fraction", "set_sync_debug_mode", "check_error",
     "reset_peak_host_memory_stats", "reset_accumulated_host_memory_stats", "_lazy_init", "_sleep", "_record_memory_history",
     "_dump_snapshot",
 )  # fmt: skip

@@ -1,18 +1,17 @@
-"""Streams, events and graphs of the virtual device. Work is done when it is submitted, so that waits are no-ops."""
+"""Streams and events of the virtual device. Work is done when it is submitted, so that waits are no-ops."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from tilelang.simulator.virtual.clock import Clock, Moment
-from tilelang.simulator.virtual.placement import tensors_of
+from tilelang.simulator.virtual.graphs import GraphCapture, refuse_in_capture
 
 
 class Stream:
@@ -45,6 +44,7 @@ class Stream:
 
     def synchronize(self) -> None:
         """Nothing is pending."""
+        refuse_in_capture()
 
     def wait_event(self, event: AnyEvent) -> None:
         """Nothing is pending."""
@@ -137,6 +137,7 @@ class AnyEvent:
 
     def synchronize(self) -> None:
         """Nothing is pending."""
+        refuse_in_capture()
 
     def elapsed_time(self, end: AnyEvent) -> float:
         """Milliseconds of the clock between two recorded events.
@@ -156,104 +157,3 @@ class Event(AnyEvent):
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False):
         super().__init__(enable_timing=enable_timing)
-
-
-class CUDAGraph:
-    """A graph that repeats what was done while it was captured, on the same memory."""
-
-    def __init__(self, keep_graph: bool = False):
-        self.steps: list[Any] = []
-        self._capture: GraphCapture | None = None
-
-    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
-        """Records what follows, until :meth:`capture_end`."""
-        self._capture = GraphCapture(self)
-        self._capture.__enter__()
-
-    def capture_end(self) -> None:
-        """Ends the capture.
-
-        Raises:
-            RuntimeError: none has begun.
-        """
-        if self._capture is None:
-            raise RuntimeError("CUDA error: operation not permitted when stream is not capturing")
-        self._capture.__exit__(None, None, None)
-        self._capture = None
-
-    def instantiate(self) -> None:
-        """A captured graph is ready to be replayed."""
-
-    def replay(self) -> None:
-        """Does it again."""
-        for step in self.steps:
-            step()
-
-    def reset(self) -> None:
-        """Forgets what was captured."""
-        self.steps.clear()
-
-    def pool(self) -> tuple[int, int]:
-        """An identifier of the graph's memory."""
-        return (0, 0)
-
-
-class GraphCapture(TorchDispatchMode):
-    """``with torch.cuda.graph(graph):`` records the work.
-
-    The work is done once for that, since what a program does may depend on its results. On a GPU it is not: so memory that it
-    wrote to has its former content again at the end.
-
-    Attributes:
-        current: the capture that launches of kernels belong to, if any.
-    """
-
-    current: GraphCapture | None = None
-
-    def __init__(self, cuda_graph: CUDAGraph, pool: Any = None, stream: Any = None, capture_error_mode: str = "global"):
-        super().__init__()
-        self.graph = cuda_graph
-        self._before: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
-
-    def __enter__(self) -> GraphCapture:
-        self.graph.reset()
-        GraphCapture.current = self
-        return super().__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        GraphCapture.current = None
-        super().__exit__(*error)
-        for storage, content in self._before.values():
-            storage.copy_(content)
-        self._before.clear()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
-        named = {**dict(zip((each.name for each in func._schema.arguments), args)), **(kwargs or {})}
-        into = [each.name for each in func._schema.arguments if each.alias_info is not None and each.alias_info.is_write]
-        return self.record(lambda: func(*args, **(kwargs or {})), [named.get(name) for name in into])
-
-    def record(self, work: Callable[[], Any], written: Iterable[Any]) -> Any:
-        """Does some work, whose results each replay computes again in the same memory.
-
-        Args:
-            work: does it.
-            written: values among which are the tensors that it may write to.
-        """
-        for tensor in tensors_of(written):
-            storage = tensor.untyped_storage()
-            if storage._cdata not in self._before:
-                with _disable_current_modes():  # copying is no part of the graph
-                    self._before[storage._cdata] = (storage, storage.clone())
-        result = work()
-        self.graph.steps.append(lambda: _write(work(), result))
-        return result
-
-
-def _write(again: Any, first: Any) -> None:
-    """Puts the tensors of a repeated call where those of the captured one are."""
-    if isinstance(first, torch.Tensor):
-        if again is not first and again.data_ptr() != first.data_ptr():
-            first.copy_(again)
-    elif isinstance(first, (tuple, list)):
-        for new, old in zip(again, first, strict=True):
-            _write(new, old)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tilelang.simulator.session import traced
-from tilelang.simulator.virtual.events import AnyEvent, GraphCapture
+from tilelang.simulator.virtual.events import AnyEvent
+from tilelang.simulator.virtual.graphs import GraphCapture
 from tilelang.simulator.virtual.models import DEFAULT
 
 if TYPE_CHECKING:
@@ -45,10 +46,16 @@ class Launches:
             kernel: what is called.
             args, kwargs: its arguments; tensors are the same where their memory and version are.
         """
-        if GraphCapture.current is not None:
-            return GraphCapture.current.record(lambda: self._make(kernel, args, kwargs), (*args, *kwargs.values()))
+        capture = GraphCapture.current
+        if capture is None:
+            return self._repeated(kernel, args, kwargs)
+        values = (*args, *kwargs.values())
+        return capture.record_call(_named(kernel, args, kwargs), lambda: self._repeated(kernel, args, kwargs), values)
+
+    def _repeated(self, kernel: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A call, or a replayed one, that is left out where it is measured and was made often enough."""
         clock = AnyEvent.clock
-        same = (kernel, *map(_identity, args), *((name, _identity(value)) for name, value in kwargs.items()))
+        same = _named(kernel, args, kwargs)
         self._times = self._times + 1 if clock.measuring and same == self._last else 1
         # A clock that models must have the time of one call before others can be left out.
         if self._times > self.repeat and not (clock.models and self._of_call is None):
@@ -80,6 +87,12 @@ class Launches:
         if key not in self._modelled:
             self._modelled[key] = estimate(report, self.device).seconds
         AnyEvent.clock.modelled += self._modelled[key]
+
+
+def _named(kernel: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """What is equal for calls of one kernel with the same arguments."""
+    with torch._C.DisableTorchFunction():  # where a tensor is does not matter
+        return (kernel, *map(_identity, args), *((name, _identity(value)) for name, value in kwargs.items()))
 
 
 def _identity(value: Any) -> Any:

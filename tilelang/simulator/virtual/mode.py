@@ -12,6 +12,8 @@ from torch.utils._device import DeviceContext, _device_constructors
 from torch.utils.dlpack import DLDeviceType
 
 from tilelang.simulator.virtual.events import AnyEvent
+from tilelang.simulator.virtual.graphs import refuse_in_capture
+from tilelang.simulator.virtual.one_device import check_one_device
 from tilelang.simulator.virtual.placement import Placement, tensors_of
 
 DEVICE = torch.device("cuda", 0)
@@ -43,6 +45,8 @@ class VirtualDeviceMode(TorchFunctionMode):
         pinned = kwargs.pop("pin_memory", False)
         operands = list(tensors_of((*args, *kwargs.values())))
         host = [tensor for tensor in operands if not self.placement.holds(tensor)]
+        if host and len(host) < len(operands):
+            check_one_device(func, host)
         if not self._wants_device(kwargs, has_operands=len(host) < len(operands)):
             result = func(*args, **kwargs)
             return self.pinned.put(result) if pinned else result
@@ -94,8 +98,11 @@ class VirtualDeviceMode(TorchFunctionMode):
             device: where to.
             options: the other arguments of ``torch.Tensor.to``.
         """
-        to_device = self.placement.holds(tensor) if device is None else is_cuda(device)
-        copy = options.pop("copy", False) or to_device != self.placement.holds(tensor)
+        on_device = self.placement.holds(tensor)
+        to_device = on_device if device is None else is_cuda(device)
+        if on_device and not to_device and not options.pop("non_blocking", False):
+            refuse_in_capture()
+        copy = options.pop("copy", False) or to_device != on_device
         result = tensor.to(device if device is not None and not is_cuda(device) else _CPU, copy=copy, **options)
         return self.placement.put(result) if to_device else result
 
@@ -196,8 +203,8 @@ def _to(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> torch.T
     if other is not None:
         device = DEVICE if mode.placement.holds(other) else other.device
         return mode.move(tensor, device, dtype=other.dtype, copy=copy)
-    device, dtype, _, memory_format = parse_to(*rest, **kwargs)
-    options = {"copy": copy}
+    device, dtype, non_blocking, memory_format = parse_to(*rest, **kwargs)
+    options = {"copy": copy, "non_blocking": non_blocking}
     if dtype is not None:
         options["dtype"] = dtype
     if memory_format is not None:
@@ -231,6 +238,13 @@ def _type_as(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> to
 @_rule(torch.Tensor.numpy)
 def _numpy(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> Any:
     return args[0].numpy(**kwargs) if kwargs.get("force") else mode.of_host(args[0]).numpy(**kwargs)
+
+
+@_rule(torch.Tensor.tolist)
+def _tolist(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> Any:
+    if mode.placement.holds(args[0]):
+        refuse_in_capture()
+    return args[0].tolist()
 
 
 @_rule(torch.Tensor.__array__)
