@@ -19,7 +19,7 @@ def cache_dir(path: str | os.PathLike | None) -> None:
 
 
 def get_cache_dir() -> Path:
-    """The directory of the kernel cache in force; it need not exist yet."""
+    """The directory of the kernel cache that is used at present; it need not exist yet."""
     return location.default_root()
 
 

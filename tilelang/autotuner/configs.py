@@ -59,7 +59,7 @@ def config_digest(config: Mapping[str, Any]) -> str:
 
 
 def config_text(config: Mapping[str, Any]) -> str:
-    """A configuration as JSON, for the index and for people."""
+    """A configuration as JSON, for the index and for messages."""
     return json.dumps(dict(config), default=str, sort_keys=True)
 
 

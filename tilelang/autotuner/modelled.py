@@ -32,7 +32,7 @@ def milliseconds(kernel: JITKernel, inputs: Sequence[Any]) -> tuple[float, str]:
 
 
 def note() -> str:
-    """What is said of times on a device that is not there; empty where there is one."""
+    """The note that times are the model's, where there is no device; empty on a device."""
     return "on the simulator, not measured" if env.on_simulator() else ""
 
 

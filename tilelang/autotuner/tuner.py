@@ -345,7 +345,7 @@ def result_of(
     measured = [trial for trial in trials if trial.state == "measured"]
     if not measured:
         lines = [f"  {config_text(t.config)}: {t.state}: {_first_line(t.detail)}" for t in trials[:8]]
-        raise TuningError("no configuration gave a kernel that runs and is right\n" + "\n".join(lines))
+        raise TuningError("no configuration gave a kernel that runs and computes the correct result\n" + "\n".join(lines))
     best = min(measured, key=lambda trial: trial.latency)
     kernel, config = compile(best.config), dict(best.config)
     kernel.latency, kernel.config, kernel.ref_latency = best.latency, config, ref_latency

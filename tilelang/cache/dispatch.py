@@ -83,7 +83,7 @@ class DispatchTable:
         return row
 
     def text(self) -> str:
-        """The table for people."""
+        """The table as readable text."""
         lines = [f"# {self.name}: the best schedule by size", " ".join((*self.variables, "seconds", "kernel", "config"))]
         for row in sorted(self.rows.values(), key=lambda row: row.sizes):
             config = json.dumps(dict(row.config), sort_keys=True)

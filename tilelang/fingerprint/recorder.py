@@ -30,7 +30,7 @@ _TELLING = frozenset(("logging", "warnings"))
 _GENERATED = ("<string>", "<unknown>")  # of data classes, for instance, and of the tracebacks of compiled code
 _MODULE = "<module>"
 _DEEP = 300
-"""Calls that lie deeper in one another may meet the limit of recursion, where there was more on the stack before."""
+"""Calls that are nested deeper may exceed the recursion limit in another run, if more frames are on the stack before them."""
 
 
 class Touched:

@@ -293,7 +293,7 @@ class Describer:
 
 
 def type_name(value: Any) -> str:
-    """The full name of a value's type, for people."""
+    """The full name of a value's type, for messages."""
     kind = type(value)
     return f"{type.__getattribute__(kind, '__module__')}.{type.__getattribute__(kind, '__qualname__')}"
 

@@ -39,6 +39,7 @@ def bind(builder: Builder, name: str, before: Any, value: Any) -> Any:
         OperandError: arithmetic on slices, which needs a destination.
     """
     if isinstance(value, LocalVar):
+        # `x = T.alloc_var(...)` names the variable itself; after that, `y = x` copies the value that it has then.
         if value.fresh:
             value.fresh = False
             return value
@@ -111,6 +112,8 @@ def snapshot_items(builder: Builder, name: str, value: Any) -> Any:
     kind = type(value)
     if kind in (list, tuple):
         items = [snapshot_items(builder, name, item) if _may_read(item) else item for item in value]
+        # Where nothing was bound the container stays the same object, which other names may share and the program may compare by
+        # `is`.
         if all(new is old for new, old in zip(items, value)):
             return value
         if kind is tuple:

@@ -163,11 +163,13 @@ def elementwise(function: Callable[..., Any], *values: Any) -> Any:
     found = [tile for tile in tiles if tile is not None]
     if not found:
         return function(*values)
+    # A vector has lanes and no shape to broadcast to, so slices beside it become vectors of as many lanes.
     if any(tile is None and is_vector(value) for tile, value in zip(tiles, values)):
         return function(*map(as_vector, values))
     lengths = _broadcast([tile.lengths for tile in found])
     operands = [value if tile is None else tile for tile, value in zip(tiles, map(as_operand, values))]
 
+    # Called when the result is assigned: a chain of operations reads each element once, and needs no temporary tiles.
     def at(index: Index) -> Any:
         return function(*(_element(each, index) if isinstance(each, Tile) else each for each in operands))
 
@@ -209,6 +211,7 @@ def _scalar(value: Any) -> Computed:
 def _check_overlap(builder: Builder, target: Part, value: Tile) -> None:
     """Refuses ``A[1:] = A[:-1] + 1``: threads assign the elements in any order, so some would read what others have written."""
     root = builder.root_of(target.buffer)
+    # Different buffers may be views of one memory. The very element that is written may be read, as in `A[:] = A[:] * 2`.
     for part in value.reads:
         if builder.root_of(part.buffer).same_as(root) and not part.is_same_place(target):
             raise OperandError(
@@ -281,6 +284,7 @@ def _install(name: str, reflected: bool) -> None:
 
 for _name in _BINARY:
     _install(_name, reflected=True)
+# Python exchanges the sides of a comparison itself: `1 < tile` calls `tile > 1`.
 for _name in _COMPARISONS:
     _install(_name, reflected=False)
 for _name in ("neg", "pos", "invert"):

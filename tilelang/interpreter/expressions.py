@@ -115,6 +115,8 @@ def _invert(c: Any, expr: Any) -> Evaluate:
 
 def _select(c: Any, expr: Any) -> Evaluate:
     parts = [compiled(c, part) for part in (expr.condition, expr.true_value, expr.false_value)]
+    # Unlike `if_then_else`, T.Select evaluates both values (docs/semantics.md, "Memory"). `[()]` makes a scalar of an array of
+    # rank 0.
     return lambda x: np.where(*(part(x) for part in parts))[()]
 
 
@@ -162,6 +164,7 @@ def _let(c: Any, expr: Any) -> Evaluate:
     value, slot = compiled(c, expr.value), c.slot(expr.var)
     body = compiled(c, expr.body)
 
+    # A variable is bound in one place only, so nothing has to be restored after the body.
     def evaluate(x: Any) -> Any:
         x.values[slot] = value(x)
         return body(x)
@@ -170,6 +173,7 @@ def _let(c: Any, expr: Any) -> Evaluate:
 
 
 def _shuffle(c: Any, expr: Any) -> Evaluate:
+    # The front end has split vectors into lanes (frontend/lanes.py): a Shuffle that is left selects one of several scalars.
     if len(expr.indices) != 1 or any(canonical(str(part.ty)).lanes > 1 for part in expr.vectors):
         raise UnsupportedError(f"the interpreter computes with scalars, not with {expr.ty}")
     return compiled(c, expr.vectors[int(expr.indices[0].value)])

@@ -55,6 +55,7 @@ def in_each_thread(function: Callable[[Lanes], Any]) -> Callable[[Lanes], Any]:
 
     def run(x: Lanes) -> Any:
         outer = x.mask
+        # A mask that is True means one execution for the whole block; an array with all threads, one for each of them.
         x.mask = np.ones(x.lanes, bool) if outer is True else outer
         value = function(x)
         x.mask = outer
@@ -76,6 +77,8 @@ def reads_memory(*exprs: Any) -> bool:
 
 @statement(ir.BufferStore)
 def _store(c: Compiler, stmt: Any) -> Step:
+    # In a T.Parallel `r[i] = r[i] + x` adds to the reducer, whatever iteration comes first; a store without the old value sets
+    # it.
     if c.in_nest and stmt.buffer in c.reducers and stmt.buffer in touched(ir.Evaluate(stmt.value)):
         return reducers.update(c, stmt)
     slot, value = c.view(stmt.buffer), compiled(c, stmt.value)
@@ -87,6 +90,7 @@ def _store(c: Compiler, stmt: Any) -> Step:
 
     own = c.is_own(stmt.buffer, *stmt.indices, stmt.value)
     step = leaf(stmt.span, effect, not is_private(stmt.buffer) or reads_memory(stmt.value, *stmt.indices), own)
+    # What a thread does to its own memory concerns no other: it may go on through such statements while others wait elsewhere.
     step.alone = is_private(stmt.buffer)
     return step
 
@@ -115,6 +119,8 @@ def _allocate(c: Compiler, stmt: Any) -> Step:
 
         return allocation(c, stmt)
 
+    # Memory is made when the statement runs: in a loop each iteration has fresh, uninitialised memory (docs/semantics.md,
+    # "Memory").
     def run(x: Lanes) -> bool:
         rows = x.lanes if own or x.nest is not None else 1
         storage = allocate(name, scope, size, kind, cells, rows)
@@ -142,6 +148,7 @@ def _declare(c: Compiler, stmt: Any) -> Step:
         sizes = [int(size(x)) for size in shape]
         steps = [int(stride(x)) for stride in strides] or None
         base = x.views[origin]
+        # A view's first element is counted in elements of its own type, which may be narrower or wider than the source's.
         x.views[slot] = View(base.storage, kind, sizes, steps, name, base.base * base.kind.bits // kind.bits)
         return False
 

@@ -150,6 +150,7 @@ def tree_size(expr: Any, sizes: Mapping[Any, int]) -> int:
         expr: the expression.
         sizes: of variables that stand for their values, the sizes of these.
     """
+    # No set of nodes that were visited: shared parts shall count each time, and the bound limits how often.
     stack, count = [expr], 0
     while stack and count < LARGE:
         node = stack.pop()

@@ -1,4 +1,5 @@
-"""``tilelang.jit.adapter.base``: a class that some programs patch on import, to work around a bug of the reference package."""
+"""``tilelang.jit.adapter.base``: a class that some programs patch on import, because the reference package changes lists that are
+given as ``out_idx``."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import Any
 
 
 class BaseKernelAdapter:
-    """Nothing calls it: lists that programs give as ``out_idx`` are never written to, which is what they mend."""
+    """Exists to be patched, and is never called: this package does not change lists that are given as ``out_idx``."""
 
     def _legalize_result_idx(self, result_idx: Any) -> Any:
         return result_idx

@@ -315,7 +315,7 @@ def _as_options(files: UserFiles) -> dict[str, str]:
 
 
 def without_files(source: SourceKey, func: Any, options: CompileOptions) -> SourceKey:
-    """The source key of a program, disabled where its kernel depends on files of the user's, or on what no key stands for.
+    """The source key of a program, disabled if its kernel depends on the user's files, or on something that has no fingerprint.
 
     Args:
         source: the key of the call.
@@ -345,7 +345,7 @@ def _files_of_user(func: Any, options: CompileOptions, tools: Tools) -> UserFile
 
 
 def _named(func: Any) -> SourceKey:
-    """A source key that leads nowhere and tells, in lists of kernels, which function the program is of."""
+    """A source key without a digest: it only records the name of the program's function, for lists of kernels."""
     return SourceKey(None, factory_of(func))
 
 

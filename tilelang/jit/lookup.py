@@ -94,7 +94,7 @@ class Lookup:
 
 
 def records_of_defaults(variables: Iterable[bytes]) -> list[tuple[int, Any, Any, Any]]:
-    """Watch records that hold while what no option names stays as it is: environment variables, dumps, functions over code."""
+    """Watch records of everything that decides a kernel and is no option: environment variables, dumps, functions over code."""
     table = env.raw_table()
     records: list[tuple[int, Any, Any, Any]] = [(ITEM, table, key, table.get(key, MISSING)) for key in variables]
     records.append((ITEM, debug.__dict__, "_dump_ir", debug.dump_ir()))
@@ -144,7 +144,8 @@ def _traced_later(source: SourceKey, key_now: Callable[[], SourceKey], make: Cal
     """The program of a kernel that a source key found, if the function still reads what it read then."""
     if key_now().digest != source.digest:
         raise ExecutionError(
-            f"{source.function}: what it reads has changed since its kernel was found", hint="call it again for a kernel of now"
+            f"{source.function}: what it reads has changed since its kernel was found",
+            hint="call the function again for an up-to-date kernel",
         )
     return make()
 
@@ -174,6 +175,6 @@ def compiled(
 
 @functools.lru_cache(maxsize=1024)
 def say_off(source: SourceKey) -> None:
-    """Tells, once, that a function cannot be found in the cache before it is traced."""
+    """Reports, once for each reason, that the kernels of a function cannot be found before it is traced."""
     how_often = "in every process" if source.here is not None else "at every call"
     logger.warning("%s is traced %s: %s", source.function, how_often, source.reason)

@@ -18,9 +18,9 @@ class _Described(NamedTuple):
 
     Attributes:
         registration: its token.
-        text: stands for it in keys.
-        problem: why nothing does; empty where ``text`` does.
-        watch: holds while both are right.
+        text: identifies the function in keys, by the token and the function's fingerprint.
+        problem: why the function has no fingerprint; empty if it has one.
+        watch: holds while the function and all that it reads are unchanged.
     """
 
     registration: str
@@ -33,18 +33,18 @@ _described: dict[str, _Described] = {}
 
 
 def token(kind: str) -> str:
-    """The text of the registration in force for a kind of target, empty without one."""
+    """The text that identifies the registered function of a kind of target in keys; empty if there is none."""
     return _of(kind).text if postproc.token(kind) else ""
 
 
 def problem(kind: str) -> str:
-    """Why nothing stands for the function over the generated code of a kind of target; empty where there is none, or something
-    does."""
+    """Why the function over the generated code of a kind of target has no fingerprint; empty if it has one, or none is
+    registered."""
     return _of(kind).problem if postproc.token(kind) else ""
 
 
 def state() -> tuple[str, ...]:
-    """The texts of all registrations in force."""
+    """The texts of all registered functions."""
     return tuple(map(token, postproc.kinds())) if postproc.tokens else ()
 
 

@@ -21,8 +21,8 @@ class Tools(Record):
 
     Attributes:
         kind: of the target.
-        host: what makes host code, by what it is in a key.
-        device: what makes device code; NVRTC is none.
+        host: the programs that compile and link host code, by their names in keys.
+        device: those that compile device code; NVRTC is a library and not among them.
     """
 
     kind: str
@@ -41,11 +41,11 @@ class Tools(Record):
         return tools | {f"{name} file": content_of(tool) for name, tool in programs.items()}
 
     def added_flags(self) -> tuple[str, ...]:
-        """What scripts in the place of these programs add to the arguments now."""
+        """The arguments that wrapper scripts in place of these programs add at present."""
         return tuple(flag for tool in self._different() for flag in added_flags(tool))
 
     def problem(self) -> str:
-        """Why it is not known what such scripts do; empty where it is."""
+        """Why the effect of such a script cannot be determined; empty if it can."""
         return next((tool.problem for tool in self._different() if tool.problem), "")
 
     def _different(self) -> Iterable[ToolFiles]:
@@ -57,7 +57,7 @@ _COMPILERS = ("cc", "nvcc")
 
 
 def tools_of(kind: str, backend: str) -> Tools:
-    """Looks for the programs that a compilation runs, which takes a tenth of a millisecond each: to be done once a key.
+    """Looks for the programs that a compilation runs. Each look-up takes a tenth of a millisecond, so it is done once for a key.
 
     Args:
         kind: of the target.

@@ -41,6 +41,7 @@ class LaunchedKernel(KernelFrame):
         self.extents: dict[str, Any] = {}
         self.asked: dict[str, Location | None] = {}
         self.opener: Any = None
+        # Entered without a `with`: the axes of a script come one by one, and the first of them opens the kernel.
         self.__enter__()
         builder.launched = self
 

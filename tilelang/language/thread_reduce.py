@@ -65,6 +65,7 @@ def tvm_thread_allreduce(size: Any, value: Any, condition: Any, result: Any, *ax
     reducers = require_kernel("T.tvm_thread_allreduce").thread_reducers
     if not reducers:
         raise MisplacedError('T.tvm_thread_allreduce stands inside of T.attr(T.comm_reducer(...), "reduce_scope", ...)')
+    # In mixed radix over the thread indices: the thread's number among those that it combines with, and the number of that group.
     line, lines = 0, 1
     member, group = 0, 1
     bindings = kernel.get_thread_bindings()
@@ -80,12 +81,12 @@ def tvm_thread_allreduce(size: Any, value: Any, condition: Any, result: Any, *ax
     given = as_expr(value)
     given = given if condition is True else math.if_then_else(condition, given, casts.cast(reducer.identity, given.ty))
     place = calls.element(result, "T.tvm_thread_allreduce")
-    _meet(given, place.source, tuple(place.indices), line, member, lines, group, reducer)
+    _combined(given, place.source, tuple(place.indices), line, member, lines, group, reducer)
     return 0
 
 
 @macro
-def _meet(value: Any, result: Any, place: Any, line: Any, member: Any, lines: int, group: int, reducer: CommReducer) -> None:
+def _combined(value: Any, result: Any, place: Any, line: Any, member: Any, lines: int, group: int, reducer: CommReducer) -> None:
     parts = memory.alloc_shared((lines, group), str(value.ty))
     parts[line, member] = value
     intrinsics.sync_threads()
@@ -93,6 +94,7 @@ def _meet(value: Any, result: Any, place: Any, line: Any, member: Any, lines: in
     for other in loops.serial(group):
         total = reducer.combine(total, parts[line, other])
     result[place] = total
+    # The memory of the parts may be used again, by the next reduction for instance: all threads have read them before.
     intrinsics.sync_threads()
 
 

@@ -96,6 +96,7 @@ class MemoryLayout:
         # Sizes known at run time only: no element can be evaluated, and only the same text is surely the same layout.
         if not self.extents or not other.extents:
             return self.to_text() == other.to_text()
+        # Equal modes are equal layouts; of different ones only the places of all elements decide.
         return self == other or all(self.offset(index) == other.offset(index) for index in _indices(self.shape))
 
     def expand(self, leading_shape: int | Sequence[int]) -> MemoryLayout:

@@ -38,6 +38,11 @@ __device__ void {name}(const T1 *packed, T2 *out{parameters}, const int N = {cou
 }}
 """
 
+# In a bfloat16 a float4_e2m1 has its sign in bit 15, its two exponent bits in bits 8 and 7 (the low end of the exponent) and its
+# mantissa bit in bit 6 (the high end of the mantissa): mask 0x81c0. The bias of the exponent is 127 instead of 1, so the product
+# with 2**126 (0x7e80) gives the number. That holds for 0.5, too, which is subnormal in both formats.
+# Each half of a word has four numbers, at distances that bring three of them there by one shift and one mask; the fourth has the
+# bits that they leave, 14, 13, 11 and 10. The bytes of a word are stored in the opposite order.
 _MXFP = """\
 #include <cuda_bf16.h>
 
@@ -170,6 +175,7 @@ def _store(target: str, shifts: list[int], first: int, mask: int, offset: int, s
     fields = (f"((unsigned(word) >> {shifts[first + i]} & {mask}u) << {stride * i})" for i in range(together))
     gathered = " | ".join(fields)
     if target == "int8":
+        # __vsub4 subtracts each byte by itself: a borrow must not reach the number above.
         lines = [f"unsigned int value = {gathered};", f"value = __vsub4(value, {offset * 0x01010101:#x}u);"]
     else:
         # 0x6400 is 1024 in float16, whose last ten bits count up from there

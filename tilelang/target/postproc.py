@@ -39,7 +39,7 @@ def register(kind: str, function: Rewrite | None, override: bool = True) -> None
 
 
 def token(kind: str) -> str:
-    """What stands for the registration in force in a kernel's key; empty without one."""
+    """The text by which a kernel's key identifies the present registration; empty without one."""
     return _rewrites[kind][0] if kind in _rewrites else ""
 
 

@@ -73,6 +73,7 @@ class Analyzer:
         times = [self.total_global_bytes / (bandwidth * 1e9)]
         if tflops is not None:
             times.append(self.total_flops / (tflops * 1e12))
+        # At best copies and products overlap completely, so the longer of the two is a lower bound of the time.
         return AnalysisResult(self.total_flops, self.total_global_bytes, max(times), tflops, bandwidth)
 
 

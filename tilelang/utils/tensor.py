@@ -44,6 +44,7 @@ def fp8_remove_negative_zeros_(tensor: torch.Tensor) -> None:
 def _integers(shape: tuple[int, ...], dtype: torch.dtype, device: Any) -> torch.Tensor:
     if dtype == torch.bool:
         return torch.randint(0, 2, shape, device=device).bool()
+    # Small numbers: long sums of their products are exact in every type, so that results can be compared bit by bit.
     low, high = (0, 3) if dtype in (torch.uint8, torch.uint16, torch.uint32, torch.uint64) else (-2, 3)
     return torch.randint(low, high, shape, device=device).to(dtype)
 
@@ -52,6 +53,7 @@ def _floats(make: Callable[..., torch.Tensor]) -> Callable[[tuple[int, ...], tor
     def supply(shape: tuple[int, ...], dtype: torch.dtype, device: Any) -> torch.Tensor:
         if not dtype.is_floating_point:
             return _integers(shape, dtype, device)
+        # torch draws no random numbers in its 8-bit formats.
         return make(shape, device=device, dtype=torch.float64 if dtype == torch.float64 else torch.float32).to(dtype)
 
     return supply
@@ -145,6 +147,7 @@ def torch_assert_close(
     for wanted, what, left, right in checks:
         if wanted and left != right:
             raise AssertionError(f"{what} differs: {base_name} is {left}, {ref_name} is {right}")
+    # float64 holds the values of all other types exactly, apart from integers beyond 2**53.
     left, right = tensor_a.detach().double(), tensor_b.detach().double()
     close = torch.isclose(left, right, rtol=rtol, atol=atol, equal_nan=equal_nan)
     wrong = int((~close).sum())

@@ -30,11 +30,11 @@ from tilelang.cache.keys.fingerprint import Fingerprint
 from tilelang.cache.keys.source_key import FunctionTracker, SourceKey, trace
 
 from . import sequences
+from .configuration_ways import CONFIGURATION_WAYS
 from .fresh_ways import FRESH_WAYS
 from .hidden_ways import HIDDEN_WAYS
 from .introspection_ways import INTROSPECTION_WAYS
 from .output_ways import OUTPUT_WAYS
-from .people_ways import PEOPLE_WAYS
 from .process_state import preserved
 from .uses import USES, program
 from .ways import AFTER, BEFORE, WAYS, Way
@@ -69,7 +69,7 @@ def cases(places: int) -> list[Case]:
     """The combinations of each way and change with some of the places."""
     names = list(USES)
     found = []
-    ways = (*WAYS, *HIDDEN_WAYS, *OUTPUT_WAYS, *FRESH_WAYS, *PEOPLE_WAYS, *INTROSPECTION_WAYS)
+    ways = (*WAYS, *HIDDEN_WAYS, *OUTPUT_WAYS, *FRESH_WAYS, *CONFIGURATION_WAYS, *INTROSPECTION_WAYS)
     for position, (way, change) in enumerate((each, change) for each in ways for change in _changes(each)):
         chosen = [names[(position * 7 + step * 5) % len(names)] for step in range(places)]
         found += [Case(position * len(names) + names.index(use), way, change, use) for use in chosen]

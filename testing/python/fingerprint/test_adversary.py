@@ -12,7 +12,7 @@ from tilelang.fingerprint import watch
 from tilelang.fingerprint.recorder import recording
 
 from . import adversary
-from .people_ways import PEOPLE_WAYS
+from .configuration_ways import CONFIGURATION_WAYS
 
 PLAIN = [case for case in adversary.cases(16) if case.use == "directly"]
 FILES = ("open", "io.open", "os.open", "read_text", "path.open", "linecache", "exists", "path.exists", "listdir", "glob", "time")
@@ -60,7 +60,7 @@ def test_the_same_text_in_another_directory_hits(tmp_path):
 
 
 def test_common_programs_keep_the_shortcut(tmp_path):
-    names = {way.name for way in PEOPLE_WAYS}
+    names = {way.name for way in CONFIGURATION_WAYS}
     chosen = {case.way.name: case for case in PLAIN if case.way.name in names}
     reasons = {}
     for name, case in chosen.items():

@@ -32,13 +32,13 @@ from tilelang.errors import CacheError, CacheWarning, TileLangError
 app = typer.Typer(help="The kernel cache.", no_args_is_help=True, rich_markup_mode=None)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Root = Annotated[Path | None, typer.Option("--root", help="The cache's directory, instead of the one in force.")]
+Root = Annotated[Path | None, typer.Option("--root", help="The cache's directory, instead of the default one.")]
 Key = Annotated[str, typer.Argument(help="A kernel key, the beginning of one, or a kernel's name.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def _disk(root: Path | None, changes: bool = False, makes: bool = False) -> DiskCache:
-    """The cache at ``root``, or the one in force.
+    """The cache at ``root``, or the default one.
 
     Args:
         changes: the command writes to it.
@@ -271,7 +271,7 @@ def verify(
 
 @app.command()
 def gc(
-    max_size: Annotated[str | None, typer.Option(help="Evict down to this size; default: the cap in force.")] = None,
+    max_size: Annotated[str | None, typer.Option(help="Evict down to this size; default: the configured cap.")] = None,
     grace: Annotated[float, typer.Option(help="Spare entries used within these seconds.")] = 60.0,
     as_json: Json = False,
     root: Root = None,

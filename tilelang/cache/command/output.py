@@ -30,7 +30,7 @@ class Column:
     Attributes:
         name: its heading.
         exact: row -> the value, for a pipe.
-        short: row -> the value for people; as ``exact`` where it is None.
+        short: row -> the value on a terminal; as ``exact`` where it is None.
         right: aligned to the right.
         cut: may be shortened to fit the terminal.
         spare: left out where the terminal is narrow.
@@ -44,7 +44,7 @@ class Column:
     spare: bool = False
 
     def shown(self, row: Any) -> str:
-        """The value for people."""
+        """The value as a terminal shows it."""
         return one_line(str((self.short or self.exact)(row)))
 
 

@@ -1,1 +1,1 @@
-"""What is known of all entries: the index and the journal beside it."""
+"""Statistics and look-ups over all entries: the index and the journal beside it."""

@@ -88,7 +88,7 @@ class Index:
         Args:
             source_key: of the call.
             kernel_key: of the kernel that it leads to.
-            function: the factory's name, for people.
+            function: the factory's name, which lists of kernels show.
         """
         self._transact(lambda connection: _put_source(connection, source_key, kernel_key, function))
 

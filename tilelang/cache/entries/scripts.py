@@ -1,4 +1,4 @@
-"""Names for people: ``<root>/scripts/<name>/<hash>/programs/<n>`` is a link to an entry.
+"""Readable names: ``<root>/scripts/<name>/<hash>/programs/<n>`` is a link to an entry.
 
 Kernels are grouped by program name and, below it, by a hash: of the target for kernels with the program's own schedule, of
 the task for kernels that a search compiled. A group of a search has a ``summary.txt`` and, where sizes are dispatched, a

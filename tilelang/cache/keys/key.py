@@ -37,7 +37,7 @@ class KernelKey(Record):
         toolchain: tool -> version.
         options: whatever else changes the code, as plain values.
         fingerprint: the compiler; computed where it is None.
-        unknown: why no key stands for the kernel, which is then compiled at every call and not kept; empty where one does.
+        unknown: why the kernel has no key, so that it is compiled at every call and not kept; empty if it has one.
     """
 
     name: str

@@ -42,7 +42,7 @@ class SourceKey(Record):
 
     Attributes:
         digest: 64 hexadecimal digits, or None where the shortcut is off.
-        function: the factory, for people.
+        function: the factory's name, for messages and lists.
         reason: why the shortcut is off; empty where it is on.
         here: the same for this process alone, where more can be told; None where nothing can.
         problem: tells after the trace, given what the trace touched, why the key does not stand for it, empty where it does, and
@@ -179,7 +179,8 @@ class FunctionTracker:
         arguments = _describe_arguments(args, kwargs, known.description)
         arguments.finish(known.description)
         known.description.finish(arguments)
-        # The key would name the files, and the kernel would come of the code that was loaded before they changed.
+        # The key would describe the files as they are now, and the kernel would be made by the code that was loaded before they
+        # changed.
         if not compiler.loaded_is_on_disk:
             return SourceKey(None, name, "tilelang's own files changed after this process had started")
         # What each part guards against: another format; other byte code for the same text; the function and all that it reads;

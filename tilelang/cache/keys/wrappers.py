@@ -1,6 +1,6 @@
 """Scripts in a compiler's place that are known to do no more than run one program with some flags more.
 
-A script may compute what it runs from anything, so that no list of files stands for it. One that is a single command,
+A script may compute what it runs from anything, so that no list of files describes it completely. One that is a single command,
 
     #!/bin/sh
     exec ccache "$(dirname "$0")/gcc" -DNAME $EXTRA_FLAGS "$@"

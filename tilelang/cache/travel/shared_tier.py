@@ -115,7 +115,7 @@ class SharedTier:
         Args:
             source_key: of a call.
             kernel_key: of the kernel that it leads to.
-            function: the factory's name, for people.
+            function: the factory's name, which lists of kernels show.
         """
         self.send_later(lambda: self.ask(lambda: self._insert_source(source_key, kernel_key, function), None))
 

@@ -14,7 +14,7 @@ class TileDevice:
     """A device, as far as tile sizes depend on it.
 
     Attributes:
-        name: as people call it.
+        name: the product's name.
         arch: ``"sm_80"`` …
         sm_version: the same as a number.
         compute_capability: the same as digits.
@@ -84,6 +84,7 @@ def CUDA(target: Any = "cuda") -> TileDevice:
     """
     info = parse_target(target)
     version = check_sm_version(info.arch)
+    # An architecture without a row (sm_103, for instance) has the figures of the one before it.
     known = max((sm for sm in _DEVICES if sm <= version), default=min(_DEVICES))
     name, cores, shared, l2, memory, cache, tflops = _DEVICES[known]
     return TileDevice(

@@ -53,6 +53,8 @@ def get_swizzle_layout(
     width = panel_bytes(row_size * bits // 8, swizzle_bytes)
     chunk, chunks = 128 // bits, width // 16
     inside = col_idx % (chunk * chunks)
+    # The 32 banks are 128 bytes wide, which two rows of a panel of 64 bytes share, and four of 32 bytes: rows conflict only if
+    # they are in different lines of 128 bytes, so the number of the line selects the exchange.
     moved = (inside // chunk ^ row_idx % 8 // (8 // chunks)) * chunk + inside % chunk
     return col_idx // (chunk * chunks), row_idx, moved
 
@@ -108,6 +110,7 @@ def _addressed(chunk: int, turned: bool, lane: Any, place: Any = 0) -> tuple[Any
         lane: 0 to 31.
         place: number of the element in the chunk.
     """
+    # Lanes 8 i to 8 i + 7 give the addresses of the rows of matrix i (PTX ISA, "ldmatrix").
     row, half = (lane % 8 + lane // 16 * 8, lane // 8 % 2) if turned else (lane % 16, lane // 16)
     return row, half * chunk + place % chunk
 
@@ -126,6 +129,8 @@ def mma_store_index_map(thread_id: Any, local_id: Any) -> tuple[Any, Any]:
 
 def _held(matrix: str, near: int, side: Any, k: Any) -> tuple[Any, Any]:
     """(lane, register) of the element (``side``, ``k``) of an operand with ``near`` elements in a register of 32 bits."""
+    # Four neighbouring lanes hold a row of 16 bytes, one register of 32 bits each. Further registers of A go down the rows before
+    # they go along k, those of B the other way round (PTX ISA, "Matrix Fragments for mma.m16n8k16").
     lane = side % 8 * 4 + k % (4 * near) // near
     rows, words = side // 8, k // (4 * near)
     word = words * 2 + rows if matrix == "A" else rows * 2 + words

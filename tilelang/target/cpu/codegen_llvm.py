@@ -86,6 +86,8 @@ def llvm_target(
             of aliases by type, parameters of functions that are not ``noalias`` included.
     """
     attributes = [*(f"+{feature}" for feature in features if feature not in without), *(f"-{feature}" for feature in without)]
+    # For several processors with AVX-512 LLVM prefers vectors of 256 bits, since wide ones lowered the clock of the first of
+    # them.
     if "avx512f" in features:
         attributes.append("-prefer-256-bit")
     fields = {"kind": "llvm", "mcpu": arch, "mtriple": triple, "mattr": attributes, "opt-level": level}

@@ -19,7 +19,7 @@ from tilelang.ir.expr import as_int, constant
 from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.visit import flattened, walk
-from tilelang.target.cpu.dot import choose_way
+from tilelang.target.cpu.dot import choose_dot_product
 from tilelang.target.cpu.elide import is_call, record_of
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.lower import Scope
@@ -50,8 +50,8 @@ class _Deepening(StmtRewriter):
     def _turns(self, record: Gemm) -> int:
         """The largest number of products that one deep product replaces."""
         # Products of 256 steps, which are 512 or 1024 elements along K where a step sums two or four.
-        way = _way(record, self.scope)
-        return max(1, STEPS * way.depth // record.k)
+        dot = _dot_product(record, self.scope)
+        return max(1, STEPS * dot.depth // record.k)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,10 @@ def _loop_of_products(node: Any, scope: Scope) -> _Loop | None:
         return None
     clears = is_first(record.clear_accum, node.loop_var, low)
     sums = clears or isinstance(record.clear_accum, int) and not record.clear_accum
-    if not sums or not isinstance(record.k, int) or not _is_disjoint(record) or _way(record, scope).accumulator != record.c.dtype:
+    if not sums or not isinstance(record.k, int) or not _is_disjoint(record):
+        return None
+    # An accumulator that is rounded to its type after each product would be rounded less often.
+    if _dot_product(record, scope).accumulator != record.c.dtype:
         return None
     operands = [*summed(record), (record.c, None)]
     if not all(_advances(region, axis, record.k, node.loop_var, scope) for region, axis in operands):
@@ -113,8 +116,8 @@ def _loop_of_products(node: Any, scope: Scope) -> _Loop | None:
     return _Loop(node, low, turns, record, clears, body[0].span)
 
 
-def _way(record: Gemm, scope: Scope) -> Any:
-    return choose_way(record.a.dtype, record.b.dtype, record.c.dtype, record.k, scope.context)
+def _dot_product(record: Gemm, scope: Scope) -> Any:
+    return choose_dot_product(record.a.dtype, record.b.dtype, record.c.dtype, record.k, scope.context)
 
 
 def is_first(clear: Any, variable: Any, low: int) -> bool:

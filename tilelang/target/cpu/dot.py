@@ -1,4 +1,4 @@
-"""The ways of computing products: the type of the elements of packed panels, and how one step multiplies and adds."""
+"""Dot products along K: the type of the elements of packed panels, and how one step multiplies and adds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tilelang.target.cpu.emit import cast
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How products are formed.
+class DotProduct:
+    """How the dot products of a row of A and a column of B are computed: by plain arithmetic, or by an instruction.
 
     Attributes:
         operand: the element type that panels of A hold.
@@ -106,8 +106,8 @@ class Way:
         return whole >> shift(32 - width, "int32") if operand.startswith("int") else whole
 
 
-def choose_way(a: str, b: str, c: str, k: Any, context: Any, loads_bind: bool = False) -> Way:
-    """The way for operands and accumulator of these types.
+def choose_dot_product(a: str, b: str, c: str, k: Any, context: Any, loads_bind: bool = False) -> DotProduct:
+    """The fastest form for operands and an accumulator of these types.
 
     Floating-point sums are kept in float32 at least, integer sums in C's type. Where the machine sums products of 8 bits by fours
     or of 16 bits by pairs (AVX512-VNNI), integers are multiplied so: exact, as the sums wrap around like int32.
@@ -123,36 +123,36 @@ def choose_way(a: str, b: str, c: str, k: Any, context: Any, loads_bind: bool = 
     def divides(depth: int) -> bool:
         return isinstance(k, int) and k % depth == 0
 
-    # The instruction sums pairs along K, so K has to be even: an odd rest would need another way of its own.
+    # The instruction sums pairs along K, so K has to be even: an odd rest would need a form of its own.
     # A slow one still saves the instructions that widen its operands.
-    dot = context.vectors.bf16_dot and (loads_bind or not context.vectors.slow_bf16_dot)
-    if left == right == "bfloat16" and divides(2) and dot:
-        return Way("bfloat16", "uint32", "float32", 2, "tl_dot_bf16")
+    pairs = context.vectors.bf16_dot and (loads_bind or not context.vectors.slow_bf16_dot)
+    if left == right == "bfloat16" and divides(2) and pairs:
+        return DotProduct("bfloat16", "uint32", "float32", 2, "tl_dot_bf16")
     unit = context.vectors
     bytes_by_fours = divides(4) and left.is_integer and right.is_integer and left.bits <= 8 and right.bits <= 8
     if target == "int32" and unit.like_dot and bytes_by_fours and left.kind == right.kind:
-        return Way(_signedness(left), "uint32", "int32", 4, "tl_dot_s8s8" if left.kind == "int" else "tl_dot_u8u8")
+        return DotProduct(_signedness(left), "uint32", "int32", 4, "tl_dot_s8s8" if left.kind == "int" else "tl_dot_u8u8")
     if target == "int32" and unit.int_dot:
         if bytes_by_fours:
             return _by_fours(_signedness(left), _signedness(right))
         # vpdpwssd multiplies signed 16-bit numbers: unsigned ones need a bit more than they have.
         if divides(2) and _fits_int16(left) and _fits_int16(right):
-            return Way("int16", "uint32", "int32", 2, "tl_dot_int16")
+            return DotProduct("int16", "uint32", "int32", 2, "tl_dot_int16")
     if left.is_float:
         dtype = "float64" if "float64" in (left, target) else "float32"
-        return Way(dtype, dtype, dtype)
+        return DotProduct(dtype, dtype, dtype)
     # All else in C's own type, in which sums wrap around as they should.
-    return Way(str(target), str(target), str(target))
+    return DotProduct(str(target), str(target), str(target))
 
 
-def _by_fours(a: str, b: str) -> Way:
+def _by_fours(a: str, b: str) -> DotProduct:
     """Products of 8 bits: the instruction multiplies unsigned by signed ones, so B's sign bit is flipped where both are the same.
 
     Flipping the bit adds 128 to signed elements of B, and subtracts 128 from unsigned ones (read as signed). So each sum is too
     large or too small by 128 times the sum of A's row, which is corrected at the end.
     """
     bias = 0 if a != b else (128 if b == "int8" else -128)
-    return Way(a, "uint32", "int32", 4, "tl_dot_u8s8" if a == "uint8" else "tl_dot_s8u8", operand_b=b, bias=bias)
+    return DotProduct(a, "uint32", "int32", 4, "tl_dot_u8s8" if a == "uint8" else "tl_dot_s8u8", operand_b=b, bias=bias)
 
 
 def _signedness(dtype: DType) -> str:

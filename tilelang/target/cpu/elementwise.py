@@ -101,6 +101,7 @@ def runs_along(indices: Sequence[Any], inner: Any, scope: Scope) -> bool:
 def _of_copy(record: Copy, scope: Scope) -> Elementwise | None:
     src, dst = record.src, record.dst
     extents = tuple(map(as_int, dst.extents))
+    # A copy that may leave its tensor has a guard for each element, and the stores of this form have none.
     inside = box_condition(src, scope) is None and box_condition(dst, scope) is None
     if not inside or not all(isinstance(extent, int) for extent in extents):
         return None
@@ -132,6 +133,8 @@ def _without_names(statements: Sequence[Any], own: frozenset[int]) -> list[Any]:
             values[stmt.var] = substitute(stmt.value, values)
     if not values:
         return list(statements)
+    # In place of its name a value is computed where it is used, which may be after stores of the iteration: it must not read the
+    # buffers that these change.
     others = [stmt for stmt in statements if not isinstance(stmt, ir.Bind)]
     stored = {hash(stmt.buffer) for stmt in others if isinstance(stmt, ir.BufferStore)}
     read = {hash(node.source) for value in values.values() for node in walk_expr(value) if isinstance(node, ir.TensorLoad)}

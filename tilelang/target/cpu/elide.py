@@ -60,6 +60,7 @@ class _Elision(StmtRewriter):
         self.gone: set[int] = set()
         self.own = own_buffers(body)
         self.uses = uses_of(body)
+        # Allocations and hints about layouts name a buffer, and do not use what is in it.
         for stmt in walk(body):
             if isinstance(stmt, ir.AllocBuffer) or isinstance(record_of(stmt), AnnotateLayout):
                 self.uses -= uses_of(stmt)

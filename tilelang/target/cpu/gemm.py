@@ -5,7 +5,7 @@ conversion, and is converted into scratch otherwise. The micro-kernel (``tiles.p
 all of K: each step loads ``vectors`` registers of B, and broadcasts ``rows`` elements of A. A K that is too long for the caches
 is cut into products that follow each other. Few rows with a transposed B are dot products (``thin.py``).
 
-Products are formed in one of the ways of ``dot.py``: element by element in float32, float64 or an integer type, or by
+Products are formed as ``dot.py`` chooses: element by element in float32, float64 or an integer type, or by
 instructions that sum several products (two of bfloat16 into float32, two of 16-bit or four of 8-bit integers into int32).
 """
 
@@ -19,7 +19,7 @@ from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.region import Region
-from tilelang.target.cpu.dot import Way, choose_way
+from tilelang.target.cpu.dot import DotProduct, choose_dot_product
 from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, seq, span, splat, when
 from tilelang.target.cpu.lower import Scope, rule
 from tilelang.target.cpu.panels import STEPS, Before, are_rows_dense, bound, columns_of, summed, widening
@@ -36,12 +36,12 @@ def lower_gemm(record: Gemm, scope: Scope) -> Any:
     read_once = few and not record.transpose_b and record.b.dtype == "bfloat16" and not len(record.b.buffer.strides)
     # Ways that sum several products need pairs of rows of B packed, which does not pay if they are read only once.
     depth = None if read_once else as_int(record.k)
-    way = choose_way(record.a.dtype, record.b.dtype, record.c.dtype, depth, scope.context, loads_bind=few)
-    scratch, c, into, out_of = _accumulator(record, way)
+    dot = choose_dot_product(record.a.dtype, record.b.dtype, record.c.dtype, depth, scope.context, loads_bind=few)
+    scratch, c, into, out_of = _accumulator(record, dot)
     result = scope.results.get(hash(c.buffer)) if c.is_whole and not few else None
     if result is not None:
         scope.stored[hash(c.buffer)] = result.apart
-    return seq(scratch, into, _by_depths(record, way, c, result, scope), out_of)
+    return seq(scratch, into, _by_depths(record, dot, c, result, scope), out_of)
 
 
 def _is_few(record: Gemm) -> bool:
@@ -50,20 +50,20 @@ def _is_few(record: Gemm) -> bool:
     return isinstance(m, int) and m <= ROWS
 
 
-def _by_depths(record: Gemm, way: Way, c: Region, result: Result | None, scope: Scope) -> Any:
+def _by_depths(record: Gemm, dot: DotProduct, c: Region, result: Result | None, scope: Scope) -> Any:
     """The product as several of up to ``STEPS`` steps along K, each of which adds to the sums of the ones before.
 
     Args:
         record: the product; its C is where ``c`` says.
-        way: how products are formed.
+        dot: how products are formed.
         c: where sums are kept.
         result: where they are copied to; None where that is not known.
         scope: of the statement.
     """
     k, cleared = as_int(record.k), _cleared(record)
-    if not isinstance(k, int) or k <= STEPS * way.depth or _is_few(record):
-        return _product(record, way, c, cleared, result, scope)
-    steps = k // way.depth
+    if not isinstance(k, int) or k <= STEPS * dot.depth or _is_few(record):
+        return _product(record, dot, c, cleared, result, scope)
+    steps = k // dot.depth
     count = -(-steps // STEPS)
     # As equal as possible: a short one would load and store all of C for a few steps.
     each, longer = divmod(steps, count)
@@ -76,12 +76,12 @@ def _by_depths(record: Gemm, way: Way, c: Region, result: Result | None, scope: 
             low = turn * depth + first
             shorter = replace(record, a=a.part(a_axis, low, depth), b=b.part(b_axis, low, depth))
             ending = None if result is None else replace(result, last=_at(count - 1, turn, result.last))
-            return _product(shorter, way, c, _at(0, turn, cleared), ending, scope)
+            return _product(shorter, dot, c, _at(0, turn, cleared), ending, scope)
 
         return loop("kk", count, part)
 
-    long = (each + 1) * way.depth
-    rest = parts(longer * long, count - longer, each * way.depth, False if longer else cleared, result)
+    long = (each + 1) * dot.depth
+    rest = parts(longer * long, count - longer, each * dot.depth, False if longer else cleared, result)
     return seq(parts(0, longer, long, cleared, None), rest)
 
 
@@ -99,57 +99,57 @@ def _at(number: int, turn: Any, condition: Any) -> Any:
     return now if condition is True else ir.And(now, condition)
 
 
-def _product(record: Gemm, way: Way, c: Region, cleared: Any, result: Result | None, scope: Scope) -> Any:
+def _product(record: Gemm, dot: DotProduct, c: Region, cleared: Any, result: Result | None, scope: Scope) -> Any:
     """The sums in ``c`` over all of the record's K.
 
     Args:
         record: the product; its C is where ``c`` says.
-        way: how products are formed.
+        dot: how products are formed.
         c: where sums are kept.
         cleared: whether the old content of ``c`` is ignored: a bool, or an expression.
         result: where the sums are copied to; None where that is not known, or not next.
         scope: of the statement.
     """
     m, n, k = as_int(record.m), as_int(record.n), as_int(record.k)
-    steps = k // way.depth if isinstance(k, int) else k
+    steps = k // dot.depth if isinstance(k, int) else k
     before = Before([], [])
-    a = _elements_of_a(record, way, steps, scope, before)
-    excess = _row_sums(record, way, a, steps, scope, before) if way.bias else None
-    product = Matrices(m, n, steps, a, c, way, cleared, excess)
+    a = _elements_of_a(record, dot, steps, scope, before)
+    excess = _row_sums(record, dot, a, steps, scope, before) if dot.bias else None
+    product = Matrices(m, n, steps, a, c, dot, cleared, excess)
     if result is not None:
         product = replace(product, fetched=result.fetches(steps), target=(result.region, result.stored))
     static = all(isinstance(extent, int) and extent > 0 for extent in (n, steps))
     thin = _is_few(record) and static and not scope.context.emits_c
-    rows = _rows_of_b(record, way, scope, before) if thin else None
+    rows = _rows_of_b(record, dot, scope, before) if thin else None
     if rows is not None:
         multiplied = dot_products(product, rows, scope.context.vectors)
     else:
-        tile = register_tile(scope.context.vectors, way.accumulator, m, n)
-        multiplied = multiply(product, columns_of(record, way, tile, steps, before), tile)
+        tile = register_tile(scope.context.vectors, dot.accumulator, m, n)
+        multiplied = multiply(product, columns_of(record, dot, tile, steps, before), tile)
     return seq(before.allocations, before.statements, multiplied)
 
 
 # Operands
 
 
-def _elements_of_a(record: Gemm, way: Way, steps: Any, scope: Scope, before: Before) -> Elements:
+def _elements_of_a(record: Gemm, dot: DotProduct, steps: Any, scope: Scope, before: Before) -> Elements:
     """How the micro-kernel reads A: in place, or from a converted copy ``[row, step]``."""
     a = record.a
     if not record.transpose_a:
-        rows = _rows_in_place(a, way.operand, way, scope, before)
+        rows = _rows_in_place(a, dot.operand, dot, scope, before)
         if rows is not None:
             return rows
-    elif way.depth == 1 and a.dtype == way.operand:
+    elif dot.depth == 1 and a.dtype == dot.operand:
         return lambda row, step: element(a, step, row)
-    scratch = local("a_panel", (bound(a, _row_axis(record)), bound(a, 1 - _row_axis(record)) // way.depth), way.panel)
+    scratch = local("a_panel", (bound(a, _row_axis(record)), bound(a, 1 - _row_axis(record)) // dot.depth), dot.panel)
     before.allocations.append(ir.AllocBuffer(scratch))
 
     def packed(at: list[Any]) -> Any:
         def one(d: int) -> Any:
-            row, column = at[0], at[1] * way.depth + d
+            row, column = at[0], at[1] * dot.depth + d
             return element(a, column, row) if record.transpose_a else element(a, row, column)
 
-        return ir.BufferStore(scratch, way.pack(one), at)
+        return ir.BufferStore(scratch, dot.pack(one), at)
 
     before.statements.append(nest([record.m, steps], packed, "mk"))
     return lambda row, step, lanes=1: ir.BufferLoad(scratch, [row, span(step, lanes)])
@@ -160,22 +160,22 @@ def _row_axis(record: Gemm) -> int:
     return 1 if record.transpose_a else 0
 
 
-def _rows_of_b(record: Gemm, way: Way, scope: Scope, before: Before) -> Elements | None:
+def _rows_of_b(record: Gemm, dot: DotProduct, scope: Scope, before: Before) -> Elements | None:
     """The rows of a transposed B as they lie, if its elements can be read so."""
-    if not record.transpose_b or canonical(way.accumulator).bits < 32:
+    if not record.transpose_b or canonical(dot.accumulator).bits < 32:
         return None
-    if way.operand == "float32" and record.b.dtype == "bfloat16" and are_rows_dense(record.b):
+    if dot.operand == "float32" and record.b.dtype == "bfloat16" and are_rows_dense(record.b):
         _, widened = widening(record.b, before)
         return lambda row, step, lanes=1: widened(row, step, lanes)
-    rows = _rows_in_place(record.b, way.operand_b or way.operand, way, scope, before)
-    if rows is None or not way.bias:
+    rows = _rows_in_place(record.b, dot.operand_b or dot.operand, dot, scope, before)
+    if rows is None or not dot.bias:
         return rows
-    return lambda row, step, lanes=1: rows(row, step, lanes) ^ splat(ir.IntImm(way.panel, 0x80808080), lanes)
+    return lambda row, step, lanes=1: rows(row, step, lanes) ^ splat(ir.IntImm(dot.panel, 0x80808080), lanes)
 
 
-def _rows_in_place(region: Region, operand: str, way: Way, scope: Scope, before: Before) -> Elements | None:
-    """The elements of a matrix whose rows run along K, if they are what the way multiplies, or (aligned) several of them are."""
-    width, first, depth = as_int(region.buffer.shape[-1]), region.mins[-1], way.depth
+def _rows_in_place(region: Region, operand: str, dot: DotProduct, scope: Scope, before: Before) -> Elements | None:
+    """The elements of a matrix whose rows run along K, if the instruction takes them, or several of them, as stored."""
+    width, first, depth = as_int(region.buffer.shape[-1]), region.mins[-1], dot.depth
     if region.dtype != operand or not are_rows_dense(region):
         return None
     if depth == 1:
@@ -184,26 +184,26 @@ def _rows_in_place(region: Region, operand: str, way: Way, scope: Scope, before:
     if not isinstance(width, int) or width % depth or not scope.facts.divisible(first, depth):
         return None
     shape = [*region.buffer.shape[:-1], width // depth]
-    view = ir.decl_buffer(shape, way.panel, name=f"{region.buffer.name}_joined", layout=None, data_alignment=4)
+    view = ir.decl_buffer(shape, dot.panel, name=f"{region.buffer.name}_joined", layout=None, data_alignment=4)
     before.allocations.append(ir.DeclBuffer(view, data=ir.buffer_data(region.buffer)))
     column = scope.facts.simplify(ir.FloorDiv(constant(first), constant(depth)))
     joined = Region(view, (*region.mins[:-1], column), region.extents)
     return lambda row, step, lanes=1: element(joined, row, step, lanes)
 
 
-def _row_sums(record: Gemm, way: Way, a: Elements, steps: int, scope: Scope, before: Before) -> Callable[[Any], Any]:
+def _row_sums(record: Gemm, dot: DotProduct, a: Elements, steps: int, scope: Scope, before: Before) -> Callable[[Any], Any]:
     """``bias`` times the sum of each row of A: its product with a column of ones, by the instruction that forms all others."""
     lanes = scope.context.vectors.lanes(32)
-    sums = local("a_sums", (bound(record.a, _row_axis(record)),), way.accumulator)
-    partial = local("partial", (lanes,), way.accumulator)
+    sums = local("a_sums", (bound(record.a, _row_axis(record)),), dot.accumulator)
+    partial = local("partial", (lanes,), dot.accumulator)
     before.allocations.append(ir.AllocBuffer(sums))
     # A column of ones of 8 bits, four in a panel element.
-    ones, nothing = ir.IntImm(way.panel, 0x01010101), ir.IntImm(way.accumulator, 0)
+    ones, nothing = ir.IntImm(dot.panel, 0x01010101), ir.IntImm(dot.accumulator, 0)
 
     def row(at: list[Any]) -> Any:
         def add(step: Any, width: int) -> Any:
             place, factor = [span(0, width)], splat(ones, width)
-            more = way.multiply_add(ir.BufferLoad(partial, place), a(at[0], step, width), factor, width)
+            more = dot.multiply_add(ir.BufferLoad(partial, place), a(at[0], step, width), factor, width)
             return ir.BufferStore(partial, more, place)
 
         full, rest = divmod(steps, lanes)
@@ -213,25 +213,25 @@ def _row_sums(record: Gemm, way: Way, a: Elements, steps: int, scope: Scope, bef
             ir.BufferStore(partial, ir.Broadcast(nothing, lanes), [span(0, lanes)]),
             loop("k", full, lambda k: add(k * lanes, lanes)),
             loop("k", rest, lambda k: add(full * lanes + k, 1)),
-            ir.BufferStore(sums, total * ir.IntImm(way.accumulator, way.bias), at),
+            ir.BufferStore(sums, total * ir.IntImm(dot.accumulator, dot.bias), at),
         )
 
     before.statements.append(nest([record.m], row, "m"))
     return lambda at: ir.BufferLoad(sums, [at])
 
 
-def _accumulator(record: Gemm, way: Way) -> tuple[Any, Region, Any, Any]:
+def _accumulator(record: Gemm, dot: DotProduct) -> tuple[Any, Region, Any, Any]:
     """Where C is accumulated: its allocation or None, the place, and the statements before and after.
 
     That is C itself if it has the accumulator's type and its rows lie along the last axis; else a copy of that type, which is
     rounded into C once at the end. The old content of C is copied only if the product adds to it.
     """
     c, clear = record.c, _cleared(record)
-    if c.dtype == way.accumulator and c.has_rows:
+    if c.dtype == dot.accumulator and c.has_rows:
         return None, c, None, None
-    scratch = local("accumulator", (bound(c, 0), bound(c, 1)), way.accumulator)
+    scratch = local("accumulator", (bound(c, 0), bound(c, 1)), dot.accumulator)
 
-    old = nest([record.m, record.n], lambda at: ir.BufferStore(scratch, cast(element(c, *at), way.accumulator), at))
+    old = nest([record.m, record.n], lambda at: ir.BufferStore(scratch, cast(element(c, *at), dot.accumulator), at))
     into = None if clear is True else when(None if clear is False else ir.Not(clear), old)
     out = nest([record.m, record.n], lambda at: _set(c, at, cast(ir.BufferLoad(scratch, at), c.dtype)))
     return ir.AllocBuffer(scratch), Region(scratch, (0, 0), c.matrix_extents), into, out

@@ -20,7 +20,7 @@ from tilelang.ir.expr import as_int, constant
 from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.target.cpu import helpers
-from tilelang.target.cpu.dot import Way
+from tilelang.target.cpu.dot import DotProduct
 from tilelang.target.cpu.emit import address_of, extern_call, local, nest, seq, span, splat
 from tilelang.target.cpu.tiles import Columns, Tile, element, whole
 from tilelang.target.cpu.transposed import SIDE, transpose
@@ -54,25 +54,25 @@ class Before:
     statements: list[Any]
 
 
-def columns_of(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -> Columns:
+def columns_of(record: Gemm, dot: DotProduct, tile: Tile, steps: Any, before: Before) -> Columns:
     """How the micro-kernel reads B: in place where packing does not pay, else from packed panels.
 
     Args:
         record: the product.
-        way: how products are formed.
+        dot: how products are formed.
         tile: the register tile.
-        steps: extent of K in steps of ``way``.
+        steps: extent of K in steps of ``dot``.
         before: takes the statements that run before the product.
     """
-    if _needs_no_packing(record, way, tile):
-        columns = _in_place(record, way, tile, before)
+    if _needs_no_packing(record, dot, tile):
+        columns = _in_place(record, dot, tile, before)
         # The later rows of tiles find B in the caches.
         return columns if _is_read_once(record, tile) else replace(columns, ahead=None)
-    if _is_vectors(record.b, record.transpose_b, way) and all(isinstance(size, int) for size in (record.m, record.n, steps)):
-        return _packed_by_the_first(record, way, tile, before)
+    if _is_vectors(record.b, record.transpose_b, dot) and all(isinstance(size, int) for size in (record.m, record.n, steps)):
+        return _packed_by_the_first(record, dot, tile, before)
     if record.transpose_b:
-        return _packed_one_by_one(record, way, tile, steps, before)
-    return _packed(record, way, tile, steps, before)
+        return _packed_one_by_one(record, dot, tile, steps, before)
+    return _packed(record, dot, tile, steps, before)
 
 
 def summed(record: Gemm) -> list[tuple[Region, int]]:
@@ -107,24 +107,24 @@ def pitch(region: Region) -> Any:
 # In place
 
 
-def _needs_no_packing(record: Gemm, way: Way, tile: Tile) -> bool:
+def _needs_no_packing(record: Gemm, dot: DotProduct, tile: Tile) -> bool:
     """Whether rows of B can be loaded as vectors where they are, and are used too seldom, or are too near, to be copied first."""
     b = record.b
-    if not _is_vectors(b, record.transpose_b, way):
+    if not _is_vectors(b, record.transpose_b, dot):
         return False
     # Read in place: where there is one row of tiles, so that packing would read B as often as the product does; or where B costs
     # no more in place than packed.
-    return _is_read_once(record, tile) or (_is_near(b) or _is_panel(b, tile)) and b.dtype == way.operand
+    return _is_read_once(record, tile) or (_is_near(b) or _is_panel(b, tile)) and b.dtype == dot.operand
 
 
-def _is_vectors(b: Region, transposed: bool, way: Way) -> bool:
+def _is_vectors(b: Region, transposed: bool, dot: DotProduct) -> bool:
     """Whether rows of B can be loaded as vectors where they are, and need no conversion but widening."""
-    return not transposed and way.depth == 1 and are_rows_dense(b) and b.dtype in (way.operand, _widened(way))
+    return not transposed and dot.depth == 1 and are_rows_dense(b) and b.dtype in (dot.operand, _widened(dot))
 
 
-def _widened(way: Way) -> str:
-    """The type whose elements become the way's operands by a shift; the operand's own where there is none."""
-    return "bfloat16" if way.operand == "float32" else way.operand
+def _widened(dot: DotProduct) -> str:
+    """The type whose elements become the instruction's operands by a shift; the operand's own where there is none."""
+    return "bfloat16" if dot.operand == "float32" else dot.operand
 
 
 def _is_read_once(record: Gemm, tile: Tile) -> bool:
@@ -144,9 +144,9 @@ def _is_panel(b: Region, tile: Tile) -> bool:
     return pitch(b) == tile.columns
 
 
-def _in_place(record: Gemm, way: Way, tile: Tile, before: Before) -> Columns:
+def _in_place(record: Gemm, dot: DotProduct, tile: Tile, before: Before) -> Columns:
     b = record.b
-    if b.dtype == way.operand:
+    if b.dtype == dot.operand:
         read = lambda p, k, column, lanes: element(b, k, p * tile.columns + column, lanes)  # noqa: E731
         return Columns(read, _fetches(b, tile))
     view, widened = widening(b, before)
@@ -192,19 +192,19 @@ def fetch(load: Any) -> Any:
 # Packed
 
 
-def _panels(record: Gemm, way: Way, tile: Tile, count: Any, before: Before) -> Any:
+def _panels(record: Gemm, dot: DotProduct, tile: Tile, count: Any, before: Before) -> Any:
     """The buffer of ``count`` panels of B as ``[panel, step, column]``; of columns past N the micro-kernel reads nothing."""
     depth = bound(record.b, 1 if record.transpose_b else 0)
-    panel = local("b_panel", (count, _ceil(depth, way.depth), tile.columns), way.panel)
+    panel = local("b_panel", (count, _ceil(depth, dot.depth), tile.columns), dot.panel)
     before.allocations.append(ir.AllocBuffer(panel))
     return panel
 
 
-def _packed_by_the_first(record: Gemm, way: Way, tile: Tile, before: Before) -> Columns:
+def _packed_by_the_first(record: Gemm, dot: DotProduct, tile: Tile, before: Before) -> Columns:
     """B in place for the first row of tiles, which packs it for the others."""
-    panel = _panels(record, way, tile, 1, before)
+    panel = _panels(record, dot, tile, 1, before)
     place = lambda p, k, column, lanes: ir.BufferLoad(panel, [0, k, span(column, lanes)])  # noqa: E731
-    in_place = _in_place(record, way, tile, before)
+    in_place = _in_place(record, dot, tile, before)
 
     def keep(p: Any, k: Any, column: Any, value: Any, lanes: int) -> Any:
         return ir.BufferStore(panel, value, place(p, k, column, lanes).indices)
@@ -212,26 +212,26 @@ def _packed_by_the_first(record: Gemm, way: Way, tile: Tile, before: Before) -> 
     return Columns(place, first=replace(in_place, keep=keep))
 
 
-def _packed_one_by_one(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -> Columns:
+def _packed_one_by_one(record: Gemm, dot: DotProduct, tile: Tile, steps: Any, before: Before) -> Columns:
     """Panels of a transposed B, each packed when its turn comes."""
     b, width = record.b, tile.columns
-    panel = _panels(record, way, tile, 1, before)
+    panel = _panels(record, dot, tile, 1, before)
 
     def store(p: Any, step: Any, column: Any) -> Any:
-        one = lambda d: element(b, p * width + column, step * way.depth + d)  # noqa: E731
-        return ir.BufferStore(panel, way.pack_b(one), [0, step, column])
+        one = lambda d: element(b, p * width + column, step * dot.depth + d)  # noqa: E731
+        return ir.BufferStore(panel, dot.pack_b(one), [0, step, column])
 
     # Words of a transposed B: elements in each, and rows of the panel that it becomes.
-    elements, rows = (2, 2) if way.depth == 1 and b.dtype == "bfloat16" else (way.depth, 1)
+    elements, rows = (2, 2) if dot.depth == 1 and b.dtype == "bfloat16" else (dot.depth, 1)
     side = SIDE * rows
 
     def block(p: Any, v: Any, k: Any) -> Any:
         source = element(b, p * width + v * SIDE, k * (SIDE * elements))
         words = pitch(b) // elements
         target = ir.BufferLoad(panel, [0, k * side, v * SIDE])
-        return transpose(target, width, source, words, 0x80808080 if way.bias else 0, widened=rows == 2)
+        return transpose(target, width, source, words, 0x80808080 if dot.bias else 0, widened=rows == 2)
 
-    in_blocks = steps // side * side if _is_of_words(b, way, tile, steps, elements) else 0
+    in_blocks = steps // side * side if _is_of_words(b, dot, tile, steps, elements) else 0
 
     def pack(p: Any, columns: Any) -> Any:
         done = in_blocks if isinstance(columns, int) and columns == width else 0
@@ -241,14 +241,14 @@ def _packed_one_by_one(record: Gemm, way: Way, tile: Tile, steps: Any, before: B
     return Columns(lambda p, k, column, lanes: ir.BufferLoad(panel, [0, k, span(column, lanes)]), pack=pack)
 
 
-def _packed(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -> Columns:
+def _packed(record: Gemm, dot: DotProduct, tile: Tile, steps: Any, before: Before) -> Columns:
     """All panels, packed before the product."""
     b, width = record.b, tile.columns
-    panel = _panels(record, way, tile, _ceil(bound(b, 1), width), before)
+    panel = _panels(record, dot, tile, _ceil(bound(b, 1), width), before)
 
     def store(p: Any, step: Any, column: Any) -> Any:
-        one = lambda d: element(b, step * way.depth + d, p * width + column)  # noqa: E731
-        return ir.BufferStore(panel, way.pack_b(one), [p, step, column])
+        one = lambda d: element(b, step * dot.depth + d, p * width + column)  # noqa: E731
+        return ir.BufferStore(panel, dot.pack_b(one), [p, step, column])
 
     full = whole(record.n, width)
     # Row by row: the rest of a row lies beside its first panel, the next row pages away.
@@ -260,11 +260,11 @@ def _packed(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -> C
     return Columns(lambda p, k, column, lanes: ir.BufferLoad(panel, [p, k, span(column, lanes)]))
 
 
-def _is_of_words(b: Region, way: Way, tile: Tile, steps: Any, elements: int) -> bool:
+def _is_of_words(b: Region, dot: DotProduct, tile: Tile, steps: Any, elements: int) -> bool:
     """Whether the rows of a transposed B are words of 32 bits, of so many elements, and panels whole blocks of them."""
     width = pitch(b)
-    stored_as_is = b.dtype in (way.operand_b or way.operand, _widened(way)) and are_rows_dense(b)
-    words = canonical(way.panel).bits == 32 and isinstance(width, int) and width % elements == 0
+    stored_as_is = b.dtype in (dot.operand_b or dot.operand, _widened(dot)) and are_rows_dense(b)
+    words = canonical(dot.panel).bits == 32 and isinstance(width, int) and width % elements == 0
     return stored_as_is and words and isinstance(steps, int) and tile.lanes == SIDE
 
 

@@ -14,6 +14,9 @@ TASKS_PER_THREAD = 16
 WORKSPACES = 16
 """What a thread has of them: one for each level of functions that are active together."""
 
+# `extern_weak`: the addresses are null where no OpenMP runtime is in the process. Inside of a parallel region (a kernel that one
+# of torch's threads calls) the loop stays serial, as every core is busy already. The counter hands out numbers only, so
+# `monotonic` suffices: the end of the parallel region orders the stores of the tasks before what follows.
 LAUNCH = f"""
 %env = type {{ ptr, i32 }}
 ; lambda, its closure, number of tasks, next task
@@ -81,6 +84,8 @@ serial:
 }}
 """
 
+# A workspace only grows, and its content need not survive a call: the old one is freed first, so that both never take memory at
+# the same time. 64 bytes are a line of the cache and the widest vector.
 WORKSPACE = f"""
 @tl_workspace.bases = internal thread_local global [{WORKSPACES} x ptr] zeroinitializer
 @tl_workspace.sizes = internal thread_local global [{WORKSPACES} x i64] zeroinitializer

@@ -45,23 +45,23 @@ def _group(x: Matrices, b: Elements, first: Any, count: int, unit: VectorUnit) -
     # r, c: the elements of C that this group computes, row by row.
     places = [(r, c) for r in range(x.m) for c in range(count)]
     # For a K below a register's lanes: the largest power of two that it has.
-    lanes = min(unit.lanes(canonical(x.way.panel).bits), 1 << (x.k.bit_length() - 1))
+    lanes = min(unit.lanes(canonical(x.dot.panel).bits), 1 << (x.k.bit_length() - 1))
     # Registers of partial sums for each element, all in all about _SUMS, so that no addition waits for the one before.
     each = max(1, min(_SUMS // len(places), x.k // lanes))
     full = x.k // lanes
-    sums = local("sums", (len(places) * each * lanes,), x.way.accumulator)
-    ends = local("ends", (len(places),), x.way.accumulator)
+    sums = local("sums", (len(places) * each * lanes,), x.dot.accumulator)
+    ends = local("ends", (len(places),), x.dot.accumulator)
 
     def register(part: int, place: int) -> Any:
         return ir.BufferLoad(sums, [span((place * each + part) * lanes, lanes)])
 
     def add(step: Any, width: int, sum_of: Callable[[int], Any]) -> Any:
-        rows = [(ir.Var(f"a{r}", x.way.panel_vector(width)), x.a(r, step, width)) for r in range(x.m)]
-        columns = [(ir.Var(f"b{c}", x.way.panel_vector(width)), b(first + c, step, width)) for c in range(count)]
+        rows = [(ir.Var(f"a{r}", x.dot.panel_vector(width)), x.a(r, step, width)) for r in range(x.m)]
+        columns = [(ir.Var(f"b{c}", x.dot.panel_vector(width)), b(first + c, step, width)) for c in range(count)]
         updates = []
         for place, (r, c) in enumerate(places):
             old = sum_of(place)
-            more = x.way.multiply_add(old, rows[r][0], columns[c][0], width)
+            more = x.dot.multiply_add(old, rows[r][0], columns[c][0], width)
             updates.append(ir.BufferStore(old.source, more, old.indices))
         return seq([ir.Bind(*named) for named in (*rows, *columns)], updates)
 
@@ -81,7 +81,7 @@ def _group(x: Matrices, b: Elements, first: Any, count: int, unit: VectorUnit) -
         store = [ir.BufferStore(x.c.buffer, value, old.indices) for value in (total, old + total)]
         return ir.IfThenElse(x.cleared, *store)
 
-    nothing = zero(x.way.accumulator)
+    nothing = zero(x.dot.accumulator)
     every = range(len(places))
     return seq(
         register_alloc(sums, lanes),

@@ -11,7 +11,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import constant
 from tilelang.ir.region import Region
 from tilelang.target.cpu.context import VectorUnit
-from tilelang.target.cpu.dot import Way
+from tilelang.target.cpu.dot import DotProduct
 from tilelang.target.cpu.emit import local, loop, register_alloc, seq, span, splat, zero
 
 Elements = Callable[..., Any]
@@ -63,11 +63,11 @@ class Matrices:
     """A product whose A and C are ready; every callable takes indices and gives an expression.
 
     Attributes:
-        m, n, k: extents; ``k`` counts steps of :attr:`way`.
+        m, n, k: extents; ``k`` counts steps of :attr:`dot`.
         a: the elements of A.
         c: where C is accumulated: a matrix of the accumulator type, whose rows lie along the last axis of its buffer.
         cleared: whether the old content of C is ignored: a bool, or an expression.
-        excess: row -> what the way's bias adds to each sum of that row; None where it has no bias.
+        excess: row -> what the bias of the instruction adds to each sum of that row; None where it has no bias.
         fetched: ``(row, column, tile)`` -> the statement by which a register tile fetches where it will be copied to; None where
             that is not known, or not next.
         target: where the sums are stored in place of C, and when: a bool, or an expression.
@@ -78,7 +78,7 @@ class Matrices:
     k: Any
     a: Elements
     c: Region
-    way: Way
+    dot: DotProduct
     cleared: Any = False
     excess: Callable[[Any], Any] | None = None
     fetched: Callable[[Any, Any, Tile], Any] | None = None
@@ -201,16 +201,16 @@ def _panel(x: Matrices, b: Columns, tile: Tile, p: Any, column: Any, inside: Any
 
 def _micro(x: Matrices, b: Columns, tile: Tile, row: Any, p: Any, column: Any, inside: Any) -> Any:
     """One register tile over all of K."""
-    lanes, way = tile.lanes, x.way
+    lanes, dot = tile.lanes, x.dot
     registers = [(r, v) for r in range(tile.rows) for v in range(tile.vectors)]
-    acc = local("acc", (len(registers) * lanes,), way.accumulator)
+    acc = local("acc", (len(registers) * lanes,), dot.accumulator)
 
     def at(r: int, v: int) -> list[Any]:
         return [span((r * tile.vectors + v) * lanes, lanes)]
 
     def start(cleared: bool) -> list[Any]:
         def value(r: int, v: int) -> Any:
-            old = splat(zero(way.accumulator), lanes) if cleared else x.element(row + r, column + v * lanes, lanes)
+            old = splat(zero(dot.accumulator), lanes) if cleared else x.element(row + r, column + v * lanes, lanes)
             # Subtracted first: integer sums wrap around, so that the order does not matter, and it costs no pass of its own.
             return old if x.excess is None else old - splat(x.excess(row + r), lanes)
 
@@ -219,15 +219,15 @@ def _micro(x: Matrices, b: Columns, tile: Tile, row: Any, p: Any, column: Any, i
     def step(k: Any) -> Any:
         # An outer product for each k: a register of B for each vector, one broadcast of A for each row. All accumulators stay in
         # registers over the whole of K, which is what the size of a tile is chosen for.
-        factors = [ir.Var(f"b{v}", way.panel_vector(lanes)) for v in range(tile.vectors)]
+        factors = [ir.Var(f"b{v}", dot.panel_vector(lanes)) for v in range(tile.vectors)]
         loads = [ir.Bind(factor, b.registers(p, k, inside + v * lanes, lanes)) for v, factor in enumerate(factors)]
         updates = []
         for r in range(tile.rows):
-            broadcast = ir.Var(f"a{r}", way.panel_vector(lanes))
+            broadcast = ir.Var(f"a{r}", dot.panel_vector(lanes))
             updates.append(ir.Bind(broadcast, splat(x.a(row + r, k), lanes)))
             for v in range(tile.vectors):
                 old = ir.BufferLoad(acc, at(r, v))
-                updates.append(ir.BufferStore(acc, way.multiply_add(old, broadcast, factors[v], lanes), at(r, v)))
+                updates.append(ir.BufferStore(acc, dot.multiply_add(old, broadcast, factors[v], lanes), at(r, v)))
         kept = [b.keep(p, k, inside + v * lanes, factor, lanes) for v, factor in enumerate(factors)] if b.keep else None
         return seq(b.ahead(p, k) if b.ahead else None, loads, kept, updates)
 

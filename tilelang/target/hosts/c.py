@@ -59,6 +59,8 @@ EXPORT const char* tilelang_last_error(void) {
 """
 
 _HELPERS = {
+    # C rounds a quotient towards zero, the language rounds it down (or up). Where it is no whole number, that is one less if it
+    # is negative (or one more if it is positive).
     **{
         name: f"static int64_t {name}(int64_t a, int64_t b) {{ return b ? {value} : {_NO_SIZE}; }}"
         for name, value in {
@@ -69,6 +71,7 @@ _HELPERS = {
     },
     "min": "static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }",
     "max": "static int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }",
+    # A negative size is an empty grid. The largest extent is 2**31 - 1 (CUDA programming guide, "Technical Specifications").
     "extent": "static uint32_t extent(int64_t size) { return size < 0 ? 0 : size > 0x7fffffff ? 0x7fffffff : (uint32_t)size; }",
     # What stands for a tensor without elements: tilelang.tensor_maps.encodable.
     "encodable": f"""\
@@ -80,6 +83,8 @@ static void* encodable(void* base, int rank, uint64_t* shape, uint64_t* strides)
   for (int axis = 0; axis + 1 < rank; ++axis) strides[axis] = {EMPTY_STRIDE};
   return (void*){EMPTY_BASE};
 }}""",
+    # A double has 52 bits of fraction and float16 has ten: 42 are rounded off, and one more for each power of two below the least
+    # normal number, 2**-14. A carry out of the fraction increments the exponent, which gives the next power of two, or infinity.
     "half_bits": """\
 static uint16_t half_bits(double value) { /* to nearest, ties to even */
   uint64_t bits;

@@ -13,7 +13,7 @@ from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import walk
-from tilelang.target.cpu.dot import choose_way
+from tilelang.target.cpu.dot import choose_dot_product
 from tilelang.target.cpu.panels import STEPS
 from tilelang.target.host import SLOW_BF16_DOT
 from tilelang.target.info import parse_target
@@ -139,4 +139,4 @@ def test_a_b_in_place_is_fetched_ahead_where_it_is_read_once(m, is_fetched):
 @pytest.mark.parametrize("is_slow, few_rows, depth", [(False, False, 2), (True, False, 1), (True, True, 2)])
 def test_slow_dot_products_of_bfloat16_are_for_few_rows(is_slow, few_rows, depth):
     context = SimpleNamespace(vectors=replace(WIDE, bf16_dot=True, slow_bf16_dot=is_slow))
-    assert choose_way("bfloat16", "bfloat16", "float32", 64, context, loads_bind=few_rows).depth == depth
+    assert choose_dot_product("bfloat16", "bfloat16", "float32", 64, context, loads_bind=few_rows).depth == depth

@@ -62,10 +62,10 @@ def test_exact(dtypes, shape, target):
 def test_the_instruction_of_a_product_follows_from_the_targets_features():
     """Pairs and fours are chosen from the target's features, not from the machine that compiles."""
     from tilelang.target.cpu.context import CpuContext, VectorUnit
-    from tilelang.target.cpu.dot import choose_way
+    from tilelang.target.cpu.dot import choose_dot_product
 
     def depth(unit, a, b, k=64):
-        return choose_way(a, b, "int32", k, CpuContext(None, "main", unit)).depth
+        return choose_dot_product(a, b, "int32", k, CpuContext(None, "main", unit)).depth
 
     with_it, without = VectorUnit(512, 32, int_dot=True), VectorUnit(512, 32)
     assert depth(with_it, "int8", "int8") == depth(with_it, "uint8", "int8") == depth(with_it, "int4", "uint8", 4) == 4

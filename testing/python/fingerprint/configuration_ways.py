@@ -12,7 +12,7 @@ _MODEL = (
     "    def copy(self, **changes):\n        return type(self)(**{**self.__dict__, **changes})\n"
 )
 
-PEOPLE_WAYS = [
+CONFIGURATION_WAYS = [
     Way("model with checks", _MODEL + "class Tile(Model):\n    m: int = 64\n    v: int = @V@\nTILE = Tile(m=32)\n", "TILE.copy(m=1).v + TILE.v", ("prog.TILE.v = NEW", "prog.TILE = prog.Tile(v=NEW)", "prog.Tile.v = NEW; prog.TILE = prog.Tile()")),
     Way("named tuple with a method", "from typing import NamedTuple\nclass Tile(NamedTuple):\n    m: int\n    v: int = @V@\n    def area(self):\n        return self.m * self.v\nTILE = Tile(64)\n", "TILE.area()", ("prog.TILE = prog.Tile(64, NEW)", "prog.Tile.area = lambda self: NEW")),
     Way("match on a target", "def pick(arch):\n    match arch:\n        case ('sm', 90 | 100):\n            return @V@\n        case ('sm', int(x)):\n            return x\n        case {'kind': str(k)}:\n            return len(k)\n        case _:\n            return 0\n", "pick(('sm', 90)), pick({'kind': 'c'})", ("prog.pick = lambda arch: NEW",)),
