@@ -71,6 +71,7 @@ def declare_argument(builder: Builder, name: str, present: Any, annotation: Any)
     Raises:
         DeclarationError: a tensor is declared of a name that is no run-time argument.
     """
+    # `B: T.Tensor(shape, dtype, A.data)`: evaluating the annotation has made the view already.
     if present is None and ir.is_buffer_var(annotation):
         return annotation
     state: EagerState | None = builder.eager
@@ -79,6 +80,7 @@ def declare_argument(builder: Builder, name: str, present: Any, annotation: Any)
             raise DeclarationError(f"{name} is declared a tensor, but it is no argument of an eager program")
         if isinstance(annotation, TensorSpec):
             raise DeclarationError(f"{name} is declared a tensor, and the call gives {type(present).__name__} {present!r}"[:160])
+        # Any other annotation is one for readers and type checkers, such as `block: int`.
         return present
     return state.declare(name, annotation)
 

@@ -188,6 +188,7 @@ class DynamicSize(ExprLike):
     """
 
     __slots__ = ("name", "dtype", "_var")
+    # Made at the first use, of the name and the type, which are in the fingerprint: sizes with and without it are equal.
     __tilelang_fingerprint__ = ("_var",)
 
     def __init__(self, name: str, dtype: DType):
@@ -209,6 +210,7 @@ class DynamicSize(ExprLike):
     def __repr__(self) -> str:
         return f"T.dynamic({self.name!r})"
 
+    # A copy makes a variable of its own; a program takes sizes of one name for the same, whichever object names them.
     def __reduce__(self) -> tuple:
         return DynamicSize, (self.name, self.dtype)
 
@@ -226,6 +228,7 @@ class Unusable:
         raise object.__getattribute__(self, "_error")
 
     __getattr__ = __call__ = __getitem__ = __setitem__ = __iter__ = __bool__ = __index__ = __int__ = __float__ = _fail
+    # tvm-ffi looks for `__tvm_ffi_object__` in arguments of its functions, so that these refuse the name, too.
     __len__ = __tvm_ffi_object__ = _fail
     __hash__ = object.__hash__
 
@@ -241,6 +244,7 @@ def as_operand(value: Any) -> Any:
         return value.expr()
     if isinstance(value, Unusable):
         value._fail()
+    # `a == b` of TVM's expressions is an object that decides later between a comparison and a test of identity.
     resolve = getattr(value, "asobject", None)
     return resolve() if resolve is not None else value
 
@@ -264,6 +268,7 @@ def as_expr(value: Any, dtype: str | None = None) -> Any:
         return value
     if isinstance(value, bool):
         return ir.IntImm("bool", int(value))
+    # Scalars of NumPy, and torch's tensors of one element.
     if hasattr(value, "item") and not isinstance(value, (int, float)):
         value = value.item()
     if isinstance(value, int):

@@ -67,11 +67,13 @@ def make_tensor(ptr: Any, shape: Any, dtype: Any = "float32", strides: Any = Non
     Raises:
         CompileError: ``tensor`` has another size in bytes, or ``ptr`` is none of these.
     """
+    # `other.data` is memory whose extent is known: a view of it, whose size is checked, and no address.
     if isinstance(ptr, ir.Call) and ptr.op.name == "tirx.buffer_data":
         return view(ptr.args[0], shape, dtype, strides)
     builder = current("T.make_tensor")
     spec = strided(as_shape(shape), canonical(dtype), None if strides is None else as_shape(strides), "global")
     buffer = declare_buffer(builder.take_name("tensor"), spec)
+    # An address from a table is read here, once: the table may change before the tensor is accessed.
     data = ptr if isinstance(ptr, ir.Var) else builder.bind("address", _address(ptr))
     builder.emit(ir.DeclBuffer(buffer, data=data, span=builder.span()))
     return buffer
@@ -195,6 +197,7 @@ def _quantified(what: str, buffer: Any, start: bool) -> Any:
     if is_fragment(region):
         raise OperandError(f"{what}: {region.buffer.name} is spread over the threads", hint="use T.reduce_max or T.reduce_min")
     builder = require_kernel(what)
+    # The name on the left side of an assignment belongs to the result, and not to the scalar of the loop.
     builder.pending_name = None
     result = alloc_var("bool", init=start)
     result.fresh = False

@@ -62,6 +62,7 @@ class KernelFrame:
         return [axis.var for axis in bound]
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        # After an error the trace is over: closing the scope could raise another one, which would hide the first.
         if kind is None and self.builder is not None and self.frame is not None:
             self.builder.close(self.frame)
             self.builder.kernel = self.builder.barriers = None
@@ -114,6 +115,7 @@ def thread_counts(threads: Any) -> tuple[int, ...]:
     total = 1
     for size in sizes:
         total *= size
+    # CUDA programming guide, "Technical Specifications per Compute Capability": 1024 on all architectures.
     if total > 1024:
         raise OptionError(f"threads={threads!r} is {total} threads a block; the limit is 1024")
     return sizes + (1,) * (3 - len(sizes))
@@ -135,6 +137,7 @@ def _cluster(dims: Any, blocks: tuple[Any, ...]) -> tuple[int, int, int] | None:
     if not 1 <= len(given) <= 3 or not all(isinstance(size, int) and size > 0 for size in given):
         raise OptionError(f"cluster_dims={dims!r}: expected one to three positive compile-time integers")
     x, y, z = (*given, 1, 1)[:3]
+    # A launch whose grid is no multiple of the cluster fails (CUDA programming guide, "Thread Block Clusters").
     for axis, count, size in zip("xyz", (*map(as_int, blocks), 1, 1), (x, y, z)):
         if isinstance(count, int) and count % size:
             raise OptionError(f"cluster_dims={dims!r}: the grid has {count} blocks along {axis}, no multiple of {size}")
