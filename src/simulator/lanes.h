@@ -52,8 +52,7 @@ inline void write_predicate(LaneMask& predicate, LaneMask exec, LaneMask value) 
   predicate = (predicate & ~exec) | (value & exec);
 }
 
-// Handlers of element-wise instructions: Op has the types D (destination) and S (sources), of three sources also C (the third), and
-// static D apply(S, S, C).
+// Handlers of element-wise instructions: Op has the types D, S (destination, source) and static D apply(S...).
 
 template <class Op>
 Step run_unary(Warp& w, const Instruction& in, LaneMask exec) {
