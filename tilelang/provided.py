@@ -17,7 +17,7 @@ PROVIDERS = {
     # of frontend: what operators, builtins, subscripts and annotations of the code that it rewrites mean
     "Var": ("tilelang.language.expressions", "Var"),
     "declared_pointer": ("tilelang.language.tensors", "declared_pointer"),
-    "device_assert": ("tilelang.language.debug", "device_assert"),
+    "assertion": ("tilelang.language.debug", "assertion"),
     "extended_builtin": ("tilelang.language.builtins", "extended_builtin"),
     "extract_lane": ("tilelang.language.vectors", "extract_lane"),
     "if_then_else": ("tilelang.language.math", "if_then_else"),

@@ -317,21 +317,12 @@ class Hooks:
         return True
 
     def assert_(self, test: Any, message: Callable[[], Any] | None) -> None:
-        """``assert``: checked now for Python values, by the kernel for run-time ones.
-
-        Raises:
-            MisplacedError: a run-time condition outside of a kernel.
-        """
+        """``assert``: checked now for Python values, by the kernel for run-time ones, by every call before a kernel."""
         test = as_operand(test)
         test = simplify(test) if is_symbolic(test) else test
         text = "" if message is None else str(message())
         if is_symbolic(test):
-            if current().kernel is None:
-                raise MisplacedError(
-                    "an assert over run-time values is possible inside of a kernel only",
-                    hint="T.assume(condition) before the kernel is checked by every call, over sizes and integer arguments",
-                )
-            provided("device_assert")(test, text)
+            provided("assertion")(test, text)
         elif not constant(test):
             raise AssertionError(text)
 

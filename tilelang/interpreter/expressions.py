@@ -15,7 +15,7 @@ from tilelang.interpreter.arithmetic import BINARY, CALLED
 from tilelang.interpreter.elementary import FUNCTIONS
 from tilelang.interpreter.numbers import Element, element
 from tilelang.ir import nodes as ir
-from tilelang.ir.text import condition_text, expr_text
+from tilelang.ir.text import expr_text, unmet_text
 from tilelang.tileop.thread import intrinsic_name
 
 Evaluate = Callable[[Any], Any]
@@ -224,7 +224,7 @@ def _foreign(c: Any, expr: Any) -> Evaluate:
 
 
 def _assume(c: Any, expr: Any) -> Evaluate:
-    condition, message = compiled(c, expr.args[0]), f"T.assume({condition_text(expr.args[0])}) does not hold"
+    condition, message = compiled(c, expr.args[0]), unmet_text(expr, expr.args[0])
 
     def check(x: Any) -> None:
         if x.run.checks and some(both(x.mask, np.logical_not(condition(x)))):

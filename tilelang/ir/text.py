@@ -61,6 +61,18 @@ def condition_text(expr: Any) -> str:
     return text[1:-1] if isinstance(expr, ir.Not) or type(expr).__name__ in _INFIX else text
 
 
+def unmet_text(assume: Any, part: Any) -> str:
+    """What is wrong where a part of what a ``T.assume``, or an ``assert`` before a kernel, says does not hold.
+
+    Args:
+        assume: the call; that of an ``assert`` has a text besides the condition.
+        part: of the condition.
+    """
+    if len(assume.args) == 1:
+        return f"T.assume({condition_text(part)}) does not hold"
+    return f"{assume.args[1].value}: {condition_text(part)} does not hold".removeprefix(": ")
+
+
 def shape_text(extents: Iterable[Any]) -> str:
     """``(128, m)``, ``(m,)``."""
     parts = [expr_text(extent) for extent in extents]

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
-from tilelang.errors import CompileError, OperandError
+from tilelang.errors import CompileError, MisplacedError, OperandError
 from tilelang.frontend.access import as_region
-from tilelang.frontend.builder import require_kernel
+from tilelang.frontend.bounded import note_bounds
+from tilelang.frontend.builder import current, require_kernel
 from tilelang.frontend.values import Text, as_expr, is_symbolic
 from tilelang.ignored import ignored, unless
+from tilelang.ir import nodes as ir
 from tilelang.ir.span import user_location
+from tilelang.ir.visit import walk_expr
 from tilelang.language.calls import is_tile
 from tilelang.language.math import condition
 from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintLine
@@ -82,6 +85,29 @@ def device_assert(test: Any, msg: str = "") -> None:
     if test is not True:
         at = user_location()
         builder.perform(DeviceAssert(condition(test), str(msg), f"{PurePath(at.file).name}:{at.line}" if at else ""))
+
+
+def assertion(test: Any, msg: str = "") -> None:
+    """:func:`device_assert` in a kernel; before one, what every call is checked for.
+
+    Args:
+        test: a condition; before a kernel one over sizes and integer arguments.
+        msg: what to say where it does not hold.
+
+    Raises:
+        MisplacedError: before a kernel, the host does not know the condition's value, or a call may not reach it.
+    """
+    builder = current("assert")
+    if builder.kernel is not None:
+        return device_assert(test, msg)
+    test = condition(test)
+    if not builder.in_every_call() or any(isinstance(part, (ir.Call, ir.TensorLoad)) for part in walk_expr(test)):
+        raise MisplacedError(
+            "an assert before a kernel is over sizes and integer arguments, and not below a run-time condition",
+            hint="put it into the kernel, which checks any condition",
+        )
+    note_bounds(builder, test)
+    builder.evaluate(ir.Call(ir.Op.get("tirx.assume"), [test, ir.StringImm(str(msg))], ret_ty="bool"))
 
 
 def device_assert_with_msg(test: Any, msg: str) -> None:

@@ -17,7 +17,7 @@ from tilelang.ignored import ignored, unless
 from tilelang.ir import nodes as ir
 from tilelang.language.casts import cast
 from tilelang.language.customize import make_tensor
-from tilelang.language.debug import device_assert
+from tilelang.language.debug import assertion
 from tilelang.language.intrinsics import activemask, shfl_down, shfl_up
 from tilelang.language.math import condition, exp2
 from tilelang.language.memory import alloc_buffer
@@ -72,7 +72,7 @@ def Else() -> Any:
 
 
 def Assert(condition: Any, message: Any = "", error_kind: str = "RuntimeError") -> None:
-    """:func:`~tilelang.language.debug.device_assert`, by TVM's name.
+    """``assert``, by TVM's name.
 
     Args:
         condition: what must hold.
@@ -80,7 +80,7 @@ def Assert(condition: Any, message: Any = "", error_kind: str = "RuntimeError") 
         error_kind: has no effect, a failed kernel raises ExecutionError; a value but ``"RuntimeError"`` warns.
     """
     ignored("T.Assert", error_kind=unless("RuntimeError", error_kind))
-    device_assert(condition, message if isinstance(message, str) else "".join(map(str, message)))
+    assertion(condition, message if isinstance(message, str) else "".join(map(str, message)))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.host_value import dynamic_variables, host_names, host_value
 from tilelang.ir.span import location_of, portable
-from tilelang.ir.text import condition_text
+from tilelang.ir.text import unmet_text
 from tilelang.ir.visit import any_statement, conjuncts
 from tilelang.tileop.thread import is_jump
 from tilelang.transform.substitute import substitute
@@ -38,7 +38,7 @@ def assumptions(func: Any) -> tuple[Assumption, ...]:
         for part in conjuncts(condition) if condition is not None else ():
             known = host_value(substitute(part, values), names)
             if known is not None:
-                found.append(_assumption(known, part, stmt.span))
+                found.append(_assumption(known, unmet_text(stmt.value, part), stmt.span))
     return (*_widths(func), *found)
 
 
@@ -51,8 +51,8 @@ def _widths(func: Any) -> Iterator[Assumption]:
             yield Assumption(fits, f'{name} does not fit int32, its type: declare T.dynamic("{name}", "int64")')
 
 
-def _assumption(condition: Any, part: Any, span: Any) -> Assumption:
-    place, message = location_of(span), f"T.assume({condition_text(part)}) does not hold"
+def _assumption(condition: Any, message: str, span: Any) -> Assumption:
+    place = location_of(span)
     if place is None:
         return Assumption(condition, message)
     return Assumption(condition, message, portable(place.file), place.line, linecache.getline(place.file, place.line).strip())

@@ -28,6 +28,8 @@ def scaled():
     @T.prim_func
     def main(A: T.Tensor((n,), "float32"), m: T.uint32, k: T.int32, B: T.Tensor((n,), "float32")):
         T.assume(n % 8 == 0)
+        assert n != 136, "an odd number of tiles"
+        T.Assert(n != 152)
         size = n * 4 + k
         with T.Kernel(T.ceildiv(n, 64), threads=64) as bx:
             T.assume(n <= 256 and not (m == 7) and A[0] < 100)
@@ -43,6 +45,8 @@ def scaled():
 
 BROKEN = {
     (60, 0, 0): r"main: T\.assume\(\(n % 8\) == 0\) does not hold: n is 60\n  --> .*test_assumptions\.py:\d+\n .*n % 8 == 0",
+    (136, 0, 0): r"main: an odd number of tiles: n != 136 does not hold: n is 136\n  --> .*\n .*assert n != 136",
+    (152, 0, 0): r"main: n != 152 does not hold: n is 152\n",
     (264, 0, 0): r"main: T\.assume\(n <= 256\) does not hold: n is 264\n",
     (64, 7, 0): r"main: T\.assume\(not \(.*m.* == 7\)\) does not hold: m is 7\n",
     (64, 0, -256): r"main: T\.assume\(\(\(n \* 4\) \+ k\) > 0\) does not hold: k is -256, n is 64\n",

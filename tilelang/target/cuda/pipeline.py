@@ -26,6 +26,7 @@ from tilelang.target.cuda.normalise.iteration_variables import separate_iteratio
 from tilelang.target.cuda.normalise.thread_fragments import share_fragments
 from tilelang.target.cuda.normalise.thread_groups import kernel_tree
 from tilelang.target.cuda.normalise.unroll import unroll_choices
+from tilelang.target.cuda.normalise.vector_loops import widen_parallel
 from tilelang.target.cuda.specialize.warp_specialize import specialize
 from tilelang.target.cuda.tile.program import split_kernels
 from tilelang.target.request import CompileRequest
@@ -57,7 +58,7 @@ def _split(func: Any, context: CudaContext) -> Program:
     return Program(tuple(map(KernelStatements, split_kernels(func))))
 
 
-_REWRITES = (accumulate_in_order, unroll_choices, separate_iterations, share_fragments)
+_REWRITES = (widen_parallel, accumulate_in_order, unroll_choices, separate_iterations, share_fragments)
 """What programs may say and later steps do not know becomes what they do, in this order; most kernels have none of it."""
 
 

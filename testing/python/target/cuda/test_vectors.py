@@ -208,3 +208,66 @@ def test_several_axes_of_stride_one_and_a_size_of_the_call(arch):
     a, b = torch.randn(150, 1), torch.zeros(150, 1)
     simulate(main, a, b, arch=arch)
     assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_lanes_of_a_parallel_loop_are_an_axis_of_it(arch):
+    """The halves of a product's elements stay in the registers of the threads that hold the product."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            product, half = T.alloc_fragment((64, 64), "float32"), T.alloc_fragment((64, 64), "uint16")
+            T.copy(A, a)
+            T.gemm(a, a, product, clear_accum=True)
+            for i, j in T.Parallel(64, 64):
+                half[i, j] = T.reinterpret(product[i, j], dtype="uint32") >> 16
+            for i, j in T.Parallel(64, 32):
+                for lane in T.vectorized(2):
+                    b[i, j * 2 + lane] = T.reinterpret(half[i, j * 2 + lane], dtype="float16")
+            for i, j in T.Parallel(64, 32):
+                for lane in T.vectorized(2):
+                    half[i, j * 2 + lane] = T.reinterpret(b[j * 2 + lane, i], dtype="uint16")
+            for i, j in T.Parallel(64, 64):
+                product[i, j] = T.reinterpret(T.cast(half[i, j], "uint32") << 16, dtype="float32")
+            T.copy(product, B)
+
+    a, b = torch.randn(64, 64, generator=torch.Generator().manual_seed(0)).half(), torch.zeros(64, 64)
+    simulate(main, a, b, arch=arch)
+    product = a.float() @ a.float()
+    assert torch.equal(b, (product.view(torch.int32) >> 16 << 16).view(torch.float32).T)
+    text = source(main, arch)
+    assert "half_shared" not in text and "uint*>(b" in text
+
+
+@pytest.mark.parametrize("case", ["neighbour", "view", "sum", "overlap"])
+def test_lanes_that_need_each_other_run_in_order(case):
+    @T.prim_func
+    def main(A: T.Tensor((32, 8), "float32"), B: T.Tensor((32, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((32, 8), "float32")
+            other = T.view(tile, (256,))
+            T.copy(A, tile)
+            for i in T.Parallel(32):
+                for lane in T.vectorized(8):
+                    if case == "neighbour":
+                        tile[i, lane] = tile[i, T.max(lane - 1, 0)] + 1
+                    elif case == "view":
+                        tile[i, lane] = other[i * 8 + T.max(lane - 1, 0)] + 1
+                    elif case == "sum":
+                        tile[i, 0] = tile[i, 0] + A[i, lane]
+                    else:
+                        tile[i, lane // 2] = A[i, lane]
+            T.copy(tile, B)
+
+    a, b = torch.arange(256.0).reshape(32, 8), torch.zeros(32, 8)
+    simulate(main, a, b)
+    expected = a.clone()
+    if case in ("neighbour", "view"):
+        expected = a[:, :1] + torch.arange(1.0, 9.0)
+    elif case == "sum":
+        expected[:, 0] += a.sum(1)
+    else:
+        expected[:, :4] = a[:, 1::2]
+    assert torch.equal(b, expected)

@@ -1,0 +1,83 @@
+"""``T.vectorized`` loops that are the whole body of a ``T.Parallel`` become an axis of it, where their lanes are independent.
+
+``for i, j in T.Parallel(64, 32): for v in T.vectorized(2): tile[i, j * 2 + v] = …`` is distributed as the tile then is, and
+vectors lie along ``v`` as along any axis. As a loop of the body it would index the tile by what no layout of the loop knows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import tvm_ffi
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.ir.visit import flattened, is_parallel, parallel_loops, walk, walk_expr, with_children
+from tilelang.layout.digits import Digit, Form, NotMixedRadix
+from tilelang.target.cuda.tile.nest import form_of
+from tilelang.target.cuda.tile.program import Kernel
+from tilelang.tileop.carried import has_effect
+
+_PLAIN = {"tl.parallel"}
+"""The annotations of a loop that says nothing of its own layout, which would be one for its own number of axes."""
+
+
+def widen_parallel(kernel: Kernel, target: Any) -> Kernel:
+    """The kernel whose ``T.Parallel`` loops have the lanes of their bodies as an axis."""
+    aliases = {stmt.buffer: stmt.data for stmt in walk(kernel.body) if isinstance(stmt, ir.DeclBuffer)}
+    body = _widened(kernel.body, aliases)
+    return kernel if body is kernel.body else replace(kernel, body=body)
+
+
+def _widened(stmt: Any, aliases: Any) -> Any:
+    if not is_parallel(stmt):
+        return with_children(stmt, lambda child: _widened(child, aliases))
+    loops = parallel_loops(stmt)
+    lanes = loops[-1].body
+    if set(stmt.annotations) != _PLAIN or not _are_lanes(lanes, [*loops, lanes], aliases):
+        return stmt
+    body = lanes.body
+    for loop in (lanes, *reversed(loops[1:])):
+        body = ir.For(loop.loop_var, loop.min, loop.extent, ir.ForKind.PARALLEL, body, span=loop.span)
+    notes = {"tl.parallel": ir.IntImm("int32", len(loops) + 1)}
+    return ir.For(stmt.loop_var, stmt.min, stmt.extent, ir.ForKind.PARALLEL, body, annotations=notes, span=stmt.span)
+
+
+def _are_lanes(loop: Any, loops: list[Any], aliases: Any) -> bool:
+    """Whether a loop is ``T.vectorized``, and each of its iterations stores elements of its own, which no other one reads."""
+    if not isinstance(loop, ir.For) or int(loop.kind) != int(ir.ForKind.VECTORIZED) or as_int(loop.min) != 0:
+        return False
+    stores = flattened(loop.body)
+    if not isinstance(as_int(loop.extent), int) or not all(isinstance(stmt, ir.BufferStore) for stmt in stores):
+        return False
+    places = {}
+    for stmt in stores:
+        if stmt.buffer in aliases or stmt.buffer in places or not _tells_lanes_apart(stmt.indices, loop, loops):
+            return False
+        places[stmt.buffer] = stmt
+    parts = [part for stmt in stores for expr in (*stmt.indices, stmt.value) for part in walk_expr(expr)]
+    loads = [part for part in parts if isinstance(part, ir.TensorLoad)]
+    return not any(has_effect(part) for part in parts) and all(_is_own(load, places, aliases) for load in loads)
+
+
+def _tells_lanes_apart(indices: Any, loop: Any, loops: list[Any]) -> bool:
+    """Whether an index is another number in each lane."""
+    extents = {each.loop_var: as_int(each.extent) for each in loops}
+    if not all(isinstance(extent, int) for extent in extents.values()):
+        return False
+    digits = {var: Digit(var.name, extent, "") for var, extent in extents.items()}
+    forms = {var: Form.of_digit(digit) for var, digit in digits.items()}
+    try:
+        terms = [term for index in indices for term in form_of(index, forms)]
+    except NotMixedRadix:
+        return False
+    return any(term.digit == digits[loop.loop_var] and (term.low, term.extent) == (1, extents[loop.loop_var]) for term in terms)
+
+
+def _is_own(load: Any, places: Any, aliases: Any) -> bool:
+    """Whether a lane reads what no lane stores, or the element that it stores itself."""
+    if load.source in aliases:
+        return False
+    store = places.get(load.source)
+    return store is None or all(tvm_ffi.structural_equal(a, b) for a, b in zip(load.indices, store.indices))
