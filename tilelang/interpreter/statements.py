@@ -17,9 +17,10 @@ from tilelang.interpreter.memory import View, allocate, extent
 from tilelang.interpreter.numbers import element
 from tilelang.interpreter.state import Lanes
 from tilelang.interpreter.survey import is_of_registers, is_private, touched
+from tilelang.interpreter.threads import WARP
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_barrier, lies_in_shared
+from tilelang.ir.memory import is_barrier, is_fragment, is_memory, lies_in_shared
 from tilelang.ir.visit import walk_expr
 from tilelang.tileop.base import is_tile_op
 
@@ -89,10 +90,36 @@ def _store(c: Compiler, stmt: Any) -> Step:
         store(x, x.views[slot], [index(x) for index in indices], stored)
 
     own = c.is_own(stmt.buffer, *stmt.indices, stmt.value)
+    if own and _is_of_tile(c, stmt):
+        own, effect = False, _by_one(effect)
     step = leaf(stmt.span, effect, not is_private(stmt.buffer) or reads_memory(stmt.value, *stmt.indices), own)
     # What a thread does to its own memory concerns no other: it may go on through such statements while others wait elsewhere.
     step.alone = is_private(stmt.buffer)
     return step
+
+
+def _is_of_tile(c: Compiler, stmt: Any) -> bool:
+    """Whether a store puts elements of fragments into memory, and nothing in it differs between threads: it is that of the
+    threads together that hold the tile."""
+    exprs = (*stmt.indices, stmt.value)
+    loads = (part for expr in exprs for part in walk_expr(expr) if isinstance(part, ir.TensorLoad))
+    return is_memory(stmt.buffer) and any(is_fragment(load.source) for load in loads) and not any(map(c.differs, exprs))
+
+
+def _by_one(effect: Callable[[Lanes], Any]) -> Callable[[Lanes], Any]:
+    """What neighbouring threads that can wait for each other do once; others, and those that data has chosen, each for itself."""
+
+    def run(x: Lanes) -> None:
+        outer = x.mask
+        lanes = np.arange(x.lanes) if outer is True else np.flatnonzero(outer)
+        first, last = int(lanes[0]), int(lanes[-1])
+        in_warps = first // WARP == last // WARP or first % WARP == (last + 1) % WARP == 0
+        if outer is not True and not x.unordered and in_warps and lanes.size == last - first + 1:
+            x.mask = np.arange(x.lanes) == first
+        effect(x)
+        x.mask = outer
+
+    return run
 
 
 @statement(ir.Bind)

@@ -371,3 +371,51 @@ def test_a_product_of_operands_copied_by_other_threads_follows_a_proxy_fence() -
     torch.testing.assert_close(c, a.float() @ a.float().T, rtol=1e-3, atol=1e-2)
     text = source(main, arch="sm_90a")
     assert text.count("tl::fence_proxy_async()") == 1 and "__syncthreads" not in text[text.index("mbarrier_wait") :]
+
+
+SOME = {
+    "first half": lambda tx: tx < 128,
+    "second half": lambda tx: tx >= 128,
+    "some lanes": lambda tx: tx < 20,
+    "one thread": lambda tx: tx == 3,
+    "all": lambda tx: tx < 256,
+}
+
+
+@pytest.mark.parametrize("target", ["interpret", *ARCHS])
+@pytest.mark.parametrize("name", [*SOME, "T.ws"])
+def test_a_store_of_a_fragments_element_is_that_of_the_threads_together(name: str, target: str) -> None:
+    """As a ``T.Parallel`` over it would be: what it adds is added once, and all of them see it next."""
+
+    @T.macro
+    def body(B, C, slot, total, tx):
+        slot[0] += total[0]
+        C[tx] = slot[0]
+        for i in T.serial(2):
+            B[i] = B[i] + total[0] * 2
+        B[2] = slot[0] + total[0]
+
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32"), B: T.Tensor((3,), "float32"), C: T.Tensor((256,), "float32")):
+        with T.Kernel(1, threads=256):
+            tx = T.get_thread_binding(0)
+            tile, total = T.alloc_fragment((128,), "float32"), T.alloc_fragment((1,), "float32")
+            slot = T.alloc_shared((2,), "float32")
+            T.clear(slot)
+            T.copy(A, tile)
+            T.reduce_sum(tile, total)
+            if name == "T.ws":
+                with T.ws(1):
+                    body(B, C, slot, total, tx)
+            else:
+                if SOME[name](tx):
+                    body(B, C, slot, total, tx)
+
+    a, b, c = torch.arange(128.0), torch.zeros(3), torch.zeros(256)
+    if target == "interpret":
+        with tilelang.interpret():
+            tilelang.compile(main)(a, b, c)
+    else:
+        simulate(main, a, b, c, arch=target)
+    chosen = SOME.get(name, lambda tx: tx >= 128)(torch.arange(256))
+    assert (b == 2 * a.sum()).all() and torch.equal(c, torch.where(chosen, a.sum(), 0.0))

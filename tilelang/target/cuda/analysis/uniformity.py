@@ -221,7 +221,9 @@ class Uniformity:
             control: the group that agrees on whether, and how often, the node runs.
             by_thread: whether it is the statement of each of them, and not of all together.
         """
-        if by_thread:
+        # A store of a fragment's elements is that of the threads together that hold the tile, as a T.Parallel over them is.
+        together = len(threads) > 1 and _agree(control, threads) and stores_of_tile(node)
+        if by_thread and not (together and not self.varies(evaluated(node.stmt))):
             self.by_thread.add(node)
         if isinstance(node, ThreadGroup):
             threads = node.threads or threads
@@ -315,6 +317,15 @@ class Uniformity:
 
     def _locals(self, expr: Any) -> Iterator[Any]:
         return (self.tree.root_of(var) for var in walk_expr(expr) if isinstance(var, ir.Var) and _is_local(var))
+
+
+def stores_of_tile(node: Any) -> bool:
+    """Whether a node is a statement that stores to memory what it computes from elements of fragments."""
+    stmt = node.stmt if isinstance(node, Scalar) else None
+    if not isinstance(stmt, ir.BufferStore) or not is_memory(stmt.buffer):
+        return False
+    parts = (part for expr in evaluated(stmt) for part in walk_expr(expr))
+    return any(isinstance(part, ir.TensorLoad) and is_fragment(part.source) for part in parts)
 
 
 def is_return(node: Any) -> bool:

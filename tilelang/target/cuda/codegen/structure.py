@@ -126,9 +126,14 @@ def emit_group(generator: Any, node: ThreadGroup) -> list[Code]:
     outer, e.threads = e.threads, e.layouts.threads_of[node]
     body = generator.block(node.body)
     threads, e.threads = e.threads, outer
-    orders_itself = node.by_thread and not any(isinstance(inner, (Parallel, Operator)) for inner in walk(node))
+    orders_itself = node.by_thread and not any(_is_shared_work(inner, e) for inner in walk(node))
     barrier = None if orders_itself else generator.barriers.of(threads)
     return [GroupCode(_membership(threads, outer), body, threads, barrier)]
+
+
+def _is_shared_work(node: Any, e: Any) -> bool:
+    """Whether threads perform a node together, and so wait for each other where one uses what another has stored."""
+    return isinstance(node, (Parallel, Operator)) or (isinstance(node, Scalar) and node not in e.analyses.uniformity.by_thread)
 
 
 def emit_single_thread(generator: Any, node: ThreadGroup) -> list[Code]:

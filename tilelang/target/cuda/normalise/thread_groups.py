@@ -15,6 +15,7 @@ from tilelang.errors import DivergenceError
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of
 from tilelang.target.cuda.analysis.thread_conditions import ThreadConditions
+from tilelang.target.cuda.analysis.uniformity import stores_of_tile
 from tilelang.target.cuda.arch import in_one_warp, is_whole_warps
 from tilelang.target.cuda.normalise.early_exit import branch_early_exits
 from tilelang.target.cuda.normalise.group_copies import fill_group_copies
@@ -76,7 +77,7 @@ class _Splitter:
     def branch(self, node: Branch, threads: range) -> list[Any]:
         """The groups that a branch becomes; the branch itself where its condition or its contents do not ask for any."""
         members = rest = None
-        if any(_is_shared_out(inner) for inner in walk(node)):
+        if any(_is_shared_out(inner) or stores_of_tile(inner) for inner in walk(node)):
             members, rest = ThreadConditions(self.kernel.threads, self.values).members(node.stmt.condition, threads)
         if members is None or (rest is not None and node.otherwise is not None):
             otherwise = None if node.otherwise is None else self.sequence(node.otherwise, threads)
@@ -102,7 +103,9 @@ class _Splitter:
         taken = range(chosen[0], chosen[-1] + 1)
         has_gaps = len(chosen) < len(taken)
         _check(node, taken, has_gaps)
-        if has_gaps:  # a group is a range; without tile operators the branch does as well
+        # A group is a range of threads that can wait for each other; without tile operators the branch does as well.
+        waits = len(taken) > 1 and (is_whole_warps(taken) or in_one_warp(taken))
+        if has_gaps or not (waits or any(map(_is_shared_out, walk(node.then)))):
             return [Branch(node.stmt, self.sequence(node.then, threads), None)]
         body = self.sequence(node.then if rest is None else Sequence([_one_sided(node, rest, node.then)]), taken)
         if all(isinstance(each, ThreadGroup) and each.threads for each in body.items):
