@@ -1,4 +1,4 @@
-"""Every error that a user of tilelang can meet.
+"""Every error that a user of tilelang can encounter.
 
 An error says what is wrong, which two things disagree, where in the user's program, and what to do. Each kind is a class
 with a message template; the location is attached by :class:`TileLangError`, so that all of them read alike:

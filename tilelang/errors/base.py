@@ -93,11 +93,11 @@ class CacheError(TileLangError):
 
 
 class TuningError(TileLangError):
-    """A search for configurations that cannot be made or found nothing."""
+    """A search for configurations that cannot be started, or that has found no usable kernel."""
 
 
 class CacheWarning(UserWarning):
-    """The kernel cache could not do all it should; the kernel is right all the same."""
+    """The kernel cache failed in some way; the kernel is correct nevertheless."""
 
 
 class IgnoredParameterWarning(UserWarning):
@@ -109,4 +109,4 @@ class UninitialisedWarning(UserWarning):
 
 
 class PerformanceWarning(UserWarning):
-    """A statement is compiled to code that is much slower than what the machine can do; the kernel is right all the same."""
+    """A statement is compiled to code that is much slower than the machine allows; the kernel is correct nevertheless."""

@@ -93,7 +93,7 @@ class SimulatorError(ExecutionError):
 
 
 class InterpreterError(ExecutionError):
-    """A program that has no meaning; ``findings`` has all that the interpreter found, the message the first."""
+    """A program with undefined behaviour; ``findings`` has all that the interpreter found, the message the first."""
 
     def __init__(self, findings: Sequence[object]):
         others = f"\n... and {len(findings) - 1} more findings" if len(findings) > 1 else ""

@@ -6,7 +6,7 @@ from tilelang.errors.base import CompileError, Location
 
 
 class OperandError(CompileError):
-    """A function of the language is given something else than it takes: a number for a tile, memory of another kind."""
+    """An argument of the wrong kind for a function of the language: a number in place of a tile, memory of another scope."""
 
 
 class OptionError(CompileError):
@@ -22,11 +22,11 @@ class DtypeError(CompileError):
 
 
 class DeclarationError(CompileError):
-    """Parameters, sizes or results that a program declares in a way that has no meaning."""
+    """Invalid declarations of a program's parameters, sizes or results."""
 
 
 class MisplacedError(CompileError):
-    """A statement that has no meaning where it stands, as ``break`` outside of a loop or an operator outside of a kernel."""
+    """A statement in a place where it is not allowed: ``break`` outside of a loop, an operator outside of a kernel."""
 
 
 class RunTimeValueError(CompileError):
@@ -62,7 +62,7 @@ class GemmShapeError(ShapeError):
 
 
 class GemmDtypeError(DtypeError):
-    """The element types of a matrix product do not go together."""
+    """The element types of a matrix product do not match."""
 
     def __init__(self, a: str, b: str, c: str, reason: str):
         super().__init__(f"T.gemm: A is {a}, B is {b}, C is {c}: {reason}")
@@ -80,7 +80,7 @@ class ReduceShapeError(ShapeError):
 
 
 class ReducerError(CompileError):
-    """A reducer whose threads' parts would not add up to its result."""
+    """A reducer is used so that the partial results of the threads would not combine to its result."""
 
     def __init__(self, name: str, operation: str, problem: str, hint: str):
         super().__init__(f"reducer {name} (op={operation!r}) {problem}", hint=hint)

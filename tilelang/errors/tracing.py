@@ -18,7 +18,7 @@ class SourceUnavailableError(CompileError):
 
 
 class UnsupportedSyntaxError(CompileError):
-    """A Python construct that has no meaning inside a kernel."""
+    """A Python construct that kernels do not support."""
 
     def __init__(self, what: str, location: Location | None = None):
         super().__init__(
@@ -59,7 +59,7 @@ HELD_BY_PYTHON = "held"
 
 
 class OutOfScopeError(CompileError):
-    """A value that is used where the loop or branch that defines it is over."""
+    """A value that is used after the end of the loop or branch that defines it."""
 
     def __init__(self, name: str, location: Location | None = None):
         if name.startswith(HELD_BY_PYTHON):

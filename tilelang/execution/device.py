@@ -41,7 +41,7 @@ Build = Callable[[Place], Callable[..., Any]]
 
 
 def device_call(artifact: KernelArtifact, directory: Path, on_device: Callable[..., Any]) -> Callable[..., Any]:
-    """The call of a CUDA artifact, for the device that is in force when it is first called.
+    """The call of a CUDA artifact, for the device that is selected when it is first called.
 
     Args:
         artifact: the kernel.

@@ -1,4 +1,4 @@
-"""What a function says to the tracer of ``torch.compile``; torch is not loaded to say it."""
+"""Marks on functions for the tracer of ``torch.compile``, which are set without loading torch."""
 
 from __future__ import annotations
 
