@@ -21,18 +21,7 @@ from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import Nest, accesses_in
-from tilelang.target.cuda.tile.tree import (
-    Loop,
-    Operator,
-    Parallel,
-    Repeat,
-    Scalar,
-    TileTree,
-    accesses_of,
-    inside,
-    region_accesses,
-    walk,
-)
+from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Repeat, Scalar, TileTree, walk
 from tilelang.transform.substitute import substitute
 
 
@@ -54,7 +43,7 @@ class Iterations:
             loops = (*loops, None)
         elif isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind):
             self._varying.add(node.stmt.var)
-        for part in inside(node):
+        for part in node.inside:
             self._enter(part, loops)
 
     def are_disjoint(self, one: Region, other: Region) -> bool:
@@ -190,7 +179,7 @@ def changing_tensors(tree: TileTree) -> set[Any]:
 
 def _accesses(tree: TileTree) -> Iterator[tuple[Any, Any, str]]:
     """(node, tensor, kind) of every access of a tensor, or of a view of it, that threads make."""
-    found = ((node, access) for node in walk(tree.root) for access in (*accesses_of(node), *_reads_of_operands(node)))
+    found = ((node, access) for node in walk(tree.root) for access in (*node.accesses, *_reads_of_operands(node)))
     return ((node, tree.root_of(access.buffer), access.kind) for node, access in found if is_global(access.buffer))
 
 
@@ -203,7 +192,7 @@ def _reads_of_operands(node: Any) -> Iterator[Access]:
         if isinstance(value, ir.PrimExpr):
             yield from accesses_in(ir.Evaluate(value))
     if rule_of(node.op).reads_itself:
-        yield from region_accesses(node)
+        yield from node.regions
 
 
 def _may_meet(changes: dict[Any, set[str]], iterations: Iterations) -> bool:

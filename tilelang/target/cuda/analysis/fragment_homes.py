@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilelang.ir.memory import is_fragment
-from tilelang.target.cuda.tile.tree import Sequence, ThreadGroup, inside, touched_by
+from tilelang.target.cuda.tile.tree import Sequence, ThreadGroup
 
 
 def threads_of(root: Sequence, block: range) -> dict[Any, range]:
@@ -21,7 +21,7 @@ def threads_of(root: Sequence, block: range) -> dict[Any, range]:
         if isinstance(node, ThreadGroup) and node.threads is not None:
             threads = node.threads
         found[node] = threads
-        for child in inside(node):
+        for child in node.inside:
             visit(child, threads)
 
     visit(root, block)
@@ -32,7 +32,7 @@ def homes_of(threads: Mapping[Any, range], root_of: Callable[[Any], Any]) -> dic
     """The homes of each fragment, by the allocation that it is (a view of)."""
     groups: dict[Any, set[range]] = {}
     for node, running in threads.items():
-        for access in touched_by(node):
+        for access in node.touched:
             if is_fragment(access.buffer):
                 groups.setdefault(root_of(access.buffer), set()).add(running)
     return {buffer: _narrowest(found) for buffer, found in groups.items()}

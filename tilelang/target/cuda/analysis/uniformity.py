@@ -25,20 +25,7 @@ from tilelang.target.assumptions import assumed
 from tilelang.target.cuda.intrinsics.table import BLOCK, intrinsic, is_atomic, names_threads
 from tilelang.target.cuda.tile.nest import Nest, evaluated
 from tilelang.target.cuda.tile.program import thread_digits
-from tilelang.target.cuda.tile.tree import (
-    Branch,
-    Loop,
-    Operator,
-    Parallel,
-    Repeat,
-    Scalar,
-    ThreadGroup,
-    TileTree,
-    accesses_of,
-    bindings,
-    inside,
-    walk,
-)
+from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, ThreadGroup, TileTree, bindings, walk
 from tilelang.tileop.carried import is_run_by_each_thread
 from tilelang.transform.first_use import FirstUse, Memory
 
@@ -246,7 +233,7 @@ class Uniformity:
         elif isinstance(node, Operator):
             for buffer in filter(_is_local, operands(node)):
                 self._lower(buffer, 1)
-        for child in inside(node):
+        for child in node.inside:
             self._visit(child, threads, control, by_thread or control < BLOCK)
 
     def control(self, node: Any) -> int:
@@ -343,7 +330,7 @@ def _jump_conditions(node: Any, conditions: tuple[Any, ...], inner: bool = False
     if isinstance(node, (Branch, Loop, Repeat)):
         conditions = (*conditions, *statement_exprs(node.stmt))
         inner = inner or not isinstance(node, Branch)
-    for part in inside(node):
+    for part in node.inside:
         yield from _jump_conditions(part, conditions, inner)
 
 
@@ -414,7 +401,7 @@ def _read_by(node: Any) -> set[Any]:
     if isinstance(node, Operator):
         return operands(node)
     if isinstance(node, Scalar) and isinstance(node.stmt, ir.BufferStore):
-        return {access.buffer for access in accesses_of(node) if access.kind == READ}
+        return {access.buffer for access in node.accesses if access.kind == READ}
     return {part for expr in statement_exprs(node.stmt) for part in walk_expr(expr) if isinstance(part, ir.Var)}
 
 

@@ -42,7 +42,6 @@ from tilelang.target.cuda.tile.tree import (
     Scalar,
     Sequence,
     ThreadGroup,
-    accesses_of,
     walk,
 )
 
@@ -115,7 +114,7 @@ class Generator:
 
     def node(self, node: Any) -> list[Code]:
         """The code of one node."""
-        span = getattr(node, "span", None) or getattr(getattr(node, "stmt", None), "span", None)
+        span = getattr(node, "span", None)
         try:
             return with_span(_RULES[type(node)](self, node), span)
         except CompileError as error:
@@ -164,14 +163,14 @@ class Generator:
             code = leaf(statement(e, stmt), hands_over=publishes)
             code.synchronises = orders_threads(statement_exprs(stmt))
             code.uniform = self.divergent and e.analyses.uniformity.agree(statement_exprs(stmt), e.analyses.uniformity.block)
-            return [e.annotated(code, accesses_of(node), self.map_of_threads)]
+            return [e.annotated(code, node.accesses, self.map_of_threads)]
         if isinstance(stmt, (ir.Bind, ir.Evaluate)) and is_atomic(stmt.value):
             return self._atomic(stmt)
         # Every thread runs the statement for its own registers; the first one alone does what it does to memory.
         stored = isinstance(stmt, ir.BufferStore) and is_memory(stmt.buffer)
         first = e.analyses.thread_maps.single(e.threads.start)  # it alone makes the block's stores
         maps = (lambda access: first) if stored else self.map_of_threads
-        return [e.annotated(leaf(statement(e, stmt, e.is_first), hands_over=publishes), accesses_of(node), maps)]
+        return [e.annotated(leaf(statement(e, stmt, e.is_first), hands_over=publishes), node.accesses, maps)]
 
     def _async_copy(self, node: Scalar) -> Leaf | None:
         from tilelang.target.cuda.codegen.thread_copies import async_copy_of  # few programs have such copies

@@ -26,7 +26,7 @@ from tilelang.target.cuda.ir.values import Name, Value
 from tilelang.target.cuda.schedule.shared_plan import SharedPlan
 from tilelang.target.cuda.tile.build import describe
 from tilelang.target.cuda.tile.program import Kernel
-from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Scalar, TileTree, inside, walk
+from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Scalar, TileTree, walk
 from tilelang.target.request import CompileRequest
 
 Stage = TypeVar("Stage")
@@ -219,7 +219,7 @@ def _lines(node: Any, indent: int, loops: Mapping[Any, LoopLayout] = MappingProx
     line = _line(node)
     if line:
         yield "  " * indent + line + (f", as {loops[node].to_text()}" if node in loops else "")
-    for part in inside(node):
+    for part in node.inside:
         yield from _lines(part, indent + bool(line), loops)
 
 

@@ -15,7 +15,7 @@ from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packe
 from tilelang.target.cuda.ir.instructions import Evaluate, Move
 from tilelang.target.cuda.ir.values import ASYNC_SIZES, async_copy
 from tilelang.target.cuda.tile.nest import Axis, Nest
-from tilelang.target.cuda.tile.tree import Loop, Scalar, accesses_of
+from tilelang.target.cuda.tile.tree import Loop, Scalar
 
 
 def vector_loop(generator: Any, node: Loop) -> LoopCode | None:
@@ -75,7 +75,7 @@ def _copy(generator: Any, node: Scalar, width: int) -> Leaf:
         # A plain call, and no `CopyAsync`: for those the compiler places waits, and the program has its own for these.
         move = Evaluate(async_copy(size, end, start, exists))
     code = leaf(under(e.places.bounds_guard(store.buffer, list(store.indices)), [move]))
-    return e.annotated(code, accesses_of(node), generator.map_of_threads)
+    return e.annotated(code, node.accesses, generator.map_of_threads)
 
 
 def _may_be_async(generator: Any, node: Scalar, width: int) -> bool:

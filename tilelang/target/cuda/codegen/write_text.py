@@ -42,9 +42,8 @@ from tilelang.target.cuda.ir.instructions import (
 )
 from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.ir.values import Array, Call, Cast, Field, Name, Number, Pointer, Value, total
-from tilelang.target.cuda.tile.nest import given_to_calls
 from tilelang.target.cuda.tile.program import Kernel, dimension_variables, thread_digits
-from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, touched_by, walk
+from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, walk
 from tilelang.target.params import dynamic_names, kernel_params
 from tilelang.transform.in_place import alias_sensitive
 
@@ -239,12 +238,8 @@ class _Writer:
 
     def _written_buffers(self) -> set[Any]:
         """Global buffers that the kernel may write, or whose address it hands on."""
-        found: set[Any] = set()
-        for node in walk(self.tree.root):
-            if isinstance(node, (Parallel, Operator, Scalar)):
-                found |= {access.buffer for access in touched_by(node) if access.writes}
-            if isinstance(node, Scalar):
-                found |= given_to_calls(node.stmt)
+        nodes = (node for node in walk(self.tree.root) if isinstance(node, (Parallel, Operator, Scalar)))
+        found = {buffer for node in nodes for buffer in node.written}
         return found | {self.tree.root_of(buffer) for buffer in found}
 
 

@@ -26,7 +26,7 @@ from tilelang.target.cuda.inference.vectors import Vectors, element_strides
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import Nest, form_of
-from tilelang.target.cuda.tile.tree import Loop, Operator, Repeat, TileTree, inside
+from tilelang.target.cuda.tile.tree import Loop, Operator, Repeat, TileTree
 
 _UNKNOWN_TRIPS = 8
 """Iterations of a loop whose number is known at run time only."""
@@ -67,7 +67,7 @@ def trips(tree: TileTree) -> Mapping[Any, float]:
 
     def visit(node: Any, count: float) -> None:
         found[node] = count
-        for child in inside(node):
+        for child in node.inside:
             visit(child, count * _iterations(node))
 
     visit(tree.root, 1)

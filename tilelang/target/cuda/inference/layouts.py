@@ -18,7 +18,7 @@ from tilelang.ir.span import location_of
 from tilelang.layout.fragment import FragmentLayout
 from tilelang.target.cuda.analysis.program_order import ProgramOrder
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
-from tilelang.target.cuda.tile.tree import Operator, Parallel, Sequence, span_of, touched_by, walk
+from tilelang.target.cuda.tile.tree import Operator, Parallel, Sequence, walk
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ def check_fragments(root: Sequence, layouts: Any) -> None:
     homes: dict[Any, list[tuple[Any, Any]]] = {}
     # Narrow groups first: the narrowest that touch a fragment are its homes, which the wider ones are compared with.
     for node in sorted(walk(root), key=lambda node: len(layouts.threads_of.get(node, ()))):
-        touched = touched_by(node) if isinstance(node, (Parallel, Operator)) else ()
+        touched = node.touched if isinstance(node, (Parallel, Operator)) else ()
         for buffer in {access.buffer for access in touched if is_fragment(access.buffer)}:
             layout, threads = layouts.fragments.get(buffer), layouts.threads_of[node]
             if layout is None or layout.is_whole:
@@ -93,8 +93,8 @@ def check_fragments(root: Sequence, layouts: Any) -> None:
                 if layout.threads > len(threads) or (len(threads) != len(home) and threads.start != home.start):
                     holders = range(layout.threads) if layout.threads > len(threads) else home
                     reason = f"{_range_text(threads)} run this, and its elements are in {_range_text(holders)}"
-                    error = LayoutConflictError(buffer.name, location_of(span_of(origin)), reason)
-                    raise error.at(location_of(span_of(node)))
+                    error = LayoutConflictError(buffer.name, location_of(origin.span), reason)
+                    raise error.at(location_of(node.span))
     _check_copies(root, layouts)
 
 
@@ -107,7 +107,7 @@ def _check_copies(root: Sequence, layouts: Any) -> None:
     if len({layouts.threads_of[node] for node in nodes}) == 1:
         return
     order = ProgramOrder(nodes)
-    touches = [(node, access) for node in nodes for access in touched_by(node)]
+    touches = [(node, access) for node in nodes for access in node.touched]
     whole = {buffer for buffer, layout in layouts.fragments.items() if layout.is_whole}
     touches = [(node, access) for node, access in touches if access.buffer in whole]
     stores = [(node, access.buffer) for node, access in touches if access.kind != READ]
@@ -121,8 +121,8 @@ def _check_copies(root: Sequence, layouts: Any) -> None:
             continue
         for group, store in parts.items():
             reason = f"{_range_text(threads)} read here what {_range_text(group)} alone have stored"
-            error = LayoutConflictError(access.buffer.name, location_of(span_of(store)), reason)
-            raise error.at(location_of(span_of(node)))
+            error = LayoutConflictError(access.buffer.name, location_of(store.span), reason)
+            raise error.at(location_of(node.span))
 
 
 def _range_text(threads: range) -> str:

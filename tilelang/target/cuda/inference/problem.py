@@ -16,7 +16,7 @@ from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import TileDemand, rule_of
 from tilelang.target.cuda.tile.nest import given_to_calls
-from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, TileTree, accesses_of
+from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, TileTree
 
 
 def by_buffer(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
@@ -111,10 +111,9 @@ class Problem:
         """What statements outside of nests access of fragments: each of their threads does."""
         found = {}
         for node in self.threads_of:
-            if not isinstance(node, Parallel):
-                accesses = self.known(_fragment_accesses, node)
-                if accesses:
-                    found[node] = accesses
+            accesses = () if isinstance(node, Parallel) else tuple(a for a in node.accesses if is_fragment(a.buffer))
+            if accesses:
+                found[node] = accesses
         return found
 
     @cached_property
@@ -169,13 +168,9 @@ class Problem:
         return is_fragment(buffer) and buffer not in self.reducers
 
 
-def _fragment_accesses(node: Any) -> tuple[Access, ...]:
-    return tuple(access for access in accesses_of(node) if is_fragment(access.buffer))
-
-
 def _exposed_by(node: Parallel | Scalar) -> set[Any]:
     stmt = node.nest.body if isinstance(node, Parallel) else node.stmt
-    found = {access.buffer for access in accesses_of(node) if access.kind in (UPDATE, ADDRESS)}
+    found = {access.buffer for access in node.accesses if access.kind in (UPDATE, ADDRESS)}
     return found.union(*map(given_to_calls, walk_statements(stmt)))
 
 

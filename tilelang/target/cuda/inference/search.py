@@ -56,18 +56,7 @@ from tilelang.target.cuda.inference.sections import (
 )
 from tilelang.target.cuda.inference.solver import WHOLE_BITS, Choices, Conflicts, lopsided_nests, solve
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.tree import (
-    Branch,
-    Loop,
-    Operator,
-    Parallel,
-    Sequence,
-    ThreadGroup,
-    TileTree,
-    inside,
-    touched_by,
-    walk,
-)
+from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Sequence, ThreadGroup, TileTree, walk
 
 _CONFLICT, _ELEMENT = 40, 8
 """Cycles that a fragment with conflicts will cost at the least: a barrier, and those for each of its elements in a thread."""
@@ -233,7 +222,7 @@ def _copies(state: _State, node: Any, buffer: Any) -> Iterator[Rewritten]:
         yield as_conversion(tree, node)
     for section in _sections(state, node, family):
         inner = (inner for top in section.nodes for inner in walk(top))
-        uses = [use for use in inner if section.is_user(use) and any(access.buffer in family for access in touched_by(use))]
+        uses = [use for use in inner if section.is_user(use) and any(access.buffer in family for access in use.touched)]
         # The operator is complete at a later wait; a copy back at the end of the section would read too early.
         if any(isinstance(use, Operator) and rule_of(use.op).is_asynchronous(use.op) for use in uses):
             continue
@@ -304,7 +293,7 @@ def _ancestry(root: Any, node: Any) -> list[tuple[Sequence, int]]:
     def path(current: Any) -> list[Any]:
         if current is node:
             return [node]
-        return next(([current, *below] for below in map(path, inside(current)) if below), [])
+        return next(([current, *below] for below in map(path, current.inside) if below), [])
 
     nodes = path(root)
     # Sections never reach over a group of threads: other threads run outside of it, and a conversion there would need elements of

@@ -32,12 +32,8 @@ from tilelang.target.cuda.tile.tree import (
     ThreadGroup,
     TileTree,
     copy_between,
-    inside,
     is_certainly_run,
-    span_of,
-    touched_by,
     walk,
-    with_parts,
 )
 
 
@@ -170,7 +166,7 @@ def _like(buffer: Any, scope: str) -> Any:
 
 
 def _move(source: Any, target: Any, section: Section) -> Any:
-    span = next((span_of(node) for node in section.nodes if not isinstance(node, Sequence)), None)
+    span = next((node.span for node in section.nodes if not isinstance(node, Sequence)), None)
     regions = Region.whole(source), Region.whole(target)
     if is_fragment(source) and is_fragment(target):
         return Operator(ConvertLayout(*regions), span)
@@ -182,12 +178,12 @@ def _move(source: Any, target: Any, section: Section) -> Any:
 
 def touches(node: Any, buffers: Any) -> bool:
     """Whether a node, or one inside it, touches any of some buffers."""
-    return any(access.buffer in buffers for inner in walk(node) for access in touched_by(inner))
+    return any(access.buffer in buffers for inner in walk(node) for access in inner.touched)
 
 
 def is_written(nodes: Iterable[Any], family: set[Any]) -> bool:
     """Whether any of some statements writes to a buffer of a family."""
-    return any(a.buffer in family and a.writes for top in nodes for node in walk(top) for a in touched_by(node))
+    return any(a.buffer in family and a.writes for top in nodes for node in walk(top) for a in node.touched)
 
 
 def touched_outside(tree: TileTree, within: Collection[Any], family: set[Any]) -> bool:
@@ -196,7 +192,7 @@ def touched_outside(tree: TileTree, within: Collection[Any], family: set[Any]) -
     Args:
         family: a fragment and its views.
     """
-    return any(access.buffer in family for node in walk(tree.root) if node not in within for access in touched_by(node))
+    return any(access.buffer in family for node in walk(tree.root) if node not in within for access in node.touched)
 
 
 def _starts_anew(section: Section, family: set[Any]) -> bool:
@@ -211,14 +207,14 @@ def partly_written(tree: TileTree, conversions: Iterable[Any]) -> set[Any]:
     """The fragments that conversions move as a whole although the program may not have written every element before."""
     # A program may write half of a tile and read that half only. A conversion reads all of it, and a register without a value has
     # no meaning in C++: such fragments begin as zeros.
-    moved = {tree.root_of(access.buffer) for node in conversions for access in touched_by(node) if access.reads}
+    moved = {tree.root_of(access.buffer) for node in conversions for access in node.touched if access.reads}
     return {root for root in moved if is_fragment(root) and not _begins_whole(tree.root, set(family_of(tree, root)))}
 
 
 def _begins_whole(node: Any, family: set[Any]) -> bool:
     """Whether the first statement inside of a node that touches a fragment is certainly run, and overwrites all of it."""
     if isinstance(node, (Sequence, ThreadGroup)) or (isinstance(node, Loop) and is_certainly_run(node.stmt.extent)):
-        first = next((each for each in inside(node) if touches(each, family)), None)
+        first = next((each for each in node.inside if touches(each, family)), None)
         return first is not None and _begins_whole(first, family)
     return overwrites(node, family)
 
@@ -242,8 +238,8 @@ class _Copies:
         # What was computed for a node is kept by the node (`Memo`): nodes that nothing changes must stay the same objects.
         if not touches(node, self.values):
             return node
-        new = with_parts(node, self.of)
-        if self.section.is_user(node) and any(access.buffer in self.values for access in touched_by(node)):
+        new = node.with_parts(self.of)
+        if self.section.is_user(node) and any(access.buffer in self.values for access in node.touched):
             new = renamed(new, self.values, self.keep_operators)
         self.renewed[node] = new
         return new
@@ -265,7 +261,7 @@ def spliced(node: Any, values: Mapping[Any, list[Any]], renewed: dict[Any, Any])
         new = node.regrouped(groups)
         renewed[node.body] = new.body
     else:
-        new = with_parts(node, lambda child: spliced(child, values, renewed))
+        new = node.with_parts(lambda child: spliced(child, values, renewed))
     renewed[node] = new
     return new
 

@@ -44,7 +44,7 @@ from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.build import describe
 from tilelang.target.cuda.tile.nest import Axis, Nest
-from tilelang.target.cuda.tile.tree import Operator, Parallel, is_default_swizzle, span_of
+from tilelang.target.cuda.tile.tree import Operator, Parallel, is_default_swizzle
 
 WHOLE_BITS = 2048
 """The largest tile that every thread keeps whole, because single elements of it are used."""
@@ -156,7 +156,7 @@ class _Solver:
     def _fix(self, buffer: Any, layout: FragmentLayout, node: Any) -> None:
         """Gives a fragment its layout, unless it has one: the check tells whether that one serves as well."""
         if buffer not in self.fragments:
-            self._fix_views(buffer, layout, None if node is None else span_of(node))
+            self._fix_views(buffer, layout, None if node is None else node.span)
 
     def _fix_views(self, buffer: Any, layout: FragmentLayout, span: Any) -> None:
         """Fixes a fragment and all that share its registers; nothing where the allocation itself has no such layout."""
@@ -172,7 +172,7 @@ class _Solver:
 
     def _conflict(self, node: Any, buffer: Any, reason: str) -> None:
         error = LayoutConflictError(buffer.name, location_of(self.origins.get(buffer)), reason)
-        self.conflicts.setdefault(node, {})[buffer] = error.at(location_of(span_of(node)))
+        self.conflicts.setdefault(node, {})[buffer] = error.at(location_of(node.span))
 
     # Propagation -------------------------------------------------------------------------------------------------------
 

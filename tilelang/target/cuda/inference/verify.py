@@ -23,7 +23,7 @@ from tilelang.target.cuda.inference.loop_layout import LoopLayout, same_index
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import form_of
-from tilelang.target.cuda.tile.tree import Branch, Operator, Parallel, Scalar, TileTree, accesses_of, span_of, walk
+from tilelang.target.cuda.tile.tree import Branch, Operator, Parallel, Scalar, TileTree, walk
 
 _REPLICA = "replica"
 
@@ -43,7 +43,7 @@ def verify(tree: TileTree, layouts: Layouts) -> None:
         if isinstance(node, Parallel):
             _verify_nest(node, layouts)
         elif isinstance(node, (Scalar, Branch)):
-            for access in _fragment_accesses(accesses_of(node), layouts):
+            for access in _fragment_accesses(node.accesses, layouts):
                 whole = is_whole(layouts.fragments[access.buffer], len(layouts.threads_of[node]))
                 _check(whole, access.buffer, "some threads do not hold an element that all of them use", node)
         elif isinstance(node, Operator):
@@ -52,7 +52,7 @@ def verify(tree: TileTree, layouts: Layouts) -> None:
 
 def _check(proved: bool, buffer: Any, reason: str, node: Any) -> None:
     if not proved:
-        raise LayoutProofError(buffer.name, reason, None if node is None else location_of(span_of(node)))
+        raise LayoutProofError(buffer.name, reason, None if node is None else location_of(node.span))
 
 
 def _fragment_accesses(accesses: Iterable[Access], layouts: Layouts) -> Iterator[Access]:

@@ -21,20 +21,7 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import VARIABLE
 from tilelang.target.cuda.analysis.uniformity import BLOCK, Uniformity, is_return
-from tilelang.target.cuda.tile.tree import (
-    AFTER_EXIT,
-    Branch,
-    Loop,
-    Repeat,
-    Scalar,
-    Sequence,
-    ThreadGroup,
-    TileTree,
-    inside,
-    span_of,
-    walk,
-    with_parts,
-)
+from tilelang.target.cuda.tile.tree import AFTER_EXIT, Branch, Loop, Repeat, Scalar, Sequence, ThreadGroup, TileTree, walk
 from tilelang.tileop.thread import intrinsic_call, intrinsic_name
 
 Exit = Callable[[Any], bool]
@@ -53,7 +40,7 @@ def _branched(node: Any, uniformity: Uniformity, allocations: dict[Any, Any]) ->
     """A node with the exits of the iterations of each loop in it as branches."""
     if isinstance(node, (Loop, Repeat)) and not _is_pipelined(node):
         node = replace(node, body=_Exits(uniformity, _is_continue, allocations).body(node.body))
-    return with_parts(node, lambda part: _branched(part, uniformity, allocations))
+    return node.with_parts(lambda part: _branched(part, uniformity, allocations))
 
 
 class _Exits:
@@ -87,7 +74,7 @@ class _Exits:
             return Sequence([*items[:place], branch])
         # Nothing follows, so that an exit at the end of either side just goes.
         if not rest.items:
-            sides = with_parts(node, self.ending) if isinstance(node, (Branch, ThreadGroup)) else node
+            sides = node.with_parts(self.ending) if isinstance(node, (Branch, ThreadGroup)) else node
             return Sequence([*items[:place], sides])
         # The general form, for an exit from the middle: who left is remembered, and the rest is for those who did not.
         return Sequence([*items[:place], self.remembering(node), self._unless_left(self._staying(rest))])
@@ -97,7 +84,7 @@ class _Exits:
         if self.is_exit is not is_return:
             return self.ending(rest)
         # Threads that have left come to the barriers, so that an exit of all who stay is one of some.
-        return with_parts(self.ending(rest, below=True), _with_barriers_marked)
+        return self.ending(rest, below=True).with_parts(_with_barriers_marked)
 
     def may_leave(self, node: Any, below: bool = False) -> bool:
         """Whether some threads may leave a statement by an exit, and others not; ``below``, if any may."""
@@ -107,7 +94,7 @@ class _Exits:
             below = below or node.threads is not None
         if isinstance(node, (Loop, Repeat)) and (self.is_exit is not is_return or _is_pipelined(node)):
             return False
-        return (below and self.is_exit(node)) or any(self.may_leave(part, below) for part in inside(node))
+        return (below and self.is_exit(node)) or any(self.may_leave(part, below) for part in node.inside)
 
     def _exits_at_its_end(self, node: Branch) -> bool:
         """Whether a branch is left at its end alone, on one side."""
@@ -126,13 +113,13 @@ class _Exits:
                 return new
             return Sequence([*new.items, self._branch(self._has_left(), Sequence([Scalar(ir.Break())]))])
 
-        return with_parts(node, part_of)
+        return node.with_parts(part_of)
 
     def _remembering_in(self, sequence: Sequence) -> Sequence:
         items = sequence.items
         for place, node in enumerate(items):
             if self.is_exit(node):
-                return Sequence([*items[:place], self._set(True, span_of(node))])
+                return Sequence([*items[:place], self._set(True, node.span)])
             if self.may_leave(node, below=True):
                 rest = Sequence(items[place + 1 :])
                 after = [self._unless_left(self._remembering_in(rest))] if rest.items else []
@@ -158,7 +145,7 @@ class _Exits:
         return self._branch(ir.Not(self._has_left()), rest)
 
     def _branch(self, condition: Any, body: Sequence) -> Branch:
-        span = span_of(body.items[0])
+        span = body.items[0].span
         return Branch(ir.IfThenElse(condition, ir.Evaluate(ir.IntImm("int32", 0)), None, span), body, None)
 
 
@@ -168,7 +155,7 @@ def _with_barriers_marked(node: Any) -> Any:
         call = node.stmt.value
         marked = intrinsic_call("sync_threads", attrs={AFTER_EXIT: True}, span=node.stmt.span)
         return node if call.args else Scalar(ir.Evaluate(marked, node.stmt.span))
-    return with_parts(node, _with_barriers_marked)
+    return node.with_parts(_with_barriers_marked)
 
 
 def _is_pipelined(node: Loop | Repeat) -> bool:

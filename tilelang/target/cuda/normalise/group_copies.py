@@ -22,16 +22,7 @@ from tilelang.target.cuda.analysis.fragment_homes import homes_of, threads_of
 from tilelang.target.cuda.analysis.program_order import ProgramOrder
 from tilelang.target.cuda.analysis.uniformity import computes_once
 from tilelang.target.cuda.tile.rename import buffer_like, renamed
-from tilelang.target.cuda.tile.tree import (
-    Operator,
-    Parallel,
-    Sequence,
-    ThreadGroup,
-    TileTree,
-    touched_by,
-    walk,
-    with_parts,
-)
+from tilelang.target.cuda.tile.tree import Operator, Parallel, Sequence, ThreadGroup, TileTree, walk
 
 
 def fill_group_copies(tree: TileTree, block: range) -> TileTree:
@@ -56,7 +47,7 @@ def _with_own_names(tree: TileTree, block: range) -> TileTree:
     allocations = dict(tree.allocations)
     aliased = tree.aliased() | {buffer for buffer, *_ in tree.hints.layouts}
     for buffer, homes in homes_of(threads, tree.root_of).items():
-        users = {running for node, running in threads.items() if any(access.buffer == buffer for access in touched_by(node))}
+        users = {running for node, running in threads.items() if any(access.buffer == buffer for access in node.touched)}
         # All threads may use the fragment too, or a view or a layout may name it: then it has to stay one buffer.
         if len({len(home) for home in homes}) > 1 and users == set(homes) and buffer not in aliased:
             for home in homes[1:]:
@@ -68,8 +59,8 @@ def _with_own_names(tree: TileTree, block: range) -> TileTree:
 
     def of(node: Any) -> Any:
         own = values.get(threads[node], {})
-        new = with_parts(node, of)
-        return renamed(new, own) if any(access.buffer in own for access in touched_by(node)) else new
+        new = node.with_parts(of)
+        return renamed(new, own) if any(access.buffer in own for access in node.touched) else new
 
     return replace(tree, root=of(tree.root), allocations=allocations)
 
@@ -87,13 +78,13 @@ class _Copies:
         self._order = ProgramOrder(self.threads)
         self._stores: dict[Any, list[Any]] = {}
         for node, running in self.threads.items():
-            for access in touched_by(node) if running != block else ():
+            for access in node.touched if running != block else ():
                 if access.kind != READ:
                     self._stores.setdefault(tree.root_of(access.buffer), []).append(node)
 
     def filled_by(self, node: Any, running: range) -> list[range]:
         """The groups that run a statement for their own copies of the fragments that it fills; none where it is left as it is."""
-        accesses = touched_by(node)
+        accesses = node.touched
         found = {tuple(self._homes[self.tree.root_of(access.buffer)]) for access in accesses if is_fragment(access.buffer)}
         if len(found) != 1 or not all(self._may_be_repeated(node, access) for access in accesses):
             return []
@@ -115,4 +106,4 @@ class _Copies:
 def _with(node: Any, divided: Mapping[Any, list[Any]]) -> Any:
     if isinstance(node, Sequence):
         return Sequence([new for item in node.items for new in divided.get(item, [_with(item, divided)])])
-    return with_parts(node, lambda part: _with(part, divided))
+    return node.with_parts(lambda part: _with(part, divided))

@@ -25,7 +25,7 @@ from tilelang.target.cuda.intrinsics.table import is_atomic
 from tilelang.target.cuda.normalise.thread_groups import kernel_tree
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.rename import buffer_like
-from tilelang.target.cuda.tile.tree import Scalar, TileTree, accesses_of, span_of, walk
+from tilelang.target.cuda.tile.tree import Scalar, TileTree, walk
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.atomic import AtomicTile
 from tilelang.transform.substitute import substitute
@@ -51,19 +51,19 @@ def _check_groups(tree: TileTree, roots: set[Any], count: int) -> None:
     threads = threads_of(tree.root, range(count)) if roots else {}
     crowded = {buffer for buffer, homes in homes_of(threads, tree.root_of).items() if buffer in roots and len(homes) > 1}
     for node in threads:
-        for access in accesses_of(node) if isinstance(node, Scalar) else ():
+        for access in node.accesses if isinstance(node, Scalar) else ():
             if tree.root_of(access.buffer) in crowded and access.kind != READ:
                 text = (
                     f"single threads store to fragment {access.buffer.name}, of which several groups of threads have a copy each"
                 )
                 error = DivergenceError(text, hint="allocate a fragment for each group")
-                raise error.at(location_of(span_of(node)))
+                raise error.at(location_of(node.span))
 
 
 def _stored_by_some(tree: TileTree, uniformity: Uniformity) -> Iterator[Any]:
     """The fragments with an element that only some threads store, or each thread another one, or that is updated atomically."""
     for node in walk(tree.root):
-        for access in accesses_of(node):
+        for access in node.accesses:
             if access.kind == READ or not is_fragment(access.buffer):
                 continue
             if access.kind == UPDATE:

@@ -25,19 +25,9 @@ from tilelang.target.cuda.analysis.availability import is_available, may_be_fill
 from tilelang.target.cuda.analysis.disjointness import share_out_iterations
 from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import accesses_in, given_to_calls, handed_on
+from tilelang.target.cuda.tile.nest import accesses_in, handed_on
 from tilelang.target.cuda.tile.overwrites import overwrites
-from tilelang.target.cuda.tile.tree import (
-    Loop,
-    Operator,
-    Parallel,
-    Scalar,
-    TileTree,
-    accesses_of,
-    bindings,
-    region_accesses,
-    walk,
-)
+from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Scalar, TileTree, bindings, walk
 
 Position = tuple[int, int]
 """Stage and order."""
@@ -94,7 +84,7 @@ class Body:
         """The body of ``loop``."""
         # A binding that is usable needs no place in the schedule: j = k * 2 is the same number whenever it is computed for
         # iteration k.
-        written = _written(loop)
+        written = Counter(buffer for node in walk(loop.body) for buffer in node.written)
         unknown = set(bindings(loop.body))
         body = Body(loop, tree, [], [], [], written, unknown)
         for stmt, nodes in loop.parts:
@@ -161,7 +151,7 @@ def _node_touches(node: Any, tree: TileTree) -> Iterator[Access]:
     """The accesses of one node itself, without the nodes inside it; operands are accessed as regions."""
     # An operator's own expressions name single elements of what its regions name as a whole; only the regions count for those
     # buffers.
-    elements, regions = _elements(node), list(region_accesses(node))
+    elements, regions = _elements(node), node.regions
     # Atomic updates commute with each other, which the region of the operator does not show.
     updated = {access.buffer for access in elements if access.kind == UPDATE}
     for access in regions:
@@ -177,7 +167,7 @@ def _node_touches(node: Any, tree: TileTree) -> Iterator[Access]:
 
 def _elements(node: Any) -> Sequence[Access]:
     """The accesses in a node's own expressions, those of an operator's regions included."""
-    found = accesses_of(node)
+    found = node.accesses
     if isinstance(node, Scalar):
         return (*found, *(Access(buffer, ADDRESS, site=Site(local_index=True)) for buffer in handed_on(node.stmt)))
     if isinstance(node, Operator):
@@ -196,17 +186,6 @@ def _values(stmt: Any, values: set[Any]) -> Iterator[Access]:
         if isinstance(part, ir.Var) and part in values
     }
     yield from (Access(var, READ) for var in used)
-
-
-def _written(loop: Loop) -> Counter[Any]:
-    """How many statements of the body write each buffer."""
-    return Counter(buffer for node in walk(loop.body) for buffer in _writes(node))
-
-
-def _writes(node: Any) -> set[Any]:
-    own = region_accesses(node) if isinstance(node, Operator) else accesses_of(node)
-    given = given_to_calls(node.stmt) if isinstance(node, Scalar) else set()
-    return given | {access.buffer for access in own if access.writes}
 
 
 # Running ahead -------------------------------------------------------------------------------------------------------

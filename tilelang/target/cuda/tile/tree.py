@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain, islice
 from typing import Any, Union
 
@@ -23,7 +24,7 @@ from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.build import block, chunked, parallel_nest
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
-from tilelang.target.cuda.tile.nest import Nest, accesses_in, operand_accesses
+from tilelang.target.cuda.tile.nest import Nest, accesses_in, given_to_calls, operand_accesses
 from tilelang.tileop import decode, is_tile_op
 
 USER_WARP_GROUPS = "tl.warp_group"
@@ -38,15 +39,83 @@ SCHEDULE_NOTES = (*ORDER, *STAGE, *GROUP)
 PIPELINE_NOTES = ("num_stages", *SCHEDULE_NOTES)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Sequence:
+class Node:
+    """A statement of the tree, or several. What it touches is found once, however many analyses ask."""
+
+    @property
+    def inside(self) -> list[Any]:
+        """The nodes directly inside it."""
+        return []
+
+    def with_parts(self, of: Callable[[Any], Any]) -> Any:
+        """The node with ``of`` applied to those directly inside, whose number stays the same; itself where it has none inside."""
+        return self
+
+    @cached_property
+    def accesses(self) -> tuple[Access, ...]:
+        """What the node itself (not the nodes inside it) reads and writes element by element."""
+        return ()
+
+    @cached_property
+    def regions(self) -> tuple[Access, ...]:
+        """What its tile operator does to its operands."""
+        return ()
+
+    @property
+    def touched(self) -> tuple[Access, ...]:
+        """What the node itself does to buffers: to elements, or as an operator to its operands."""
+        return self.accesses
+
+    @cached_property
+    def written(self) -> frozenset[Any]:
+        """The buffers that the node itself may write."""
+        return frozenset(access.buffer for access in self.touched if access.writes)
+
+
+@dataclass(frozen=True, eq=False)
+class Sequence(Node):
     """Statements in order."""
 
     items: list[TileNode]
 
+    @property
+    def inside(self) -> list[Any]:
+        return self.items
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Loop:
+    def with_parts(self, of: Callable[[Any], Any]) -> Sequence:
+        return Sequence([of(item) for item in self.items])
+
+
+class _Statement(Node):
+    """A node that is a statement of the IR; its condition or bounds may depend on what memory holds."""
+
+    stmt: Any
+
+    @property
+    def span(self) -> Any:
+        return self.stmt.span
+
+    @cached_property
+    def accesses(self) -> tuple[Access, ...]:
+        heads = (ir.Evaluate(expr) for expr in statement_exprs(self.stmt) if isinstance(expr, ir.PrimExpr))
+        return tuple(access for head in heads for access in accesses_in(head))
+
+
+class _WithBody(_Statement):
+    """A statement around others."""
+
+    body: Sequence
+
+    @property
+    def inside(self) -> list[Any]:
+        return [self.body]
+
+    def with_parts(self, of: Callable[[Any], Any]) -> Any:
+        return replace(self, body=of(self.body))
+
+
+@dataclass(frozen=True, eq=False)
+class Loop(_WithBody):
     """A ``for`` loop that every thread runs.
 
     Attributes:
@@ -84,25 +153,32 @@ class Loop:
         return Loop.of(self.stmt, [(stmt, [*chain(*islice(left, count))]) for stmt, count in self.origins])
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Branch:
+@dataclass(frozen=True, eq=False)
+class Branch(_Statement):
     """An ``if``."""
 
     stmt: Any
     then: Sequence
     otherwise: Sequence | None
 
+    @property
+    def inside(self) -> list[Any]:
+        return [self.then] + ([self.otherwise] if self.otherwise is not None else [])
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Repeat:
+    def with_parts(self, of: Callable[[Any], Any]) -> Branch:
+        return Branch(self.stmt, of(self.then), None if self.otherwise is None else of(self.otherwise))
+
+
+@dataclass(frozen=True, eq=False)
+class Repeat(_WithBody):
     """A ``while`` loop."""
 
     stmt: Any
     body: Sequence
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class ThreadGroup:
+@dataclass(frozen=True, eq=False)
+class ThreadGroup(_WithBody):
     """Statements in an attribute (``T.ws``, ``T.attr``), or of some threads.
 
     Attributes:
@@ -115,17 +191,27 @@ class ThreadGroup:
     threads: range | None = None
     by_thread: bool = False
 
+    accesses = ()
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Operator:
+
+@dataclass(frozen=True, eq=False)
+class Operator(Node):
     """A tile operator that is no nest."""
 
     op: Any
     span: Any
 
+    @cached_property
+    def regions(self) -> tuple[Access, ...]:
+        return tuple(operand_accesses(self.op))
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Parallel:
+    @property
+    def touched(self) -> tuple[Access, ...]:
+        return self.regions
+
+
+@dataclass(frozen=True, eq=False)
+class Parallel(Node):
     """A nest; ``op`` is the tile operator that it came from, if any."""
 
     nest: Nest
@@ -135,12 +221,28 @@ class Parallel:
     def span(self) -> Any:
         return self.nest.span
 
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        return self.nest.accesses
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Scalar:
+    @cached_property
+    def regions(self) -> tuple[Access, ...]:
+        return () if self.op is None else tuple(operand_accesses(self.op))
+
+
+@dataclass(frozen=True, eq=False)
+class Scalar(_Statement):
     """A statement that each thread runs by itself: a store, a call, a binding, ``break`` …"""
 
     stmt: Any
+
+    @cached_property
+    def accesses(self) -> tuple[Access, ...]:
+        return accesses_in(self.stmt)
+
+    @cached_property
+    def written(self) -> frozenset[Any]:
+        return super().written | given_to_calls(self.stmt)
 
 
 AFTER_EXIT = "after_exit"
@@ -200,35 +302,6 @@ class TileTree:
     def aliased(self) -> set[Any]:
         """Buffers that share their memory with others."""
         return set(self.aliases) | set(self.aliases.values())
-
-
-def span_of(node: Any) -> Any:
-    """Where a node stands in the program."""
-    return node.stmt.span if hasattr(node, "stmt") else node.span
-
-
-def accesses_of(node: Any) -> tuple[Access, ...]:
-    """What a node itself (not the nodes inside it) reads and writes element by element."""
-    if isinstance(node, Parallel):
-        return node.nest.accesses
-    if isinstance(node, Scalar):
-        return accesses_in(node.stmt)
-    if isinstance(node, (Branch, Loop, Repeat)):
-        # Its condition or bounds: a branch may depend on what shared memory holds, for instance.
-        heads = (ir.Evaluate(expr) for expr in statement_exprs(node.stmt) if isinstance(expr, ir.PrimExpr))
-        return tuple(access for head in heads for access in accesses_in(head))
-    return ()
-
-
-def region_accesses(node: Any) -> Iterator[Access]:
-    """What the tile operator of a node does to its regions."""
-    op = node.op if isinstance(node, (Operator, Parallel)) else None
-    return iter(()) if op is None else operand_accesses(op)
-
-
-def touched_by(node: Any) -> tuple[Access, ...]:
-    """What a node itself does to buffers, as elements and as operands."""
-    return (*(region_accesses(node) if isinstance(node, Operator) else ()), *accesses_of(node))
 
 
 def read_tree(body: Any, threads: int = 0, target: Any = None) -> TileTree:
@@ -374,7 +447,7 @@ def walk(node: Any) -> Iterator[Any]:
     while stack:
         current = stack.pop()
         yield current
-        stack.extend(reversed(inside(current)))
+        stack.extend(reversed(current.inside))
 
 
 def bindings(root: Any) -> dict[Any, Any]:
@@ -387,24 +460,3 @@ def is_certainly_run(extent: Any) -> bool:
     """Whether a loop of so many iterations has one."""
     count = as_int(extent)
     return isinstance(count, int) and count > 0
-
-
-def with_parts(node: Any, of: Callable[[Any], Any]) -> Any:
-    """A container with ``of`` applied to the nodes directly inside it, whose number stays the same; itself where it has none
-    inside."""
-    if isinstance(node, Sequence):
-        return Sequence([of(item) for item in node.items])
-    if isinstance(node, Branch):
-        return Branch(node.stmt, of(node.then), None if node.otherwise is None else of(node.otherwise))
-    return replace(node, body=of(node.body)) if isinstance(node, (Loop, Repeat, ThreadGroup)) else node
-
-
-def inside(node: Any) -> list[Any]:
-    """The nodes directly inside one."""
-    if isinstance(node, Sequence):
-        return node.items
-    if isinstance(node, Branch):
-        return [node.then] + ([node.otherwise] if node.otherwise is not None else [])
-    if isinstance(node, (Loop, Repeat, ThreadGroup)):
-        return [node.body]
-    return []
