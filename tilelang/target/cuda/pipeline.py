@@ -84,7 +84,7 @@ def _infer(stage: KernelTree, context: CudaContext) -> KernelLayouts:
     threads, variables = kernel.thread_count, dict(kernel.threads)
     problem = Problem(stage.tree, threads, context.target, stage.facts(), options.swizzle, options.wgmma, variables)
     tree, layouts = infer(problem)
-    return stage.then(KernelLayouts, tree=tree, layouts=layouts)
+    return stage.then(KernelLayouts, tree=tree, layouts=layouts, uniformity=problem.with_tree(tree).uniformity)
 
 
 def _step(name: str, run: Callable[[Any, CudaContext], Any], reason: str, check: Callable[[Any], None]) -> Step:

@@ -19,7 +19,7 @@ def _communicating(program):
     for node in walk(tree.root):
         if isinstance(node, Loop):
             facts.bind_range(node.stmt.loop_var, node.stmt.extent, node.stmt.min)
-    return {buffer.name for buffer in communicating_tensors(tree, Iterations(tree.root, facts))}
+    return {buffer.name for buffer in communicating_tensors(tree, Iterations(tree, facts))}
 
 
 def _two_stores(step, distance):

@@ -21,30 +21,21 @@ from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import Nest, accesses_in
-from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Repeat, Scalar, TileTree, walk
+from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Repeat, Scalar, TileTree, bindings, walk
 from tilelang.transform.substitute import substitute
 
 
 class Iterations:
     """The loops of a kernel as those of each statement, and what varies in them."""
 
-    def __init__(self, root: Any, facts: Facts):
-        self.facts = facts
-        self._loops: dict[Any, tuple[Any, ...]] = {}
-        self._varying: set[Any] = set()
-        self._enter(root, ())
+    def __init__(self, tree: TileTree, facts: Facts):
+        self.facts, self._around = facts, tree.around
+        self._varying = {node.stmt.loop_var for node in tree.around if isinstance(node, Loop)} | set(bindings(tree.root))
 
-    def _enter(self, node: Any, loops: tuple[Any, ...]) -> None:
-        self._loops[node] = loops
-        if isinstance(node, Loop):
-            loops = (*loops, node.stmt.loop_var)
-            self._varying.add(node.stmt.loop_var)
-        elif isinstance(node, Repeat):
-            loops = (*loops, None)
-        elif isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind):
-            self._varying.add(node.stmt.var)
-        for part in node.inside:
-            self._enter(part, loops)
+    def _loops(self, node: Any) -> list[Any]:
+        """The variables of the loops around a statement; None of a ``while`` loop."""
+        loops = (each for each in self._around[node] if isinstance(each, (Loop, Repeat)))
+        return [each.stmt.loop_var if isinstance(each, Loop) else None for each in loops]
 
     def are_disjoint(self, one: Region, other: Region) -> bool:
         """Whether the regions of two statements have no element in common, each in any iteration."""
@@ -54,7 +45,7 @@ class Iterations:
 
     def is_repeated(self, node: Any) -> bool:
         """Whether a statement is in a loop."""
-        return bool(self._loops[node])
+        return bool(self._loops(node))
 
     def region_of(self, access: Any, nest: Nest) -> Region:
         """The elements that all iterations of a nest access. The extent is 0, not known, where an index is not linear."""
@@ -81,7 +72,7 @@ class Iterations:
         # All loops around the statement must be such, each along some axis.
         disjoint = {var for var, low, extent in steps if var is not None and 0 < _size(extent) <= abs(self._step(low, var))}
         # A `while` loop is listed as None, which no index moves with.
-        return not disjoint.issuperset(self._loops[node])
+        return not disjoint.issuperset(self._loops(node))
 
     def _disjoint(self, low: Any, other: Any, extent: Any, reach: Any) -> bool:
         extent, reach = _size(as_int(extent)), _size(as_int(reach))

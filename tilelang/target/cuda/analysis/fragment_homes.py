@@ -10,21 +10,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilelang.ir.memory import is_fragment
-from tilelang.target.cuda.tile.tree import Sequence, ThreadGroup
+from tilelang.target.cuda.tile.tree import ThreadGroup, TileTree
 
 
-def threads_of(root: Sequence, block: range) -> dict[Any, range]:
+def threads_of(tree: TileTree, block: range) -> dict[Any, range]:
     """The threads that run each node, in program order."""
     found: dict[Any, range] = {}
-
-    def visit(node: Any, threads: range) -> None:
-        if isinstance(node, ThreadGroup) and node.threads is not None:
-            threads = node.threads
-        found[node] = threads
-        for child in node.inside:
-            visit(child, threads)
-
-    visit(root, block)
+    for node, around in tree.around.items():
+        own = node.threads if isinstance(node, ThreadGroup) else None
+        found[node] = own if own is not None else found[around[-1]] if around else block
     return found
 
 

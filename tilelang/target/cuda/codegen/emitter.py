@@ -102,33 +102,6 @@ class KernelOptions:
     shared_alignment: int = 128
 
 
-@dataclass(frozen=True)
-class Analyses:
-    """What is known of a kernel's tree.
-
-    Attributes:
-        uniformity: what the threads agree on.
-        thread_maps: which threads touch which elements.
-        iterations: the kernel's loops.
-        communicating: tensors that the kernel both changes and reads, or changes in several places.
-        repeated: tensors that the iterations of one statement change in turn.
-    """
-
-    uniformity: Uniformity
-    thread_maps: ThreadMaps
-    iterations: Iterations
-    communicating: set[Any]
-    repeated: set[Any]
-
-    @staticmethod
-    def of(tree: TileTree, threads: Mapping[Any, int], facts: Facts) -> Analyses:
-        """The analyses of a kernel."""
-        iterations = Iterations(tree.root, facts)
-        communicating = communicating_tensors(tree, iterations)
-        repeated = repeated_tensors(tree, iterations)
-        return Analyses(Uniformity(tree, threads), ThreadMaps(tree, threads), iterations, communicating, repeated)
-
-
 @dataclass(eq=False)
 class Output:
     """What lowering a kernel adds to it beside its code.
@@ -155,12 +128,16 @@ class Emitter:
     """The state of lowering one kernel: what is known of it, its names, its output, and the current position.
 
     Attributes:
-        kernel, target, tree, layouts, facts, options, analyses: what is known; nothing here changes.
+        kernel, target, tree, layouts, facts, options, uniformity: what is known.
         threads: those that run the statements being lowered.
         names: identifiers and what they stand for.
         output: what the kernel gets beside its code.
         slots: the slot in use of each shared buffer that has several: its value, and its number within the step.
         places: where elements are for what is being lowered.
+        thread_maps: which threads touch which elements.
+        iterations: the kernel's loops.
+        communicating: tensors that the kernel both changes and reads, or changes in several places.
+        repeated: tensors that the iterations of one statement change in turn.
         is_counting: whether an index or a bound is lowered: its arithmetic is taken not to overflow.
     """
 
@@ -170,7 +147,7 @@ class Emitter:
     layouts: Layouts
     facts: Facts
     options: KernelOptions
-    analyses: Analyses
+    uniformity: Uniformity
     threads: range
     names: Names = field(default_factory=Names)
     output: Output = field(default_factory=Output)
@@ -179,6 +156,10 @@ class Emitter:
 
     def __post_init__(self) -> None:
         self.places = Places(self)
+        self.thread_maps = ThreadMaps(self.tree, dict(self.kernel.threads))
+        self.iterations = Iterations(self.tree, self.facts)
+        self.communicating = communicating_tensors(self.tree, self.iterations)
+        self.repeated = repeated_tensors(self.tree, self.iterations)
 
     # Expressions -------------------------------------------------------------------------------------------------------
 
@@ -270,7 +251,7 @@ class Emitter:
         if lies_in_registers(buffer):
             return None
         root = self.root(buffer)
-        if not is_shared(buffer) and root not in self.analyses.communicating | self.analyses.repeated:
+        if not is_shared(buffer) and root not in self.communicating | self.repeated:
             return None
         return next((Slot(root, number) for ring, (_, number) in self.slots.items() if self.root(ring) == root), root)
 
@@ -302,15 +283,15 @@ class Emitter:
     def is_by_thread(self, node: Any) -> bool:
         """Whether a statement outside of nests is each thread's: it mentions what differs between threads, or stands below a
         condition that does."""
-        return node in self.analyses.uniformity.by_thread or self.analyses.uniformity.varies(statement_exprs(node.stmt))
+        return node in self.uniformity.by_thread or self.uniformity.varies(statement_exprs(node.stmt))
 
     def agrees(self, node: Any) -> bool:
         """Whether the threads of the group agree on how often the body of a loop or branch runs."""
-        return self.analyses.uniformity.agrees(node, self.threads)
+        return self.uniformity.agrees(node, self.threads)
 
     def warps_agree(self, node: Any) -> bool:
         """Whether the threads of each warp of the group, all of them whole, agree on how often a body runs."""
-        return is_whole_warps(self.threads) and self.analyses.uniformity.agrees(node, range(WARP))
+        return is_whole_warps(self.threads) and self.uniformity.agrees(node, range(WARP))
 
 
 def _with(access: Access, storage: Any, operation: str, maps: frozenset[ThreadMap] | None) -> Access:

@@ -114,11 +114,10 @@ class Generator:
 
     def node(self, node: Any) -> list[Code]:
         """The code of one node."""
-        span = getattr(node, "span", None)
         try:
-            return with_span(_RULES[type(node)](self, node), span)
+            return with_span(_RULES[type(node)](self, node), node.span)
         except CompileError as error:
-            raise error.at(location_of(span)) from None
+            raise error.at(location_of(node.span)) from None
 
     # Structure ---------------------------------------------------------------------------------------------------------
 
@@ -162,13 +161,13 @@ class Generator:
         if self.divergent or e.is_by_thread(node):
             code = leaf(statement(e, stmt), hands_over=publishes)
             code.synchronises = orders_threads(statement_exprs(stmt))
-            code.uniform = self.divergent and e.analyses.uniformity.agree(statement_exprs(stmt), e.analyses.uniformity.block)
+            code.uniform = self.divergent and e.uniformity.agree(statement_exprs(stmt), e.uniformity.block)
             return [e.annotated(code, node.accesses, self.map_of_threads)]
         if isinstance(stmt, (ir.Bind, ir.Evaluate)) and is_atomic(stmt.value):
             return self._atomic(stmt)
         # Every thread runs the statement for its own registers; the first one alone does what it does to memory.
         stored = isinstance(stmt, ir.BufferStore) and is_memory(stmt.buffer)
-        first = e.analyses.thread_maps.single(e.threads.start)  # it alone makes the block's stores
+        first = e.thread_maps.single(e.threads.start)  # it alone makes the block's stores
         maps = (lambda access: first) if stored else self.map_of_threads
         return [e.annotated(leaf(statement(e, stmt, e.is_first), hands_over=publishes), node.accesses, maps)]
 
@@ -188,7 +187,7 @@ class Generator:
     def map_of_threads(self, access: Any) -> ThreadMap:
         """What each thread of the group touches by an access of a statement that all of them run."""
         e = self.emitter
-        return e.analyses.thread_maps.of(access.buffer, access.site.indices, e.threads, is_placed=self.divergent)
+        return e.thread_maps.of(access.buffer, access.site.indices, e.threads, is_placed=self.divergent)
 
     def _atomic(self, stmt: Any) -> list[Code]:
         """An atomic access that the block makes once: it releases what all threads did, and its result is for all of them.

@@ -10,7 +10,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_barrier, is_shared, lies_in_shared
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.arch import Feature, arch_of
-from tilelang.target.cuda.codegen.emitter import Analyses, Emitter, Names, Output
+from tilelang.target.cuda.codegen.emitter import Emitter, Names, Output
 from tilelang.target.cuda.codegen.generate import Generator
 from tilelang.target.cuda.codegen.spilled import roll_spilled
 from tilelang.target.cuda.codegen.stages import CudaContext, Declarations, KernelCode, KernelLayouts, PlannedCode
@@ -29,10 +29,10 @@ _VECTOR_BYTES = 16
 
 def generate(stage: KernelLayouts, context: CudaContext) -> KernelCode:
     """The device code of a kernel, and the declarations that it relies on."""
-    kernel, facts, threads = stage.kernel, stage.facts(), dict(stage.kernel.threads)
+    kernel, facts, uniformity = stage.kernel, stage.facts(), stage.uniformity
     output = Output(tensor_maps=TensorMaps() if arch_of(context.target).uses(Feature.TMA) else None)
-    analyses, block = Analyses.of(stage.tree, threads, facts), range(kernel.thread_count)
-    e = Emitter(kernel, context.target, stage.tree, stage.layouts, facts, context.options, analyses, block, output=output)
+    known = (kernel, context.target, stage.tree, stage.layouts, facts, context.options, uniformity)
+    e = Emitter(*known, threads=uniformity.block, output=output)
     _name_all(e)
     generator = Generator(e)
     code = generator.block(stage.tree.root)

@@ -66,7 +66,7 @@ class NestLoops:
     def __init__(self, emitter: Emitter, nest: Nest, layout: LoopLayout, by_thread: bool = False):
         self.e, self.nest, self.by_thread = emitter, nest, by_thread
         self.axis = nest.axes[contiguous_axis(nest)].var
-        self.partial = set() if by_thread else emitter.analyses.uniformity.carried_partially(nest)
+        self.partial = set() if by_thread else emitter.uniformity.carried_partially(nest)
         self.vectors = Vectors(emitter.layouts.memory, emitter.facts, emitter.root)
         self.width, self.layout = self.vectors.split(nest, layout)
         self.vector: Any = None
@@ -109,7 +109,7 @@ class NestLoops:
         """Whether one thread alone runs an iteration, even what only reads: another would read what the first has changed."""
         # Where the nest also fills registers, every thread needs its own copies, so all run it: layout inference has seen to it
         # then that no copies are made of what changes (`_check_nest` of the solver).
-        changes = replaces_what_it_reads(self.nest, self.e.root) and self.e.analyses.uniformity.stores_to_memory_alone(self.nest)
+        changes = replaces_what_it_reads(self.nest, self.e.root) and self.e.uniformity.stores_to_memory_alone(self.nest)
         return changes or computes_once(self.nest.body)
 
     def _digit(self, dim: Any, place: int, digit: Any) -> None:
@@ -145,11 +145,11 @@ class NestLoops:
         if not is_aligned(e.threads):
             return None
         axes = {
-            dim.var: e.analyses.thread_maps.distributed(layout.digits[number], -dim.shift)
+            dim.var: e.thread_maps.distributed(layout.digits[number], -dim.shift)
             for number, dim in enumerate(layout.dims)
             if dim.var is not None and isinstance(dim.shift, int)
         }
-        return e.analyses.thread_maps.of(access.buffer, access.site.indices, threads, axes)
+        return e.thread_maps.of(access.buffer, access.site.indices, threads, axes)
 
     def steps(self, number: int) -> list[tuple[Any, int]]:
         """The digits of a dimension that loops count, with their weights."""

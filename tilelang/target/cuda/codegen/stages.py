@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from tilelang.artifact import KernelLaunch, TensorMapSpec
 from tilelang.ir.facts import Facts
 from tilelang.ir.text import expr_text
+from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.codegen.emitter import KernelOptions, Output
 from tilelang.target.cuda.codegen.origins import Origins
 from tilelang.target.cuda.inference.layouts import Layouts
@@ -113,6 +114,7 @@ class KernelLayouts(KernelTree):
     """A kernel whose tiles have places; its tree has the conversions between them as statements."""
 
     layouts: Layouts
+    uniformity: Uniformity
 
     def script(self) -> str:
         tables = (self.layouts.fragments, self.layouts.memory)

@@ -63,7 +63,7 @@ def emit_loop(generator: Any, node: Loop) -> list[Code]:
 def emit_repeat(generator: Any, node: Repeat) -> list[Code]:
     """A ``while`` loop; what the block decides by an atomic access is decided once, for all its threads."""
     e, condition = generator.emitter, node.stmt.condition
-    decided = bool(node.body.items) and e.analyses.uniformity.is_done_once([condition], node)
+    decided = bool(node.body.items) and e.uniformity.is_done_once([condition], node)
     tests, value = decide_once(generator, condition) if decided else ([], e.value(condition))
     divergent, body = generator.below(node, node.body)
     if decided:
@@ -80,7 +80,7 @@ def emit_repeat(generator: Any, node: Repeat) -> list[Code]:
 def emit_branch(generator: Any, node: Branch) -> list[Code]:
     """An ``if``."""
     e, condition = generator.emitter, node.stmt.condition
-    if e.analyses.uniformity.is_done_once([condition], node):
+    if e.uniformity.is_done_once([condition], node):
         before, value = decide_once(generator, condition)
     else:
         value = e.value(condition)
@@ -94,7 +94,7 @@ def emit_branch(generator: Any, node: Branch) -> list[Code]:
 def _takers(emitter: Any, condition: Any) -> range | None:
     """The threads that take a branch, where they are known and may have a barrier of their own."""
     around = emitter.threads
-    conditions = ThreadConditions(emitter.kernel.threads, emitter.analyses.uniformity.definitions)
+    conditions = ThreadConditions(emitter.kernel.threads, emitter.uniformity.definitions)
     members, rest = conditions.members(condition, around)
     if members is None or not any(members):
         return None
@@ -103,7 +103,7 @@ def _takers(emitter: Any, condition: Any) -> range | None:
     # number of threads counts whole warps (PTX manual, "barrier"); threads of one warp have a barrier of the warp.
     if len(chosen) != sum(members) or not (is_whole_warps(chosen) or in_one_warp(chosen)):
         return None
-    return chosen if emitter.analyses.uniformity.agree([rest], chosen) else None
+    return chosen if emitter.uniformity.agree([rest], chosen) else None
 
 
 def orders_threads(exprs: Iterable[Any]) -> bool:

@@ -126,8 +126,8 @@ def _hoisted(tree: TileTree, conversions: Iterable[Operator]) -> TileTree:
 
 def _loop_around(tree: TileTree, node: Operator) -> Loop | None:
     """The loop whose body has a node as one of its statements."""
-    loops = (loop for loop in walk(tree.root) if isinstance(loop, Loop))
-    return next((loop for loop in loops if any(item is node for item in loop.body.items)), None)
+    loop = next(iter(tree.around[node][-2:-1]), None)  # the innermost is the body, a sequence
+    return loop if isinstance(loop, Loop) else None
 
 
 def _is_invariant(tree: TileTree, node: Operator, loop: Loop) -> bool:

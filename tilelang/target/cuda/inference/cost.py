@@ -64,13 +64,8 @@ def _spilled(buffer: Any, layout: FragmentLayout) -> float:
 def trips(tree: TileTree) -> Mapping[Any, float]:
     """How often each node runs."""
     found: dict[Any, float] = {}
-
-    def visit(node: Any, count: float) -> None:
-        found[node] = count
-        for child in node.inside:
-            visit(child, count * _iterations(node))
-
-    visit(tree.root, 1)
+    for node, around in tree.around.items():
+        found[node] = found[around[-1]] * _iterations(around[-1]) if around else 1
     return found
 
 

@@ -22,6 +22,6 @@ def infer(problem: Problem) -> tuple[TileTree, Layouts]:
 
         tree, layouts = search(problem, layouts, conflicts)
     layouts = layouts.frozen()
-    check_fragments(tree.root, layouts)  # what the user's program asks for, before what only a defect of the compiler breaks
+    check_fragments(tree, layouts)  # what the user's program asks for, before what only a defect of the compiler breaks
     verify(tree, layouts)
     return tree, layouts

@@ -16,9 +16,8 @@ from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.span import location_of
 from tilelang.layout.fragment import FragmentLayout
-from tilelang.target.cuda.analysis.program_order import ProgramOrder
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
-from tilelang.target.cuda.tile.tree import Operator, Parallel, Sequence, walk
+from tilelang.target.cuda.tile.tree import Operator, Parallel, TileTree
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +66,7 @@ def _frozen(table: Any) -> Any:
     return frozenset(table) if isinstance(table, Set) else MappingProxyType(dict(table))
 
 
-def check_fragments(root: Sequence, layouts: Any) -> None:
+def check_fragments(tree: TileTree, layouts: Any) -> None:
     """Checks that the threads of every statement are those that hold the elements of its fragments.
 
     Threads with numbers of their own, as two warp groups that run the same code, have a copy each.
@@ -77,7 +76,7 @@ def check_fragments(root: Sequence, layouts: Any) -> None:
     """
     homes: dict[Any, list[tuple[Any, Any]]] = {}
     # Narrow groups first: the narrowest that touch a fragment are its homes, which the wider ones are compared with.
-    for node in sorted(walk(root), key=lambda node: len(layouts.threads_of.get(node, ()))):
+    for node in sorted(tree.around, key=lambda node: len(layouts.threads_of.get(node, ()))):
         touched = node.touched if isinstance(node, (Parallel, Operator)) else ()
         for buffer in {access.buffer for access in touched if is_fragment(access.buffer)}:
             layout, threads = layouts.fragments.get(buffer), layouts.threads_of[node]
@@ -95,18 +94,17 @@ def check_fragments(root: Sequence, layouts: Any) -> None:
                     reason = f"{_range_text(threads)} run this, and its elements are in {_range_text(holders)}"
                     error = LayoutConflictError(buffer.name, location_of(origin.span), reason)
                     raise error.at(location_of(node.span))
-    _check_copies(root, layouts)
+    _check_copies(tree, layouts)
 
 
-def _check_copies(root: Sequence, layouts: Any) -> None:
+def _check_copies(tree: TileTree, layouts: Any) -> None:
     """Checks that others find what some threads store to a fragment that every thread holds whole.
 
     They read the copies of the first threads, so only one group that begins with those may store to it alone.
     """
-    nodes = [node for node in walk(root) if node in layouts.threads_of]
+    nodes = [node for node in tree.around if node in layouts.threads_of]
     if len({layouts.threads_of[node] for node in nodes}) == 1:
         return
-    order = ProgramOrder(nodes)
     touches = [(node, access) for node in nodes for access in node.touched]
     whole = {buffer for buffer, layout in layouts.fragments.items() if layout.is_whole}
     touches = [(node, access) for node, access in touches if access.buffer in whole]
@@ -115,7 +113,7 @@ def _check_copies(root: Sequence, layouts: Any) -> None:
     for node, access in touches:
         threads = layouts.threads_of[node]
         found = (store for store, buffer in stores if access.kind != WRITE and buffer == access.buffer)
-        groups = {layouts.threads_of[store]: store for store in found if order.may_follow(node, store)}
+        groups = {layouts.threads_of[store]: store for store in found if tree.may_follow(node, store)}
         parts = {group: store for group, store in groups.items() if set(group) < set(threads)}
         if len(parts) == 1 and next(iter(parts)).start == threads.start:
             continue

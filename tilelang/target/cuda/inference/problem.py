@@ -69,12 +69,12 @@ class Problem:
 
     def with_tree(self, tree: TileTree) -> Problem:
         """The problem of a rewritten kernel, most of whose nodes are the same."""
-        return replace(self, tree=tree)
+        return self if tree is self.tree else replace(self, tree=tree)
 
     @cached_property
     def threads_of(self) -> Mapping[Any, range]:
         """The threads that run each node, in program order."""
-        return threads_of(self.tree.root, range(self.threads))
+        return threads_of(self.tree, range(self.threads))
 
     @cached_property
     def _has_groups(self) -> bool:

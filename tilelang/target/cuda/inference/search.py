@@ -274,7 +274,7 @@ def _sections(state: _State, node: Any, family: set[Any]) -> Iterator[Section]:
     rivals = {other for other, found in state.conflicts.items() if any(buffer in family for buffer in found)}
     # Statements that disagree with the fragment in the same way share one copy; one conversion is cheaper than one for each.
     serves_all = family <= state.layouts.fragments.keys() and all(_works_on_shared(rival, family) for rival in rivals)
-    for parent, place in _ancestry(state.problem.tree.root, node):
+    for parent, place in _ancestry(state.problem.tree, node):
         # A conversion exchanges elements between threads, so all of them must come to it.
         if parent.items[place] in state.problem.uniformity.divergent:
             continue
@@ -287,15 +287,9 @@ def _sections(state: _State, node: Any, family: set[Any]) -> Iterator[Section]:
             yield section if is_written(section.nodes, family) else replace(section, users=frozenset(rivals))
 
 
-def _ancestry(root: Any, node: Any) -> list[tuple[Sequence, int]]:
+def _ancestry(tree: TileTree, node: Any) -> list[tuple[Sequence, int]]:
     """The sequences that contain a node, innermost first, with its place in each, up to the group of its threads."""
-
-    def path(current: Any) -> list[Any]:
-        if current is node:
-            return [node]
-        return next(([current, *below] for below in map(path, current.inside) if below), [])
-
-    nodes = path(root)
+    nodes = [*tree.around[node], node]
     # Sections never reach over a group of threads: other threads run outside of it, and a conversion there would need elements of
     # the group while the group is elsewhere.
     groups = [at for at, each in enumerate(nodes) if isinstance(each, ThreadGroup) and each.threads is not None]

@@ -166,7 +166,7 @@ def _like(buffer: Any, scope: str) -> Any:
 
 
 def _move(source: Any, target: Any, section: Section) -> Any:
-    span = next((node.span for node in section.nodes if not isinstance(node, Sequence)), None)
+    span = next(filter(None, (node.span for node in section.nodes)), None)
     regions = Region.whole(source), Region.whole(target)
     if is_fragment(source) and is_fragment(target):
         return Operator(ConvertLayout(*regions), span)

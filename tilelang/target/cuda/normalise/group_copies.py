@@ -19,7 +19,6 @@ from typing import Any
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import FRAGMENT, is_fragment, is_memory
 from tilelang.target.cuda.analysis.fragment_homes import homes_of, threads_of
-from tilelang.target.cuda.analysis.program_order import ProgramOrder
 from tilelang.target.cuda.analysis.uniformity import computes_once
 from tilelang.target.cuda.tile.rename import buffer_like, renamed
 from tilelang.target.cuda.tile.tree import Operator, Parallel, Sequence, ThreadGroup, TileTree, walk
@@ -42,7 +41,7 @@ def fill_group_copies(tree: TileTree, block: range) -> TileTree:
 
 def _with_own_names(tree: TileTree, block: range) -> TileTree:
     """The tree in which groups of different sizes, which no one layout suits, have fragments of different names."""
-    threads = threads_of(tree.root, block)
+    threads = threads_of(tree, block)
     values: dict[range, dict[Any, Any]] = {}
     allocations = dict(tree.allocations)
     aliased = tree.aliased() | {buffer for buffer, *_ in tree.hints.layouts}
@@ -73,9 +72,8 @@ class _Copies:
     """
 
     def __init__(self, tree: TileTree, block: range):
-        self.tree, self.threads = tree, threads_of(tree.root, block)
+        self.tree, self.threads = tree, threads_of(tree, block)
         self._homes = homes_of(self.threads, tree.root_of)
-        self._order = ProgramOrder(self.threads)
         self._stores: dict[Any, list[Any]] = {}
         for node, running in self.threads.items():
             for access in node.touched if running != block else ():
@@ -98,7 +96,7 @@ class _Copies:
         stores = self._stores.get(self.tree.root_of(access.buffer), [])
         if is_fragment(access.buffer):
             # What a group has stored is in its copy alone, and the statement of all threads would find it.
-            return access.kind == WRITE or not any(self._order.may_follow(node, store) for store in stores)
+            return access.kind == WRITE or not any(self.tree.may_follow(node, store) for store in stores)
         # One group may change the memory while another has not read it yet.
         return access.kind == READ and is_memory(access.buffer) and not stores
 

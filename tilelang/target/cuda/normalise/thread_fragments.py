@@ -48,7 +48,7 @@ def share_fragments(kernel: Kernel, target: Any) -> Kernel:
 
 
 def _check_groups(tree: TileTree, roots: set[Any], count: int) -> None:
-    threads = threads_of(tree.root, range(count)) if roots else {}
+    threads = threads_of(tree, range(count)) if roots else {}
     crowded = {buffer for buffer, homes in homes_of(threads, tree.root_of).items() if buffer in roots and len(homes) > 1}
     for node in threads:
         for access in node.accesses if isinstance(node, Scalar) else ():

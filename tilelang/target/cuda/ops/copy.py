@@ -69,7 +69,7 @@ class CopyRule(OperatorRule):
         # By cp.async threads move bytes as they are, and fill with zeros.
         loads = is_global(op.src) and lies_in_shared(op.dst) and op.src.dtype == op.dst.dtype
         # Threads that each make the copy, to places on which neighbours agree, would have several writes of an element in flight.
-        alike = node in e.layouts.per_thread and e.analyses.uniformity.group(map(constant, op.dst.mins)) > 1
+        alike = node in e.layouts.per_thread and e.uniformity.group(map(constant, op.dst.mins)) > 1
         code = generator.nest(node, self.overwritten(op), loads and e.options.use_async and not alike)
         if op.kind == "async":  # the program waits for it itself
             for group in code:

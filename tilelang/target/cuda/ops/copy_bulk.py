@@ -320,9 +320,9 @@ def _started(generator: Any, node: Any, code: list[Any]) -> list[Any]:
     if generator.divergent:
         return code
     places = _places(node.op)
-    if emitter.analyses.uniformity.agree(places, emitter.threads):
+    if emitter.uniformity.agree(places, emitter.threads):
         return elected(emitter.threads, code)
-    alike = emitter.analyses.uniformity.group(places)
+    alike = emitter.uniformity.group(places)
     if alike < WARP or len(emitter.threads) % WARP:
         raise DivergenceError(
             "T.tma_copy: the threads of a warp name different places", location_of(node.span),
@@ -361,14 +361,14 @@ def bulk_store(generator: Any, node: Any, reduction: str | None = None) -> Leaf 
     if not emitter.options.tma or not is_global(op.dst) or not lies_in_shared(op.src.buffer):
         return None
     # What the kernel reads must be visible to all threads, not only complete at its end.
-    if op.dst.buffer in generator.read_tensors or emitter.root(op.dst.buffer) in emitter.analyses.communicating:
+    if op.dst.buffer in generator.read_tensors or emitter.root(op.dst.buffer) in emitter.communicating:
         return None
     plan = plan_bulk(emitter, op, reduction)
     # Where threads name different places each has a copy of its own to make.
-    if plan is None or not emitter.analyses.uniformity.agree(_places(op), emitter.threads):
+    if plan is None or not emitter.uniformity.agree(_places(op), emitter.threads):
         return None
     code = plan.stores(emitter.array(plan.shared_region.buffer), emitter.index)
-    if reduction is None and emitter.analyses.iterations.repeats(node, plan.global_region):
+    if reduction is None and emitter.iterations.repeats(node, plan.global_region):
         code.insert(0, WaitBulk(complete=True))  # stores in flight are not ordered among each other
     # Until the tile has been read: statements after this one may overwrite it.
     return leaf(elected(emitter.threads, [*code, WaitBulk()]))

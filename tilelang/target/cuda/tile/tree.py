@@ -43,6 +43,11 @@ class Node:
     """A statement of the tree, or several. What it touches is found once, however many analyses ask."""
 
     @property
+    def span(self) -> Any:
+        """Where it stands in the program; None of several statements."""
+        return None
+
+    @property
     def inside(self) -> list[Any]:
         """The nodes directly inside it."""
         return []
@@ -86,6 +91,7 @@ class Sequence(Node):
         return Sequence([of(item) for item in self.items])
 
 
+@dataclass(frozen=True, eq=False)
 class _Statement(Node):
     """A node that is a statement of the IR; its condition or bounds may depend on what memory holds."""
 
@@ -101,6 +107,7 @@ class _Statement(Node):
         return tuple(access for head in heads for access in accesses_in(head))
 
 
+@dataclass(frozen=True, eq=False)
 class _WithBody(_Statement):
     """A statement around others."""
 
@@ -122,8 +129,6 @@ class Loop(_WithBody):
         origins: where the loop is pipelined, each statement of the body in the IR, with how many nodes it became.
     """
 
-    stmt: Any
-    body: Sequence
     origins: tuple[tuple[Any, int], ...] | None = None
 
     @staticmethod
@@ -157,7 +162,6 @@ class Loop(_WithBody):
 class Branch(_Statement):
     """An ``if``."""
 
-    stmt: Any
     then: Sequence
     otherwise: Sequence | None
 
@@ -169,12 +173,8 @@ class Branch(_Statement):
         return Branch(self.stmt, of(self.then), None if self.otherwise is None else of(self.otherwise))
 
 
-@dataclass(frozen=True, eq=False)
 class Repeat(_WithBody):
     """A ``while`` loop."""
-
-    stmt: Any
-    body: Sequence
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,12 +186,12 @@ class ThreadGroup(_WithBody):
         by_thread: whether statements outside of tile operators are each thread's own, and not the group's.
     """
 
-    stmt: Any
-    body: Sequence
     threads: range | None = None
     by_thread: bool = False
 
-    accesses = ()
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +199,7 @@ class Operator(Node):
     """A tile operator that is no nest."""
 
     op: Any
-    span: Any
+    span: Any = None
 
     @cached_property
     def regions(self) -> tuple[Access, ...]:
@@ -230,11 +230,8 @@ class Parallel(Node):
         return () if self.op is None else tuple(operand_accesses(self.op))
 
 
-@dataclass(frozen=True, eq=False)
 class Scalar(_Statement):
     """A statement that each thread runs by itself: a store, a call, a binding, ``break`` …"""
-
-    stmt: Any
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:
@@ -298,6 +295,28 @@ class TileTree:
         while buffer in self.aliases:
             buffer = self.aliases[buffer]
         return buffer
+
+    @cached_property
+    def around(self) -> dict[Any, tuple[Any, ...]]:
+        """Each node in program order, with the nodes that it stands in, outermost first."""
+        found: dict[Any, tuple[Any, ...]] = {}
+
+        def enter(node: Any, outer: tuple[Any, ...]) -> None:
+            found[node] = outer
+            for part in node.inside:
+                enter(part, (*outer, node))
+
+        enter(self.root, ())
+        return found
+
+    @cached_property
+    def _places(self) -> dict[Any, int]:
+        return {node: place for place, node in enumerate(self.around)}
+
+    def may_follow(self, node: Any, other: Any) -> bool:
+        """Whether ``node`` may run after ``other`` has: it stands below it, or a loop has both."""
+        repeated = {each for each in (*self.around[node], node) if isinstance(each, (Loop, Repeat))}
+        return self._places[other] < self._places[node] or not repeated.isdisjoint((*self.around[other], other))
 
     def aliased(self) -> set[Any]:
         """Buffers that share their memory with others."""
