@@ -15,8 +15,8 @@ import tvm_ffi
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import is_parallel, with_children
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.specialize.overlap import Overlap, find_overlap, operands_of, startable
-from tilelang.target.cuda.specialize.ring import Feed, Ring, buffers_of, operator_of
+from tilelang.target.cuda.specialize.overlap import Overlap, find_overlap
+from tilelang.target.cuda.specialize.ring import Feed, Ring, buffers_of
 from tilelang.target.cuda.specialize.ring_code import Counter, Place, Slots, call, loop_over
 from tilelang.target.cuda.tile.build import block
 from tilelang.target.cuda.tile.tree import is_certainly_run
@@ -43,7 +43,7 @@ class ConsumerPart:
     def of(self, top: list[Any]) -> Any:
         """The statement of the role."""
         starts = [stmt for counter in (*self.counters.values(), *self.early.values()) for stmt in counter.start()]
-        return block([*starts, *(self.statement(stmt) for stmt in top if registers_of(stmt) is None)])
+        return block([*starts, *map(self.statement, top)])
 
     def statement(self, stmt: Any) -> Any:
         if stmt not in self.rings:
@@ -86,7 +86,7 @@ class ConsumerPart:
         Args:
             start: whether it is only started.
         """
-        stmt = started(ring.body[at]) if start else ring.body[at]
+        stmt = ring.body[at].started() if start else ring.body[at].stmt
         return [*self.awaited(ring, at, place), self.versioned(stmt, ring, place)]
 
     def awaited(self, ring: Ring, at: int, place: Place) -> list[Any]:
@@ -100,7 +100,7 @@ class ConsumerPart:
             products: positions of the products in its body.
         """
         start = Place(ir.IntImm("int32", 0), ir.IntImm("int32", 0), ring.stages)
-        return [self.versioned(awaited(ring.body[at], pending), ring, start) for at in sorted(products)]
+        return [self.versioned(ring.body[at].awaited(pending), ring, start) for at in sorted(products)]
 
     def last_released(self, ring: Ring, feeds: Iterable[Feed]) -> Any:
         """Releases the tiles of the last iteration, after the loop."""
@@ -202,16 +202,16 @@ class _OverlappedLoop:
             waits: for the next head; they stand before that wait, which ptxas would else move up, before the statements.
         """
         part, ring, overlap = self.part, self.ring, self.overlap
-        flying = set().union(*(buffers_of(ring.body[at]) for at in overlap.tail)) - set(ring.buffers)
+        flying = set().union(*(ring.body[at].buffers for at in overlap.tail)) - set(ring.buffers)
         done = [*waits, *part.completed(ring, overlap.tail)]
         if self.late_feeds:
             released = block([part.slots[feed].release(place.before()) for feed in self.late_feeds])
             # The tail of iteration i - 1 has read its slots only now, when its products are complete; the first iteration has
             # none before it.
             done.append(ir.IfThenElse(ring.loop.loop_var > ring.loop.min, released, None))
-        found = [ring.body[at] for at in overlap.head if isinstance(ring.body[at], ir.Bind)]
+        found = [ring.body[at].stmt for at in overlap.head if isinstance(ring.body[at].stmt, ir.Bind)]
         for at in overlap.middle:
-            if buffers_of(ring.body[at]) & flying:
+            if ring.body[at].buffers & flying:
                 found += done
                 done = []
             found += part.run(ring, at, place)
@@ -222,42 +222,21 @@ class _OverlappedLoop:
         return [stmt for at in self.overlap.tail for stmt in self.part.run(self.ring, at, place, start=True)]
 
 
-def started(stmt: Any) -> Any:
-    """A statement that only starts what one does."""
-    op = operator_of(stmt)
-    return rule_of(op).started(op).to_stmt(stmt.span)
-
-
-def awaited(stmt: Any, pending: int) -> Any:
-    """The wait for what a statement has started, except the newest ``pending``."""
-    op = operator_of(stmt)
-    return rule_of(op).awaited(op, pending).to_stmt(stmt.span)
-
-
-def registers_of(stmt: Any) -> tuple[str, int] | None:
-    """The registers that a statement sets, and whose; None where it sets none."""
-    op = operator_of(stmt)
-    return None if op is None else rule_of(op).registers(op)
-
-
 def _deferred_products(ring: Ring, threads: int) -> list[int]:
     """Positions of products that may stay in flight: all feeds end in one, and only products touch the accumulators."""
-    products: dict[int, Any] = {}
-    for at, stmt in enumerate(ring.body):
-        op = startable(stmt)
-        if op is not None and rule_of(op).accumulates(op):
-            products[at] = op
+    found = ((at, stmt) for at, stmt in enumerate(ring.body) if stmt.startable is not None)
+    products = {at: stmt for at, stmt in found if rule_of(stmt.op).accumulates(stmt.op)}
     if not products or not all(feed.last_use in products for feed in ring.feeds):
         return []
     fed, accumulators = set(ring.buffers), set()
-    for op in products.values():
-        operands, results = operands_of(op)
+    for stmt in products.values():
+        operands, results = stmt.operands
         # Only the slots of a ring are kept until a product in flight has read them.
-        if not operands <= fed or not rule_of(op).may_stay_in_flight(op, threads):
+        if not operands <= fed or not rule_of(stmt.op).may_stay_in_flight(stmt.op, threads):
             return []
         accumulators |= results
     others = (stmt for at, stmt in enumerate(ring.body) if at not in products)
     # Registers of a product in flight may be touched by nothing but the next product.
-    if any(accumulators & buffers_of(stmt) for stmt in others):
+    if any(accumulators & stmt.buffers for stmt in others):
         return []
     return list(products)

@@ -23,8 +23,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.visit import is_parallel
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.specialize.ring import Ring, buffers_of, operator_of
-from tilelang.target.cuda.tile.nest import writes_in
+from tilelang.target.cuda.specialize.ring import Ring, Statement
 
 _OTHER_REGISTERS = 48
 """What addresses, counters and temporaries of a consumer need beside its tiles; more than that and tiles would spill."""
@@ -49,7 +48,7 @@ class Overlap:
     @staticmethod
     def products(ring: Ring, positions: Iterable[int]) -> list[int]:
         """Those of the positions that are products."""
-        return [at for at in positions if startable(ring.body[at]) is not None]
+        return [at for at in positions if ring.body[at].startable is not None]
 
 
 def find_overlap(ring: Ring, threads: int, registers: int) -> Overlap | None:
@@ -75,7 +74,7 @@ def find_overlap(ring: Ring, threads: int, registers: int) -> Overlap | None:
         if middle and _is_legal(ring, head, middle, tail, threads):
             # About half of what loops of the head compute (masked scores) is live beside the tiles where the tail is waited for:
             # an estimate, by what ptxas was seen to fit. A causal mask with a head dimension of 128 takes two registers too many.
-            computed = _written(ring.body[at] for at in head if isinstance(ring.body[at], ir.For))
+            computed = _written(ring.body[at] for at in head if isinstance(ring.body[at].stmt, ir.For))
             return Overlap(head, middle, tail, _registers(computed, threads) // 2 < max(spare, 1))
     return None
 
@@ -88,17 +87,11 @@ def _tail_start(stmts: Sequence[int], products: Sequence[int]) -> int:
     return stmts[start] if start < len(stmts) else stmts[-1] + 1
 
 
-def startable(stmt: Any) -> Any:
-    """The operator that a statement is, where it may be started and waited for later; None of any other statement."""
-    op = operator_of(stmt)
-    return op if op is not None and rule_of(op).may_be_asynchronous(op) else None
-
-
 def _is_legal(ring: Ring, head: Sequence[int], middle: Sequence[int], tail: Sequence[int], threads: int) -> bool:
     if not tail or not all(_may_start_early(ring.body[at]) for at in head):
         return False
     early, late = [ring.body[at] for at in head], [ring.body[at] for at in tail]
-    if not (_may_fly(early, ring, threads) and _may_fly(late, ring, threads)) or any(startable(ring.body[at]) for at in middle):
+    if not (_may_fly(early, ring, threads) and _may_fly(late, ring, threads)) or any(ring.body[at].startable for at in middle):
         return False
     versioned = set(ring.buffers)
     written_early, written_late = _written(early), _written(late)
@@ -112,35 +105,28 @@ def _is_legal(ring: Ring, head: Sequence[int], middle: Sequence[int], tail: Sequ
     return bool(written_early & _touched(ring.body[at] for at in middle))
 
 
-def _may_start_early(stmt: Any) -> bool:
+def _may_start_early(each: Statement) -> bool:
     """Whether a statement does nothing but compute a tile in registers."""
-    op = operator_of(stmt)
-    return isinstance(stmt, ir.Bind) or is_parallel(stmt) or (op is not None and rule_of(op).local)
+    return isinstance(each.stmt, ir.Bind) or is_parallel(each.stmt) or (each.op is not None and rule_of(each.op).local)
 
 
-def _may_fly(stmts: Sequence[Any], ring: Ring, threads: int) -> bool:
+def _may_fly(stmts: Sequence[Statement], ring: Ring, threads: int) -> bool:
     """Whether the products among some statements can be in flight together, up to the last of the statements."""
     written = _written(ring.body) - set(ring.buffers)
     flying: set[Any] = set()  # accumulators, and operands in registers
     for stmt in stmts:
-        op = startable(stmt)
+        op = stmt.startable
         if op is None:
-            if flying & buffers_of(stmt):
+            if flying & stmt.buffers:
                 return False
             continue
-        operands, results = operands_of(op)
+        operands, results = stmt.operands
         if not rule_of(op).may_stay_in_flight(op, threads) or flying & operands:
             return False
         if any(buffer in written and not is_fragment(buffer) for buffer in operands):
             return False
         flying |= {*results, *(buffer for buffer in operands if is_fragment(buffer))}
     return True
-
-
-def operands_of(op: Any) -> tuple[set[Any], set[Any]]:
-    """The buffers that an operator reads only, and those that it writes."""
-    read = {region.buffer for region, access in op.regions() if access == "r"}
-    return read, {region.buffer for region, access in op.regions() if "w" in access}
 
 
 def _registers(buffers: Iterable[Any], threads: int) -> int:
@@ -150,9 +136,9 @@ def _registers(buffers: Iterable[Any], threads: int) -> int:
     return bits // (32 * threads)
 
 
-def _written(stmts: Iterable[Any]) -> set[Any]:
-    return {buffer for stmt in stmts for buffer in writes_in(stmt)}
+def _written(stmts: Iterable[Statement]) -> set[Any]:
+    return {buffer for stmt in stmts for buffer in stmt.written}
 
 
-def _touched(stmts: Iterable[Any]) -> set[Any]:
-    return {buffer for stmt in stmts for buffer in buffers_of(stmt)}
+def _touched(stmts: Iterable[Statement]) -> set[Any]:
+    return {buffer for stmt in stmts for buffer in stmt.buffers}

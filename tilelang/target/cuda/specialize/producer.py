@@ -74,7 +74,8 @@ class ProducerPart:
         var = ir.Var(loop.loop_var.name, str(loop.loop_var.ty))
         begin, place = counter.bind()
         # A producer waits for a feed where the consumers first use one, so that tiles are asked for in the order of their use.
-        known = [stmt for stmt in ring.body if isinstance(stmt, ir.Bind) and self.usage.is_known([stmt.value])]
+        stmts = [each.stmt for each in ring.body]
+        known = [stmt for stmt in stmts if isinstance(stmt, ir.Bind) and self.usage.is_known([stmt.value])]
         body: list[Any] = [*begin, *known]
         for feed in sorted(ring.feeds, key=lambda feed: feed.first_use):
             slots = self.slots[feed]
@@ -84,7 +85,7 @@ class ProducerPart:
             for load in feed.loads:
                 tile = load.target
                 target = Region(slots.versions[tile.buffer], (place.slot, *tile.mins), (1, *tile.extents))
-                body.append(rule_of(load.op).loaded(load.op, target, barrier).to_stmt(ring.body[load.at].span))
+                body.append(rule_of(load.op).loaded(load.op, target, barrier).to_stmt(stmts[load.at].span))
         body += counter.step()
         own = flattened(copied(block(_without_unused(body)), {loop.loop_var: var}))
         return self.checked(loop_over(loop, var, own), loop.min, loop.extent)

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -28,6 +29,47 @@ from tilelang.tileop import decode, is_tile_op
 
 _SLOT_ALIGNMENT = 128
 """Bytes; the accelerator writes to such addresses only, and the slots of a ring lie side by side."""
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """A statement of a loop's body; what is known of it is found once."""
+
+    stmt: Any
+
+    @cached_property
+    def op(self) -> Any:
+        """The tile operator that it is; None where it is none."""
+        return operator_of(self.stmt)
+
+    @cached_property
+    def startable(self) -> Any:
+        """The operator, where it may be started and waited for later; None of any other statement."""
+        return self.op if self.op is not None and rule_of(self.op).may_be_asynchronous(self.op) else None
+
+    @cached_property
+    def buffers(self) -> set[Any]:
+        """Every buffer that it names."""
+        return buffers_of(self.stmt)
+
+    @cached_property
+    def written(self) -> set[Any]:
+        """The buffers that it may write."""
+        return set(writes_in(self.stmt))
+
+    def started(self) -> Any:
+        """The statement that only starts what this one does."""
+        return rule_of(self.op).started(self.op).to_stmt(self.stmt.span)
+
+    def awaited(self, pending: int) -> Any:
+        """The wait for what it has started, except the newest ``pending``."""
+        return rule_of(self.op).awaited(self.op, pending).to_stmt(self.stmt.span)
+
+    @property
+    def operands(self) -> tuple[set[Any], set[Any]]:
+        """The buffers that its operator reads only, and those that it writes."""
+        read = {region.buffer for region, access in self.op.regions() if access == "r"}
+        return read, {region.buffer for region, access in self.op.regions() if "w" in access}
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +120,7 @@ class Ring:
     """
 
     loop: Any
-    body: tuple[Any, ...]
+    body: tuple[Statement, ...]
     stages: int
     feeds: tuple[Feed, ...]
     nested: bool
@@ -126,6 +168,7 @@ class Usage:
         aliased: buffers that have another name.
         hints: what the program says about the kernel.
         hint_statements: the statements that do so.
+        registers: the statements that set registers: whose, and how many.
         is_manual: whether the program orders shared memory, or splits the block, by itself.
         setup: the leading statements that only compute scalars, from what nothing in the kernel writes.
     """
@@ -137,6 +180,7 @@ class Usage:
         views = [stmt for stmt in every if isinstance(stmt, ir.DeclBuffer)]
         self.aliased = {part for view in views for part in (view.buffer, *variables(view.data))}
         self.hints, self.hint_statements, self._swizzles = Hints(), set[Any](), set[Any]()
+        self.registers: dict[Any, tuple[str, int]] = {}
         for stmt in every:
             self._note(stmt)
         self._named = self.mentions(body)
@@ -151,7 +195,12 @@ class Usage:
 
     def _note(self, stmt: Any) -> None:
         op, layouts = operator_of(stmt), len(self.hints.layouts)
-        if op is not None and rule_of(op).hint(op, None, self.hints):
+        if op is None:
+            return
+        registers = rule_of(op).registers(op)
+        if registers is not None:
+            self.registers[stmt] = registers
+        if rule_of(op).hint(op, None, self.hints):
             self.hint_statements.add(stmt)
             if any(is_default_swizzle(buffer, layout) for buffer, layout, _ in self.hints.layouts[layouts:]):
                 self._swizzles.add(stmt)
@@ -230,8 +279,8 @@ def _ring(loop: Any, usage: Usage, facts: Facts, nested: bool) -> Ring | None:
     explicit = any(note in loop.annotations for note in SCHEDULE_NOTES)
     if stages < 2 or explicit or any_statement(loop.body, lambda node: isinstance(node, (ir.Break, ir.Continue))):
         return None
-    body = tuple(flattened(loop.body))
-    uses = [buffers_of(stmt) for stmt in body]
+    body = tuple(map(Statement, flattened(loop.body)))
+    uses = [stmt.buffers for stmt in body]
     inside = any_statement(loop.body, lambda node: isinstance(node, ir.For) and "num_stages" in node.annotations)
     loads = [] if inside else [load for at, stmt in enumerate(body) if (load := _load(at, stmt, facts)) is not None]
     mentions = usage.mentions(loop)
@@ -244,8 +293,8 @@ def operator_of(stmt: Any) -> Any:
     return decode(stmt.value) if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value) else None
 
 
-def _load(at: int, stmt: Any, facts: Facts) -> Load | None:
-    op = operator_of(stmt)
+def _load(at: int, stmt: Statement, facts: Facts) -> Load | None:
+    op = stmt.op
     copied = rule_of(op).copied(op) if op is not None and rule_of(op).may_be_loaded(op, facts) else None
     return None if copied is None else Load(at, op, *copied)
 

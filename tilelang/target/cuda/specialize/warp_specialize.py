@@ -22,9 +22,9 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import BARRIER
-from tilelang.ir.visit import flattened, walk
+from tilelang.ir.visit import flattened
 from tilelang.target.cuda.arch import WARP_GROUP
-from tilelang.target.cuda.specialize.consumer import ConsumerPart, registers_of
+from tilelang.target.cuda.specialize.consumer import ConsumerPart
 from tilelang.target.cuda.specialize.producer import ProducerPart
 from tilelang.target.cuda.specialize.ring import Feed, Ring, Usage, buffers_of, find_rings
 from tilelang.target.cuda.specialize.ring_code import Slots
@@ -77,7 +77,7 @@ class _Splitter:
         producer = ProducerPart(self.rings, self.slots, self.usage).of(rest)
         if producer is None:
             return None
-        off, for_producer, for_consumer = self._registers(body)
+        off, for_producer, for_consumer = self._registers()
         consumer = ConsumerPart(self.rings, self.slots, self.threads, for_consumer, self.wgmma).of(rest)
         lines = [] if off else [MaxRegisters(for_producer, "dec").to_stmt()]
         # One thread starts every copy; the other 127 exist because registers are given back by whole warp groups (PTX manual,
@@ -104,18 +104,18 @@ class _Splitter:
                 before += [] if buffers_of(stmt) & versioned else [stmt]
             elif stmt in setup:
                 before.append(stmt)
-            else:
+            elif stmt not in self.usage.registers:
                 rest.append(stmt)
         return before, rest
 
-    def _registers(self, body: Any) -> tuple[bool, int, int]:
+    def _registers(self) -> tuple[bool, int, int]:
         """(no reallocation, registers of a producer thread, of a consumer thread)."""
         # All threads are launched with equal shares of the register file, and `setmaxnreg` takes multiples of 8. Consumers
         # can only take what the producer gives back: asking for more would wait for ever.
         launch = min(255, _REGISTER_FILE // (self.threads + WARP_GROUP)) // 8 * 8
         spare = launch * (self.groups + 1) - PRODUCER_REGISTERS
         consumer = min(_MAX_REGISTERS, spare // self.groups // 8 * 8)
-        chosen = dict(found for stmt in walk(body) if (found := registers_of(stmt)) is not None)
+        chosen = dict(self.usage.registers.values())
         return "off" in chosen, chosen.get("producer", PRODUCER_REGISTERS), chosen.get("consumer", consumer)
 
     def _allocate(self, feed: Feed, stages: int) -> None:
