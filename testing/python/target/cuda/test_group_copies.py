@@ -49,6 +49,31 @@ def test_all_threads_fill_the_copies_of_groups(name, arch):
     assert source(program, arch).count("if (warp_group_id >= 1)") == 2
 
 
+def products_of_each_step():
+    """Two groups add a product each to one fragment in every step of a pipeline, which all threads have cleared."""
+
+    @T.prim_func
+    def main(A: T.Tensor((3, 32, 64), "float16"), B: T.Tensor((3, 2, 32, 32), "float32")):
+        with T.Kernel(1, threads=256):
+            tile = T.alloc_shared((32, 64), "float16")
+            acc = T.alloc_fragment((32, 32), "float32")
+            for k in T.Pipelined(3, num_stages=2):
+                T.copy(A[k, :, :], tile)
+                T.clear(acc)
+                for group in [0, 1]:
+                    with T.ws(group):
+                        T.gemm(tile, tile, acc, transpose_B=True)
+                        T.copy(acc, B[k, group, :, :])
+
+    return main
+
+
+def test_groups_fill_their_copies_in_a_pipelined_loop():
+    a, b = torch.randint(-1, 2, (3, 32, 64)).half(), torch.zeros(3, 2, 32, 32)
+    simulate(products_of_each_step(), a, b, arch="sm_80")
+    assert torch.equal(b, (a.float() @ a.float().mT)[:, None].expand(3, 2, 32, 32))
+
+
 def elementwise(form: str):
     """A nest of each of two groups after statements of all threads."""
 

@@ -23,10 +23,11 @@ from tilelang.target.cuda.inference.exchange import Exchange, exchange
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form, whole_loop
 from tilelang.target.cuda.inference.problem import Problem
-from tilelang.target.cuda.inference.sections import family_of, is_written, spliced, touched_outside, touches
+from tilelang.target.cuda.inference.sections import family_of, is_written, touched_outside, touches
 from tilelang.target.cuda.inference.shared_layouts import choices_of_layout
 from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
+from tilelang.target.cuda.tile.rename import spliced
 from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Scalar, TileTree, copy_between, is_certainly_run, walk
 
 

@@ -23,7 +23,7 @@ from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment
 from tilelang.ir.region import Region
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
 from tilelang.target.cuda.tile.overwrites import overwrites
-from tilelang.target.cuda.tile.rename import buffer_like, renamed
+from tilelang.target.cuda.tile.rename import buffer_like, renamed, spliced
 from tilelang.target.cuda.tile.tree import (
     Loop,
     Operator,
@@ -243,28 +243,3 @@ class _Copies:
             new = renamed(new, self.values, self.keep_operators)
         self.renewed[node] = new
         return new
-
-
-def spliced(node: Any, values: Mapping[Any, list[Any]], renewed: dict[Any, Any]) -> Any:
-    """The node with some of its statements replaced; the node itself if it contains none of them.
-
-    Args:
-        values: statement -> the statements that replace it.
-        renewed: receives each rebuilt container under the old one.
-    """
-    if not any(inner in values for inner in walk(node)):
-        return node
-    if isinstance(node, Sequence):
-        new: Any = Sequence([item for group in _spliced_groups(node, values, renewed) for item in group])
-    elif isinstance(node, Loop):
-        groups = _spliced_groups(node.body, values, renewed)
-        new = node.regrouped(groups)
-        renewed[node.body] = new.body
-    else:
-        new = node.with_parts(lambda child: spliced(child, values, renewed))
-    renewed[node] = new
-    return new
-
-
-def _spliced_groups(sequence: Sequence, values: Mapping[Any, list[Any]], renewed: dict[Any, Any]) -> list[list[Any]]:
-    return [values[item] if item in values else [spliced(item, values, renewed)] for item in sequence.items]

@@ -12,7 +12,6 @@ different names, as a thread of a larger group holds a smaller part.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +19,7 @@ from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import FRAGMENT, is_fragment, is_memory
 from tilelang.target.cuda.analysis.fragment_homes import homes_of, threads_of
 from tilelang.target.cuda.analysis.uniformity import computes_once
-from tilelang.target.cuda.tile.rename import buffer_like, renamed
+from tilelang.target.cuda.tile.rename import buffer_like, renamed, spliced
 from tilelang.target.cuda.tile.tree import Operator, Parallel, Sequence, ThreadGroup, TileTree, walk
 
 
@@ -36,7 +35,7 @@ def fill_group_copies(tree: TileTree, block: range) -> TileTree:
             # A node each: tables of later steps are by node.
             parts = [ThreadGroup(groups[home].stmt, Sequence([replace(node)]), home) for home in copies.filled_by(node, running)]
             divided |= {node: parts} if parts else {}
-    return _with_own_names(replace(tree, root=_with(tree.root, divided)) if divided else tree, block)
+    return _with_own_names(replace(tree, root=spliced(tree.root, divided, {})) if divided else tree, block)
 
 
 def _with_own_names(tree: TileTree, block: range) -> TileTree:
@@ -99,9 +98,3 @@ class _Copies:
             return access.kind == WRITE or not any(self.tree.may_follow(node, store) for store in stores)
         # One group may change the memory while another has not read it yet.
         return access.kind == READ and is_memory(access.buffer) and not stores
-
-
-def _with(node: Any, divided: Mapping[Any, list[Any]]) -> Any:
-    if isinstance(node, Sequence):
-        return Sequence([new for item in node.items for new in divided.get(item, [_with(item, divided)])])
-    return node.with_parts(lambda part: _with(part, divided))

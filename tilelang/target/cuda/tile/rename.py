@@ -1,4 +1,4 @@
-"""Buffers that stand for others, and nodes of the tile tree that name them instead."""
+"""New trees of old ones: buffers that stand for others, nodes that name them instead, statements that replace others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
-from tilelang.target.cuda.tile.tree import Branch, Operator, Parallel, Repeat, Scalar
+from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Sequence, walk
 from tilelang.transform.substitute import substitute
 
 
@@ -54,3 +54,28 @@ def _with_buffers(op: Any, values: Mapping[Any, Any]) -> Any:
             if isinstance(region, Region) and region.buffer in values
         }
     )
+
+
+def spliced(node: Any, values: Mapping[Any, list[Any]], renewed: dict[Any, Any]) -> Any:
+    """The node with some of its statements replaced; the node itself if it contains none of them.
+
+    Args:
+        values: statement -> the statements that replace it.
+        renewed: receives each rebuilt container under the old one.
+    """
+    if not any(inner in values for inner in walk(node)):
+        return node
+    if isinstance(node, Sequence):
+        new: Any = Sequence([item for group in _spliced_groups(node, values, renewed) for item in group])
+    elif isinstance(node, Loop):
+        groups = _spliced_groups(node.body, values, renewed)
+        new = node.regrouped(groups)
+        renewed[node.body] = new.body
+    else:
+        new = node.with_parts(lambda child: spliced(child, values, renewed))
+    renewed[node] = new
+    return new
+
+
+def _spliced_groups(sequence: Sequence, values: Mapping[Any, list[Any]], renewed: dict[Any, Any]) -> list[list[Any]]:
+    return [values[item] if item in values else [spliced(item, values, renewed)] for item in sequence.items]
