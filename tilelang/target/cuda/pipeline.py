@@ -50,7 +50,6 @@ def options_of(request: CompileRequest) -> KernelOptions:
         wgmma=swizzle and arch.uses(Feature.WGMMA) and not config(PassConfigKey.TL_DISABLE_WGMMA, False),
         tma=arch.uses(Feature.TMA) and not config(PassConfigKey.TL_DISABLE_TMA_LOWER, False),
         barriers=not config(PassConfigKey.TL_DISABLE_THREAD_STORAGE_SYNC, False),
-        shared_alignment=arch.tile_alignment,
     )
 
 

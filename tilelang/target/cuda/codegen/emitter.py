@@ -89,7 +89,6 @@ class KernelOptions:
         use_async, wgmma, tma: whether cp.async, warp group products and the tensor memory accelerator may be used.
         swizzle: whether shared tiles may be swizzled against bank conflicts.
         barriers: whether the compiler orders the program's own statements.
-        shared_alignment: bytes; where a shared tile may start.
     """
 
     guarded: bool = True
@@ -99,7 +98,6 @@ class KernelOptions:
     wgmma: bool = True
     tma: bool = True
     barriers: bool = True
-    shared_alignment: int = 128
 
 
 @dataclass(eq=False)

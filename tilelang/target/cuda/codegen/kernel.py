@@ -73,7 +73,7 @@ def _shared_sizes(e: Emitter) -> dict[Any, tuple[int, int]]:
     Sizes are whole vectors, as device compilers make one load of sixteen bytes of three neighbours. A swizzle repeats over
     at most 1024 bytes, and a tile that holds fewer holds one period of a narrower one.
     """
-    sizes = {}
+    sizes, alignment = {}, arch_of(e.target).tile_alignment
     for buffer in e.tree.allocations:
         if is_shared(buffer) and buffer not in e.tree.aliases:
             slots, layout = e.output.slot_counts.get(buffer), e.layouts.memory.get(buffer)
@@ -81,7 +81,7 @@ def _shared_sizes(e: Emitter) -> dict[Any, tuple[int, int]]:
             elements = elements if slots is None else slots * e.places.slot_elements(buffer)
             size = _whole_vectors(elements, buffer)
             period = max(_SHARED_ALIGNMENT, 1 << max(0, size.bit_length() - 1))
-            sizes[buffer] = (size, min(e.options.shared_alignment, period))
+            sizes[buffer] = (size, min(alignment, period))
     return {**sizes, **{buffer: (_whole_vectors(as_int(buffer.shape[0]), buffer), _VECTOR_BYTES) for buffer in e.output.scratch}}
 
 

@@ -39,7 +39,6 @@ def emit_nest(
     """
     with emitter.names.block():
         loops = NestLoops(emitter, node.nest, layout, by_thread=node in emitter.layouts.per_thread)
-        loops.open()
         size = byte_count(loops.width, str(node.nest.body.buffer.dtype)) if asynchronous else 0
         async_bytes = size if size in ASYNC_SIZES else 0
         storages = set() if filled is None else {emitter.array(filled.buffer).storage} - {None}

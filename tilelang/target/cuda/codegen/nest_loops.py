@@ -51,7 +51,7 @@ def part_of(digit: Value, term: Term) -> Value:
 
 
 class NestLoops:
-    """The loops of one nest.
+    """The loops of one nest: the names of its digits and variables, and the guards around its body.
 
     Attributes:
         axis: variable of the contiguous axis, along which vectors lie.
@@ -71,9 +71,21 @@ class NestLoops:
         self.width, self.layout = self.vectors.split(nest, layout)
         self.vector: Any = None
         self.digits: dict[str, Value] = {}
+        self.loops: list[tuple[Name, int]] = []
+        self.counted: list[tuple[Name, Any]] = []
+        self.definitions: list[Define] = []
+        self.guards = [emitter.thread.is_("<", self.layout.threads)] if self.layout.threads < len(emitter.threads) else []
+        digits = self.layout.digits
+        for number, dim in enumerate(self.layout.dims):
+            for place, (digit, _) in enumerate(digits[number]):
+                self._digit(dim, place, digit)
+        for number, dim in enumerate(self.layout.dims):
+            self._variable(dim, digits[number])
+        if self.owner is not None and self._is_for_one():
+            self.guards.append(self.owner)
 
     def around(self, body: list[Any]) -> list[Any]:
-        """The whole nest; ``open`` comes before the body is lowered."""
+        """The whole nest."""
         code = [*self.definitions, *under(both(self.guards), body)]
         if not self.loops:
             return [Block(code, braces=True)]
@@ -88,22 +100,6 @@ class NestLoops:
             var for access in registers for index in access.site.indices if not isinstance(index, int) for var in variables(index)
         }
         return {name for name, dim in self.counted if dim.var is None or dim.var in named}
-
-    def open(self) -> None:
-        """Names the digits and variables, and makes the loops and guards around the body."""
-        e = self.e
-        self.loops: list[tuple[Name, int]] = []
-        self.counted: list[tuple[Name, Any]] = []
-        self.definitions: list[Define] = []
-        self.guards = [e.thread.is_("<", self.layout.threads)] if self.layout.threads < len(e.threads) else []
-        digits = self.layout.digits
-        for number, dim in enumerate(self.layout.dims):
-            for place, (digit, _) in enumerate(digits[number]):
-                self._digit(dim, place, digit)
-        for number, dim in enumerate(self.layout.dims):
-            self._variable(dim, digits[number])
-        if self.owner is not None and self._is_for_one():
-            self.guards.append(self.owner)
 
     def _is_for_one(self) -> bool:
         """Whether one thread alone runs an iteration, even what only reads: another would read what the first has changed."""

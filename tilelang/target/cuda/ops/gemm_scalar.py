@@ -69,7 +69,6 @@ def _sums(emitter: Emitter, node: Operator, plan: ScalarProduct) -> list[Code]:
     row, column, inner = (ir.Var(name, "int32") for name in ("m", "n", "k"))
     axes = (Axis(row, as_int(op.m)), Axis(column, as_int(op.n)))
     share = NestLoops(e, Nest.build(axes, block([]), node.span, "T.gemm"), whole_loop(axes, [row, column], plan.c))
-    share.open()
     step = e.named(inner)
     e.facts.bind_range(inner, op.k)
     a = _element(e, op.a, row, inner, op.transpose_a, wide)

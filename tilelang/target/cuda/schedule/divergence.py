@@ -17,7 +17,7 @@ indices show that two threads may meet, the program is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,6 +43,7 @@ from tilelang.target.cuda.ir.instructions import Assign, Declare, Define, Define
 from tilelang.target.cuda.ir.values import Binary, Name, Unary, Value
 
 Conflict = Callable[..., "tuple[Access, Access] | None"]
+Found = Iterator["Access | None"]
 
 
 class _Inseparable(Exception):
@@ -100,24 +101,18 @@ class Divergence:
 
     def has_order(self, code: Code) -> bool:
         """Whether two accesses inside of some code have an order among threads."""
-        try:
-            self._walk(code, set(), self.conflict)
-        except _Found:
-            return True
-        return False
+        return any(True for _ in self._walk(code, set(), self.conflict))
 
     def _check_loop(self, code: BranchCode | LoopCode) -> None:
-        try:
-            self._walk(code, set(), self._certain)
-        except _Found as found:
-            assert found.access is not None
-            name = owner(found.access.buffer).name
+        for access in self._walk(code, set(), self._certain):
+            assert access is not None
             raise DivergenceError(
-                f"threads run this at different times, and one may touch an element of {name} that another writes",
+                f"threads run this at different times, and one may touch an element of {owner(access.buffer).name} that another "
+                "writes",
                 location_of(code.span),
                 "no barrier can stand here: let all threads run the same iterations, with conditions inside, or order them by "
                 "T.sync_warp, mbarriers or atomics",
-            ) from None
+            )
 
     def _certain(self, left: Iterable[Access], right: Iterable[Access]) -> tuple[Access, Access] | None:
         """A conflict between elements that indices show to differ."""
@@ -128,57 +123,54 @@ class Divergence:
                 return found
         return None
 
-    def _walk(self, code: Code, pending: set[Access], conflict: Conflict) -> None:
-        """Walks code with the accesses since the program itself last ordered its threads.
-
-        Raises:
-            _Found: an access has to wait for one of them.
-        """
+    def _walk(self, code: Code, pending: set[Access], conflict: Conflict) -> Found:
+        """The accesses of code that have to wait for those since the program itself last ordered its threads (``pending``), and
+        None for each barrier of all threads."""
         step = _STEPS.get(type(code))
         if step is not None:
-            step(self, code, pending, conflict)
+            yield from step(self, code, pending, conflict)
 
-    def _block(self, code: Block, pending: set[Access], conflict: Conflict) -> None:
+    def _block(self, code: Block, pending: set[Access], conflict: Conflict) -> Found:
         for item in code.items:
-            self._walk(item, pending, conflict)
+            yield from self._walk(item, pending, conflict)
 
-    def _branch(self, code: BranchCode, pending: set[Access], conflict: Conflict) -> None:
+    def _branch(self, code: BranchCode, pending: set[Access], conflict: Conflict) -> Found:
         # Each thread takes one of the branches, so that the accesses of one are not pending in the other.
         other = set(pending)
-        self._walk(code.then, pending, conflict)
+        yield from self._walk(code.then, pending, conflict)
         if code.otherwise is not None:
-            self._walk(code.otherwise, other, conflict)
+            yield from self._walk(code.otherwise, other, conflict)
         pending |= other
 
-    def _barrier(self, code: Barrier, pending: set[Access], conflict: Conflict) -> None:
+    def _barrier(self, code: Barrier, pending: set[Access], conflict: Conflict) -> Found:
         if code.after_exit and conflict is self.conflict:
-            raise _Found(None)
+            yield None
         pending.clear()
 
-    def _of_group(self, code: GroupCode, pending: set[Access], conflict: Conflict) -> None:
-        self._accesses(combined_accesses(code), pending, conflict)
+    def _of_group(self, code: GroupCode, pending: set[Access], conflict: Conflict) -> Found:
+        yield from self._accesses(combined_accesses(code), pending, conflict)
 
-    def _loop(self, code: LoopCode, pending: set[Access], conflict: Conflict) -> None:
+    def _loop(self, code: LoopCode, pending: set[Access], conflict: Conflict) -> Found:
         # Threads are in different iterations at the same time, so that no place in the loop is the same moment for all: it is one
         # access of everything in it.
         if code.divergent and conflict is self.conflict:
             self._check_loop(code)
-            self._accesses(combined_accesses(code), pending, conflict)
+            yield from self._accesses(combined_accesses(code), pending, conflict)
             return
         # Twice, so that the accesses of an iteration meet those of the next one.
         for _ in range(2):
-            self._walk(code.body, pending, conflict)
+            yield from self._walk(code.body, pending, conflict)
 
-    def _leaf(self, leaf: Leaf, pending: set[Access], conflict: Conflict) -> None:
+    def _leaf(self, leaf: Leaf, pending: set[Access], conflict: Conflict) -> Found:
         # Signals and waits of the program itself order what comes before them and what comes after.
         if leaf.hands_over or leaf.synchronises:
             pending.clear()
-        self._accesses(leaf.accesses, pending, conflict)
+        yield from self._accesses(leaf.accesses, pending, conflict)
 
-    def _accesses(self, accesses: Sequence[Access], pending: set[Access], conflict: Conflict) -> None:
+    def _accesses(self, accesses: Sequence[Access], pending: set[Access], conflict: Conflict) -> Found:
         found = conflict(accesses, pending)
         if found is not None:
-            raise _Found(found[0])
+            yield found[0]
         pending.update(accesses)
 
     # A barrier of the threads that take a branch -----------------------------------------------------------------------
@@ -245,7 +237,7 @@ class Divergence:
         return made
 
 
-_STEPS: Mapping[type, Callable[..., None]] = {
+_STEPS: Mapping[type, Callable[..., Found]] = {
     Leaf: Divergence._leaf,
     Barrier: Divergence._barrier,
     BranchCode: Divergence._branch,
@@ -271,13 +263,6 @@ def _part(condition: Value, item: Code) -> BranchCode:
     if may_jump(item):
         raise _Inseparable
     return BranchCode(condition, Block([item]), divergent=True)
-
-
-class _Found(Exception):
-    """An access that has to wait for another thread's; None for a barrier of all threads."""
-
-    def __init__(self, access: Access | None):
-        self.access = access
 
 
 def _may_meet(one: Access, other: Access) -> bool:
