@@ -308,7 +308,7 @@ class Uniformity:
 
 def stores_of_tile(node: Any) -> bool:
     """Whether a node is a statement that stores to memory what it computes from elements of fragments."""
-    stmt = node.stmt if isinstance(node, Scalar) else None
+    stmt: Any = node.stmt if isinstance(node, Scalar) else None
     if not isinstance(stmt, ir.BufferStore) or not is_memory(stmt.buffer):
         return False
     parts = (part for expr in evaluated(stmt) for part in walk_expr(expr))

@@ -133,7 +133,7 @@ def emit_group(generator: Any, node: ThreadGroup) -> list[Code]:
 
 def _is_shared_work(node: Any, e: Any) -> bool:
     """Whether threads perform a node together, and so wait for each other where one uses what another has stored."""
-    return isinstance(node, (Parallel, Operator)) or (isinstance(node, Scalar) and node not in e.analyses.uniformity.by_thread)
+    return isinstance(node, (Parallel, Operator)) or (isinstance(node, Scalar) and node not in e.uniformity.by_thread)
 
 
 def emit_single_thread(generator: Any, node: ThreadGroup) -> list[Code]:
