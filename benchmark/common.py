@@ -27,6 +27,7 @@ def arguments(description: str) -> argparse.Namespace:
 def run(python: str, code: str, env: Mapping[str, str] | None = None) -> float:
     """Seconds (or whatever number) that ``code`` prints last, in a new process that sees this source tree if it is ours."""
     full = {**os.environ, **(env or {})}
+    full.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages have byte code, so the source tree has to have it, too
     if python == sys.executable:
         full["PYTHONPATH"] = str(ROOT)
     # Elsewhere than in the source tree, which would otherwise hide a peer of the same name.

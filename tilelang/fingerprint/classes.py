@@ -12,7 +12,7 @@ from tilelang.fingerprint.functions import labelled
 from tilelang.fingerprint.library_globals import globals_of_class
 from tilelang.fingerprint.library_state import BOOKKEEPING, class_state, namespace_of
 from tilelang.fingerprint.references import reference
-from tilelang.fingerprint.registrations import is_of_library, registered_classes
+from tilelang.fingerprint.registrations import is_of_library, registered_as, registered_classes
 from tilelang.fingerprint.walk import OTHERWISE, Describer, describes
 
 _NAME = type.__dict__["__name__"].__get__  # a metaclass may have a `__name__` of its own
@@ -44,6 +44,7 @@ def describe_class(describer: Describer, value: Any) -> bool:
         for base in _MRO(value)[1:]:
             describer.value(base)
         registered_classes(describer, value)
+        registered_as(describer, value)
         _namespace(describer, value)
     return True
 
@@ -61,6 +62,7 @@ def _library_class(describer: Describer, kind: type) -> None:
     class_state(describer, kind)
     if not libraries.is_own_name(kind.__module__):
         globals_of_class(describer, kind)
+        registered_as(describer, kind)
     registered_classes(describer, kind)
 
 

@@ -10,6 +10,10 @@ from typing import Any
 from tilelang.fingerprint import genuine, libraries
 from tilelang.fingerprint.walk import Describer
 
+_FLAGS = type.__dict__["__flags__"].__get__  # a metaclass may have `__flags__` of its own
+_PATTERNS = 1 << 5 | 1 << 6
+"""``Py_TPFLAGS_SEQUENCE`` and ``Py_TPFLAGS_MAPPING``."""
+
 
 def registered_classes(describer: Describer, kind: type) -> None:
     """Notices classes that were registered with an abstract base class (``ABC.register``), which no namespace shows.
@@ -19,14 +23,25 @@ def registered_classes(describer: Describer, kind: type) -> None:
     """
     if not issubclass(type(kind), abc.ABCMeta):
         return
-    # The token changes with every registration in the process, whichever class it is with.
-    if describer.is_first("registrations"):
-        describer.record_probe(abc.get_cache_token, abc.get_cache_token())
+    _record_registrations(describer)
     found = {registered() for base in _below(kind) for registered in _abc._get_dump(base)[0]} - {None}
     for registered in found:
         if not genuine.is_immutable(registered) and not is_of_library(registered):
             raise describer.refuse(f"the class {registered.__qualname__} was registered with {kind.__qualname__}")
     describer.text(f"registered {sorted(f'{each.__module__}.{each.__qualname__}' for each in found)}")
+
+
+def registered_as(describer: Describer, kind: type) -> None:
+    """Notices which patterns of ``match`` the objects of a class fit: those of a sequence or of a mapping, if it was registered
+    as one. Python notes that in the class itself, and nowhere in its namespace."""
+    _record_registrations(describer)
+    describer.text(f"patterns {_FLAGS(kind) & _PATTERNS}")
+
+
+def _record_registrations(describer: Describer) -> None:
+    # The token changes with every registration in the process, whichever class it is with.
+    if describer.is_first("registrations"):
+        describer.record_probe(abc.get_cache_token, abc.get_cache_token())
 
 
 def _below(kind: type) -> list[type]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import sys
-import termios
 from collections.abc import Callable, Sequence
 from types import CellType, FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any
@@ -80,6 +79,8 @@ def _untraced(_: None, __: None, ___: None) -> bool:
 
 def nothing_pending(queue: int, _: None, __: None) -> bool:
     """Whether no bytes wait to be read from the descriptor ``queue``."""
+    import termios  # a library of its own, which a process that finds one kernel does not need
+
     waiting = fcntl.ioctl(queue, termios.FIONREAD, b"\0\0\0\0")
     return not any(waiting)
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Protocol, T
 from tilelang.cache.keys.source_key import FunctionTracker
 from tilelang.errors import DeclarationError, RunTimeValueError, TileLangError, concise, first_line
 from tilelang.ignored import ignored
-from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.lookup import UNKEYED, Lookup, caching, compiled, from_source, say_off
 from tilelang.jit.options import CompileOptions
@@ -26,6 +25,7 @@ from tilelang.target import enclosing
 
 if TYPE_CHECKING:
     from tilelang.ir import nodes as ir
+    from tilelang.jit.eager import EagerFunction
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -53,7 +53,7 @@ class JitFunction(Generic[_P, _R]):
         self.options = dict(options)
         self.is_eager = _is_eager(function) if mode == "auto" else mode == "eager"
         self._lookup = Lookup(function, options)
-        self._eager: EagerFunction | None = EagerFunction(self._lookup) if self.is_eager else None
+        self._eager = _eager(self._lookup) if self.is_eager else None
         self._repeat: Callable[[tuple[Any, ...], dict[Any, Any]], Any] | None = None
         self._is_traced: Callable[[], bool] = is_traced
         self._in_graph = TracedCall(self)
@@ -233,6 +233,12 @@ class JitFunction(Generic[_P, _R]):
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+
+def _eager(lookup: Lookup) -> EagerFunction:
+    from tilelang.jit.eager import EagerFunction  # factories need none of it
+
+    return EagerFunction(lookup)
 
 
 def _locate(error: Exception) -> None:

@@ -153,6 +153,8 @@ def _positions(out_idx: int | Sequence[int]) -> tuple[int, ...]:
 
 def _config_names(configs: Mapping[Any, Any]) -> dict[str, Any]:
     """Pass configurations by name, from names or ``PassConfigKey`` members."""
+    if not configs:
+        return {}
     from tilelang.transform.config import known_names
 
     named = {str(getattr(key, "value", key)): value for key, value in configs.items()}

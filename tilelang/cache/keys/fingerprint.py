@@ -14,7 +14,7 @@ import functools
 import hashlib
 import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,16 +51,16 @@ class _File(NamedTuple):
 
 def compiler_fingerprint(memo_file: Path | None) -> Fingerprint:
     """The fingerprint of the compiler as it is on disk now; ``memo_file`` keeps contents' digests between processes."""
-    found = list(files())
+    found = files()
     listing = repr(sorted((file.name, file.kind, file.path, file.stat) for file in found))
     state = hashlib.sha256(listing.encode()).hexdigest()
-    parts = _known.get(state)
+    parts = _known.get(state) or _as_parts(state_memo.recall(memo_file, state))
     if parts is None:
-        parts = _as_parts(state_memo.recall(memo_file, state)) or _digest(found)
-        _known[state] = parts
+        parts = _digest(found)
         # See the module's text: a file that changed a moment ago may change again without another time in its `stat` data.
         if all(_is_settled(file) for file in found):
             state_memo.remember(memo_file, state, parts)
+    _known[state] = parts
     return Fingerprint(parts, _loaded_is_on_disk(found))
 
 
@@ -88,17 +88,15 @@ def _is_settled(file: _File) -> bool:
     return max(file.stat[1], file.stat[2]) < time.time_ns() - _RACY_NS
 
 
-def files() -> Iterator[_File]:
+def files() -> list[_File]:
     """The files that make up the compiler."""
-    for kind, name, entry in _entries():
-        yield _File(kind, name, entry.path, _stat_data(entry.stat()))
-    for name, record in _records():
-        yield _File(name, name, record, _stat_data(os.stat(record)))
+    own = [_File(kind, name, entry.path, _stat_data(entry.stat())) for kind, name, _, entry in _entries()]
+    return [*own, *(_File(name, name, record, _stat_data(os.stat(record))) for name, record in _records())]
 
 
 def folders(kinds: Collection[str] | None = None) -> list[str]:
     """The directories that hold files of the compiler, or only those of some kinds."""
-    found = {os.path.dirname(entry.path) for kind, _, entry in _entries() if kinds is None or kind in kinds}
+    found = {folder for kind, _, folder, _ in _entries() if kinds is None or kind in kinds}
     if kinds is None:
         found |= {os.path.dirname(record) for _, record in _records()}
     return sorted(found)
@@ -108,21 +106,28 @@ def _stat_data(found: os.stat_result) -> tuple[int, ...]:
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
-def _entries() -> Iterator[tuple[str, str, os.DirEntry[str]]]:
-    """(kind, name, entry) of each file in our own trees."""
-    yield from _tree(PACKAGE, "")
+_Entry = tuple[str, str, str, "os.DirEntry[str]"]
+
+
+def _entries() -> list[_Entry]:
+    """(kind, name, folder, entry) of each file in our own trees."""
+    found: list[_Entry] = []
+    _add_tree(found, str(PACKAGE), "")
     if _HEADERS_IN_TREE.is_dir():
-        yield from _tree(_HEADERS_IN_TREE, "tl_templates/")
+        _add_tree(found, str(_HEADERS_IN_TREE), "tl_templates/")
+    return found
 
 
-def _tree(folder: Path | str, prefix: str) -> Iterator[tuple[str, str, os.DirEntry[str]]]:
+def _add_tree(found: list[_Entry], folder: str, prefix: str) -> None:
+    # A list and not a generator: every process walks the trees before it finds a kernel.
     with os.scandir(folder) as entries:
         for entry in entries:
+            name = entry.name
             if entry.is_dir():
-                if entry.name != "__pycache__":
-                    yield from _tree(entry.path, f"{prefix}{entry.name}/")
-            elif (kind := _KIND_BY_SUFFIX.get(entry.name[entry.name.rfind(".") :])) is not None:
-                yield kind, prefix + entry.name, entry
+                if name != "__pycache__":
+                    _add_tree(found, entry.path, f"{prefix}{name}/")
+            elif (kind := _KIND_BY_SUFFIX.get(name[name.rfind(".") :])) is not None:
+                found.append((kind, prefix + name, folder, entry))
 
 
 @functools.cache
