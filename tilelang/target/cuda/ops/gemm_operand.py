@@ -21,36 +21,6 @@ from tilelang.target.cuda.ops.gemm_mma import Side
 _CHUNK_BYTES = 16
 
 
-@dataclass(frozen=True, eq=False)
-class Operand:
-    """One operand of a product as the loader sees it.
-
-    Attributes:
-        side: what the instruction takes of it.
-        is_a: A or B.
-        region: where it is.
-        registers: the array that it is loaded to.
-        count: tiles of a warp along M or N.
-        warp: number of the warp along M or N.
-        along_k: whether K is contiguous in memory.
-        paired: whether neighbours along M or N belong to one lane: rows eight apart of A's tile, or two tiles of B.
-    """
-
-    side: Side
-    is_a: bool
-    region: Any
-    registers: Array
-    count: int
-    warp: Any
-    along_k: bool
-    paired: bool = False
-
-    @property
-    def start(self) -> Any:
-        """The first row of the warp along M or N."""
-        return self.warp * (self.count * self.side.rows)
-
-
 def matrix_index(region: Any, row: Any, column: Any, transposed: bool = False) -> list[Any]:
     """The indices of an element of an operand in the buffer that holds it.
 
@@ -62,45 +32,69 @@ def matrix_index(region: Any, row: Any, column: Any, transposed: bool = False) -
     return [constant(index) for index in region.matrix_index(row, column)]
 
 
-class OperandLoader:
-    """Brings one operand to registers.
+@dataclass(eq=False)
+class Operand:
+    """One operand of a product, and how it comes to registers.
 
-    Args:
-        product: the product: its emitter, instruction, variables and names of loops.
+    Attributes:
+        p: the product: its emitter, instruction, variables and names of loops.
+        side: what the instruction takes of it.
+        is_a: A or B.
+        region: where it is.
+        registers: the array that it is loaded to.
+        count: tiles of a warp along M or N.
+        warp: number of the warp along M or N.
+        along_k: whether K is contiguous in memory.
+        paired: whether neighbours along M or N belong to one lane: rows eight apart of A's tile, or two tiles of B.
     """
 
-    def __init__(self, product: Any, operand: Operand):
-        self.p, self.o, self.e, self.mma = product, operand, product.e, product.mma
+    p: Any
+    side: Side
+    is_a: bool
+    region: Any
+    registers: Array
+    count: int
+    warp: Any
+    along_k: bool
+    paired: bool = False
+
+    def __post_init__(self) -> None:
+        self.e, self.mma = self.p.e, self.p.mma
         self.loader = self._matrix_loader()
+
+    @property
+    def start(self) -> Any:
+        """The first row of the warp along M or N."""
+        return self.warp * (self.count * self.side.rows)
 
     @property
     def in_registers(self) -> bool:
         """Whether the program holds it in a fragment as the instruction takes it."""
-        return is_fragment(self.o.region) and self.mma.operand is None and not self.is_rounded
+        return is_fragment(self.region) and self.mma.operand is None and not self.is_rounded
 
     @property
     def is_rounded(self) -> bool:
         """Whether elements are rounded to tf32 on the way; the tensor core would drop their low bits."""
-        return str(self.o.region.dtype) == "float32"
+        return str(self.region.dtype) == "float32"
 
     @property
     def storage(self) -> int:
         """C++ elements that hold one lane's part of a tile (4-bit elements lie two in a byte)."""
-        bits = canonical(self.o.region.dtype).bits
-        return self.o.side.elements // 2 if bits == 4 else self.o.side.elements
+        bits = canonical(self.region.dtype).bits
+        return self.side.elements // 2 if bits == 4 else self.side.elements
 
     def prologue(self) -> list[Any]:
         """Declarations of the registers and of the base address."""
         if self.in_registers:
             return []
-        declared = DeclareArray(self.o.registers, self.o.count * self.storage, 16)
+        declared = DeclareArray(self.registers, self.count * self.storage, 16)
         return [declared, *(self.loader.prologue() if self.loader is not None else [])]
 
     def pointer(self, tile: Value) -> Value:
         """The registers of one tile at this step."""
         if self.in_registers:
-            return self.e.array(self.o.region.buffer).to(self._number(tile) * self.o.side.elements)
-        return self.o.registers.to(tile * self.o.side.elements)
+            return self.e.array(self.region.buffer).to(self._number(tile) * self.side.elements)
+        return self.registers.to(tile * self.side.elements)
 
     def _number(self, tile: Value) -> Value:
         """The number of a tile at this step among those of the fragment that holds the operand."""
@@ -111,7 +105,7 @@ class OperandLoader:
         if self.in_registers:
             return []
         if self.loader is not None:
-            code = self.loader.load(self.o.side.elements)
+            code = self.loader.load(self.side.elements)
         else:
             code = self._pair_loads() or self._element_loads()
         return [*code, *self._rounding()]
@@ -119,19 +113,19 @@ class OperandLoader:
     def _rounding(self) -> list[Any]:
         if not self.is_rounded:
             return []
-        element = self.o.registers.at(self.p.r)
-        return [counted(self.p.r, self.o.count * self.storage, [Assign(element, Call("tl::round_tf32", (element,)))])]
+        element = self.registers.at(self.p.r)
+        return [counted(self.p.r, self.count * self.storage, [Assign(element, Call("tl::round_tf32", (element,)))])]
 
     def _matrix_loader(self) -> MatrixLoader | None:
-        region = self.o.region
+        region = self.region
         layout = self.e.layouts.memory.get(region.buffer)
         bits = canonical(region.dtype).bits
         if not lies_in_shared(region) or self.mma.operand is not None or bits > 32:
             return None
         # ldmatrix moves 32-bit words of a row to each lane, and transposes 16-bit elements only.
         # Words of 32 bits along K are what each lane holds for any type, so that without a transposition only bytes count.
-        bytewise = bits == 8 and self.o.paired
-        if not isinstance(layout, TileLayout) or not (bits == 16 or self.o.along_k or bytewise):
+        bytewise = bits == 8 and self.paired
+        if not isinstance(layout, TileLayout) or not (bits == 16 or self.along_k or bytewise):
             return None
         chunk = _CHUNK_BYTES * 8 // bits
         row_axis, column_axis = region.matrix_axes
@@ -142,59 +136,60 @@ class OperandLoader:
         row_min, column_min = region.mins[row_axis], region.mins[column_axis]
         if not self.e.facts.divisible(row_min, 8) or not self.e.facts.divisible(column_min, chunk):
             return None
-        return MatrixLoader(self.p, self.o, layout, chunk)
+        return MatrixLoader(self, layout, chunk)
 
     def _pair_loads(self) -> list[Any] | None:
         """Loads of two neighbouring 32-bit elements each; None where they may not be adjacent."""
-        e, p, o = self.e, self.p, self.o
-        layout = e.layouts.memory.get(o.region.buffer)
-        if not o.paired or canonical(o.region.dtype).bits != 32 or not isinstance(layout, TileLayout) or layout.vector < 2:
+        e, p = self.e, self.p
+        layout = e.layouts.memory.get(self.region.buffer)
+        if not self.paired or canonical(self.region.dtype).bits != 32 or not isinstance(layout, TileLayout) or layout.vector < 2:
             return None
         # Eight bytes at once need an even column.
-        if not o.region.has_rows or not e.facts.divisible(o.region.mins[-1], 2):
+        if not self.region.has_rows or not e.facts.divisible(self.region.mins[-1], 2):
             return None
         tile, part = ir.Var("i", "int32"), ir.Var("r", "int32")
         e.names.values.update({tile: p.i, part: p.r})
-        count, each = (o.count, o.side.elements) if o.is_a else (o.count // 2, 2 * o.side.elements)
+        count, each = (self.count, self.side.elements) if self.is_a else (self.count // 2, 2 * self.side.elements)
         e.facts.bind_range(tile, count)
         e.facts.bind_range(part, each // 2)
-        column = o.start + tile * 16 + p.lane // 4 * 2
-        row = p.step * o.side.depth + part * 4 + p.lane % 4
-        source = Word(e.places.address(o.region.buffer, matrix_index(o.region, row, column), READ), 8, "float2")
+        column = self.start + tile * 16 + p.lane // 4 * 2
+        row = p.step * self.side.depth + part * 4 + p.lane % 4
+        source = Word(e.places.address(self.region.buffer, matrix_index(self.region, row, column), READ), 8, "float2")
         first = p.i * each
-        if o.is_a:
-            move = [Assign(Word(o.registers.to(first + p.r * 2), 8, "float2"), source)]
+        if self.is_a:
+            move = [Assign(Word(self.registers.to(first + p.r * 2), 8, "float2"), source)]
         else:
             # Neighbours along n belong to two tiles of B: a register of each tile takes one of them.
             pair = e.names.take("pair")
-            halves = [o.registers.at(first + p.r), o.registers.at(first + o.side.elements + p.r)]
+            halves = [self.registers.at(first + p.r), self.registers.at(first + self.side.elements + p.r)]
             move = [Define(pair, "float2", source), *(Assign(half, Field(pair, at)) for half, at in zip(halves, "xy"))]
         return nested([(p.i, count), (p.r, each // 2)], move)
 
     def _element_loads(self) -> list[Any]:
         """One load an element, for types and orders that ldmatrix does not have."""
-        e, mma, p, o = self.e, self.mma, self.p, self.o
+        e, mma, p = self.e, self.mma, self.p
         tile, part = ir.Var("i", "int32"), ir.Var("r", "int32")
         e.names.values.update({tile: p.i, part: p.r})
-        e.facts.bind_range(tile, o.count)
-        e.facts.bind_range(part, o.side.elements)
+        e.facts.bind_range(tile, self.count)
+        e.facts.bind_range(part, self.side.elements)
         # Element r of a lane: its low digit runs along K in one register (`pack`), the next one over rows eight apart, the rest
         # over the registers along K.
-        rows = o.side.groups
-        if o.paired:
-            row = o.start + (tile * 16 + part // mma.pack % 2 if o.is_a else tile // 2 * 16 + tile % 2) + p.lane // 4 * 2
+        rows = self.side.groups
+        if self.paired:
+            row = self.start + (tile * 16 + part // mma.pack % 2 if self.is_a else tile // 2 * 16 + tile % 2) + p.lane // 4 * 2
         else:
-            row = o.start + tile * o.side.rows + p.lane // 4 + (part // mma.pack % rows * 8 if rows > 1 else 0)
-        column = p.step * o.side.depth + part // (mma.pack * rows) * (4 * mma.pack) + p.lane % 4 * mma.pack
+            row = self.start + tile * self.side.rows + p.lane // 4 + (part // mma.pack % rows * 8 if rows > 1 else 0)
+        column = p.step * self.side.depth + part // (mma.pack * rows) * (4 * mma.pack) + p.lane % 4 * mma.pack
         if mma.pack > 1:
             column = column + part % mma.pack
-        region = o.region
+        region = self.region
         if is_fragment(region):
-            element = e.array(region.buffer).at(self._number(p.i) * o.side.elements + p.r)
+            element = e.array(region.buffer).at(self._number(p.i) * self.side.elements + p.r)
         else:
-            element = e.places.place(region.buffer, matrix_index(region, row, column, not o.along_k))
-        load = Assign(o.registers.at(p.i * o.side.elements + p.r), converted(element, region.dtype, mma.operand or region.dtype))
-        return nested([(p.i, o.count), (p.r, o.side.elements)], [load])
+            element = e.places.place(region.buffer, matrix_index(region, row, column, not self.along_k))
+        value = converted(element, region.dtype, mma.operand or region.dtype)
+        load = Assign(self.registers.at(p.i * self.side.elements + p.r), value)
+        return nested([(p.i, self.count), (p.r, self.side.elements)], [load])
 
 
 class MatrixLoader:
@@ -204,8 +199,8 @@ class MatrixLoader:
     the swizzle covers; so a step costs one XOR and the immediate offsets of the loads.
     """
 
-    def __init__(self, product: Any, operand: Operand, layout: TileLayout, chunk: int):
-        self.p, self.operand, self.layout, self.chunk = product, operand, layout, chunk
+    def __init__(self, operand: Operand, layout: TileLayout, chunk: int):
+        self.p, self.operand, self.layout, self.chunk = operand.p, operand, layout, chunk
         self.base = Name(f"{operand.registers.name}_base")
         self.bytewise = operand.paired and not operand.along_k
 

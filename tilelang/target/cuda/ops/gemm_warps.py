@@ -19,7 +19,7 @@ from tilelang.target.cuda.ir.instructions import Assign, Define, Multiply
 from tilelang.target.cuda.ir.values import Array, Convert, Number
 from tilelang.target.cuda.operators import TileDemand
 from tilelang.target.cuda.ops.gemm_mma import ByWarps, Instruction, instruction, transposed, warp_grid
-from tilelang.target.cuda.ops.gemm_operand import Operand, OperandLoader
+from tilelang.target.cuda.ops.gemm_operand import Operand
 from tilelang.target.cuda.ops.gemm_plan import Product, tiles_fit
 from tilelang.target.cuda.ops.gemm_scalar import plan_scalar
 from tilelang.target.cuda.ops.gemm_sparse import MetadataLoader
@@ -166,9 +166,8 @@ class MmaProduct:
         self.steps = as_int(op.k) // mma.k
         self.i, self.j, self.r = names.take("i"), names.take("j"), names.take("r")
         a_paired, b_paired = plan.pairs
-        a = Operand(mma.a, True, op.a, a_registers, tiles_m, warp_m, not op.transpose_a, a_paired)
-        b = Operand(mma.b, False, op.b, b_registers, tiles_n, warp_n, op.transpose_b, b_paired)
-        self.a, self.b = OperandLoader(self, a), OperandLoader(self, b)
+        self.a = Operand(self, mma.a, True, op.a, a_registers, tiles_m, warp_m, not op.transpose_a, a_paired)
+        self.b = Operand(self, mma.b, False, op.b, b_registers, tiles_n, warp_n, op.transpose_b, b_paired)
         self.metadata = MetadataLoader(self, warp_m, tiles_m) if mma.sparse else None
 
     def emit(self) -> list[Code]:
@@ -179,7 +178,7 @@ class MmaProduct:
         e.facts.bind_range(self.warp, max(1, len(e.threads) // 32))
         e.facts.bind_range(self.step, self.steps)
         sources = [self.a, self.b, *([self.metadata] if self.metadata is not None else [])]
-        clear = _clear_code(e, self.op, self.a.o.count * self.b.o.count * self.mma.c_elements)
+        clear = _clear_code(e, self.op, self.a.count * self.b.count * self.mma.c_elements)
         body = [code for source in sources for code in source.load()] + self._multiply()
         product = [
             Define(lane, "int32", e.thread & 31),
@@ -190,8 +189,8 @@ class MmaProduct:
         return [leaf([*clear, Block(product, braces=True)])]
 
     def _multiply(self) -> list[Any]:
-        i, j, columns = self.i, self.j, self.b.o.count
+        i, j, columns = self.i, self.j, self.b.count
         accumulator = self.e.array(self.op.c.buffer).to((i * columns + j) * self.mma.c_elements)
         metadata = None if self.metadata is None else self.metadata.register(i)
         product = Multiply(self.mma.function, accumulator, self.a.pointer(i), self.b.pointer(j), metadata)
-        return nested([(i, self.a.o.count), (j, columns)], [product])
+        return nested([(i, self.a.count), (j, columns)], [product])
