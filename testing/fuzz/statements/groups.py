@@ -15,8 +15,12 @@ _LANE_STATEMENTS = ("thread_assign", "shuffle", "warp_reduce", "thread_vote", "t
 
 
 def groups(draw: Draw, scope: Scope) -> Stmt:
-    """Fragments that all threads fill; then each group works on its copies, alone and beside the other."""
-    shared = [_fragment(draw, scope) for _ in range(draw.random.randint(1, 2))]
+    """Fragments that all threads fill; then each group works on its copies, alone and beside the other.
+
+    Where each group changes a fragment that the other one does not use, all threads read both in the end.
+    """
+    apart = draw.chance(0.4)
+    shared = [_fragment(draw, scope) for _ in range(2 if apart else draw.random.randint(1, 2))]
     fill = Stmt("text", tuple(line for _, lines in shared for line in lines), fixed=True)
     tiles = [tile for tile, _ in shared]
     own = [draw.declare(scope, a_shape(draw, 2, 2048), draw.pick(["float32", "int32"]), "shared") for _ in range(2)]
@@ -24,7 +28,8 @@ def groups(draw: Draw, scope: Scope) -> Stmt:
     bodies, used = [], []
     for number in draw.pick([[0, 1], [1, 0], [0, 1, 0], [1, 0, 1]]):
         inner = scope.inside("groups")
-        mine = [*tiles, own[number], *(tile for group, tile in used if group == number)]
+        common = [tiles[number]] if apart else tiles
+        mine = [*common, own[number], *(tile for group, tile in used if group == number)]
         inner.tiles, inner.values, inner.variables = list(mine), [], []
         inner.hidden = inner.hidden | {tile.name for tile in draw.declared if tile not in mine}
         before = len(draw.declared)
@@ -33,9 +38,10 @@ def groups(draw: Draw, scope: Scope) -> Stmt:
         used += [(number, tile) for tile in new]
         alone = [tile for tile in new if tile.memory == "fragment"]  # of one group: no statement of all threads reads it
         draw.declared = [tile for tile in draw.declared if tile not in alone]
-        results = tuple(_saved(draw, tile) for tile in (*tiles, *alone))
+        results = tuple(_saved(draw, tile) for tile in (*(() if apart else tiles), *alone))
         bodies.append(Stmt("group", (f"with T.ws({number}):",), body=(*body, *results)))
-    return Stmt("groups", ("if True:",), body=(fill, *bodies))
+    results = [_saved(draw, tile) for tile in tiles] if apart else []
+    return Stmt("groups", ("if True:",), body=(fill, *bodies, *results))
 
 
 def _fragment(draw: Draw, scope: Scope) -> tuple[Tile, tuple[str, ...]]:

@@ -7,7 +7,8 @@ import torch
 
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
-from tilelang.errors import CompileError, LayoutConflictError
+from testing.python.target.definition import check_meaning
+from tilelang.errors import CompileError
 
 ARCHS = ("sm_80", "sm_90a")
 
@@ -159,18 +160,31 @@ def test_groups_of_different_sizes_use_one_name(sizes, arch):
         assert torch.equal(b[group], tile)
 
 
-def test_all_threads_do_not_read_what_several_groups_have_stored():
-    @T.prim_func
-    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((64, 64), "float32")):
-        with T.Kernel(1, threads=256):
-            tile = T.alloc_fragment((64, 64), "float32")
-            for group in [0, 1]:
-                with T.ws(group):
-                    T.copy(A, tile)
-            T.copy(tile, B)
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_all_threads_see_what_either_group_has_stored(dtype):
+    """Each group changes its half three times, from what all threads have made of both."""
 
-    with pytest.raises(LayoutConflictError, match="threads 0 to 255 run this, and its elements are in threads 128 to 255"):
-        source(main)
+    @T.prim_func
+    def main(A: T.Tensor((16, 32), dtype), B: T.Tensor((16, 32), dtype), C: T.Tensor((16, 32), dtype)):
+        with T.Kernel(1, threads=256):
+            tile, other = T.alloc_fragment((16, 32), dtype), T.alloc_fragment((16, 32), dtype)
+            T.copy(A, tile)
+            for k in T.serial(3):
+                for group in [0, 1]:
+                    with T.ws(group):
+                        T.copy(A, other)
+                        for i, j in T.Parallel(8, 32):
+                            tile[i + group * 8, j] = tile[i + group * 8, j] * (1 - 2 * group) + k
+                for i, j in T.Parallel(16, 32):
+                    tile[i, j] -= 1
+            T.copy(tile, B)
+            T.copy(other, C)
+
+    a = torch.randint(-3, 4, (16, 32)).to(getattr(torch, dtype))
+    _, b, c = check_meaning(main, a, torch.zeros_like(a), torch.zeros_like(a))
+    for k in range(3):
+        a = torch.cat([a[:8] + k, k - a[8:]]) - 1
+    assert torch.equal(b, a)
 
 
 def test_single_threads_of_several_groups_do_not_store_to_one_fragment():

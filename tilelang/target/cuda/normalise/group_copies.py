@@ -28,13 +28,12 @@ def fill_group_copies(tree: TileTree, block: range) -> TileTree:
     groups = {node.threads: node for node in walk(tree.root) if isinstance(node, ThreadGroup) and node.threads is not None}
     if not groups:
         return tree
-    copies = _Copies(tree, block)
+    copies = GroupCopies(tree, block)
     divided: dict[Any, list[Any]] = {}
     for node, running in copies.threads.items():
-        if isinstance(node, (Parallel, Operator)):
-            # A node each: tables of later steps are by node.
-            parts = [ThreadGroup(groups[home].stmt, Sequence([replace(node)]), home) for home in copies.filled_by(node, running)]
-            divided |= {node: parts} if parts else {}
+        # A node each: tables of later steps are by node.
+        parts = [ThreadGroup(groups[home].stmt, Sequence([replace(node)]), home) for home in copies.filled_by(node, running)]
+        divided |= {node: parts} if parts else {}
     return _with_own_names(replace(tree, root=spliced(tree.root, divided, {})) if divided else tree, block)
 
 
@@ -63,7 +62,7 @@ def _with_own_names(tree: TileTree, block: range) -> TileTree:
     return replace(tree, root=of(tree.root), allocations=allocations)
 
 
-class _Copies:
+class GroupCopies:
     """What groups hold and change.
 
     Attributes:
@@ -81,6 +80,8 @@ class _Copies:
 
     def filled_by(self, node: Any, running: range) -> list[range]:
         """The groups that run a statement for their own copies of the fragments that it fills; none where it is left as it is."""
+        if not isinstance(node, (Parallel, Operator)):
+            return []
         accesses = node.touched
         found = {tuple(self._homes[self.tree.root_of(access.buffer)]) for access in accesses if is_fragment(access.buffer)}
         if len(found) != 1 or not all(self._may_be_repeated(node, access) for access in accesses):
@@ -89,6 +90,20 @@ class _Copies:
             return []
         chosen = [home for home in found.pop() if home != running and running.start <= home.start and home.stop <= running.stop]
         return [] if all(home.start == running.start for home in chosen) else chosen
+
+    def lie_elsewhere(self, node: Any, buffer: Any, block: range) -> bool:
+        """Whether a statement of all threads needs elements of a fragment that groups hold, and that it would not find there.
+
+        The registers of a group that begins with the block's first thread have the block's numbers. An element that a statement
+        outside of ``T.Parallel`` names is in every thread, unless a group has changed its copies.
+        """
+        homes = [home for home in self._homes[self.tree.root_of(buffer)] if home != block]
+        changed = any(self.tree.may_follow(node, store) for store in self._stores.get(self.tree.root_of(buffer), []))
+        return any(home.start != block.start for home in homes) and (changed or isinstance(node, (Parallel, Operator)))
+
+    def users_of(self, buffer: Any) -> set[range]:
+        """The threads that run the statements which use a buffer."""
+        return {running for node, running in self.threads.items() if any(each.buffer == buffer for each in node.touched)}
 
     def _may_be_repeated(self, node: Any, access: Any) -> bool:
         """Whether each group may make an access of its own, at its own time."""

@@ -22,7 +22,7 @@ from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.analysis.fragment_homes import homes_of, threads_of
 from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.intrinsics.table import is_atomic
-from tilelang.target.cuda.normalise.thread_groups import kernel_tree
+from tilelang.target.cuda.normalise.thread_groups import grouped_tree
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.rename import buffer_like
 from tilelang.target.cuda.tile.tree import Scalar, TileTree, walk
@@ -39,7 +39,7 @@ def share_fragments(kernel: Kernel, target: Any) -> Kernel:
     """
     if not (_stores_elements(kernel.body) or any(map(_updates_element, walk_statements(kernel.body)))):
         return kernel
-    tree = kernel_tree(kernel, target)
+    tree = grouped_tree(kernel, target)
     roots = {tree.root_of(buffer) for buffer in _stored_by_some(tree, Uniformity(tree, dict(kernel.threads)))}
     _check_groups(tree, roots, kernel.thread_count)
     views = [view for view in tree.aliases if tree.root_of(view) in roots]

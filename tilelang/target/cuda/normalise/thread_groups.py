@@ -19,6 +19,7 @@ from tilelang.target.cuda.analysis.uniformity import stores_of_tile
 from tilelang.target.cuda.arch import in_one_warp, is_whole_warps
 from tilelang.target.cuda.normalise.early_exit import branch_early_exits
 from tilelang.target.cuda.normalise.group_copies import fill_group_copies
+from tilelang.target.cuda.normalise.group_meetings import meet_copies
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import (
@@ -37,15 +38,23 @@ from tilelang.target.cuda.tile.tree import (
 
 
 def kernel_tree(kernel: Kernel, target: Any) -> TileTree:
-    """The tile tree of a kernel: exits of some threads are branches of the others, and branches of threads are groups of them,
-    which fill their own copies of fragments.
+    """The tile tree of a kernel, in which groups of threads fill and change their own copies of fragments.
+
+    Raises:
+        CompileError: the threads of a tile operator are no neighbours, or no whole warps where it needs them.
+    """
+    block = range(kernel.thread_count)
+    return fill_group_copies(meet_copies(grouped_tree(kernel, target), block), block)
+
+
+def grouped_tree(kernel: Kernel, target: Any) -> TileTree:
+    """The tile tree of a kernel: exits of some threads are branches of the others, and branches of threads are groups of them.
 
     Raises:
         CompileError: the threads of a tile operator are no neighbours, or no whole warps where it needs them.
     """
     tree = branch_early_exits(read_tree(kernel.body, kernel.thread_count, target), dict(kernel.threads))
-    block = range(kernel.thread_count)
-    return fill_group_copies(replace(tree, root=_Splitter(kernel).sequence(tree.root, block)), block)
+    return replace(tree, root=_Splitter(kernel).sequence(tree.root, range(kernel.thread_count)))
 
 
 class _Splitter:

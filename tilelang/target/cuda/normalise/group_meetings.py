@@ -1,0 +1,169 @@
+"""Fragments of which groups of threads change their copies before the block uses the tile again.
+
+    T.copy(A, tile)                           T.copy(A, tile); start = tile (in shared memory)
+    with T.ws(0): tile[0:8] *= 2              with T.ws(0): tile_0 = start; tile_0[0:8] *= 2; copy_0 = tile_0
+    with T.ws(1): tile[8:16] += 1      ->     with T.ws(1): tile_1 = start; tile_1[8:16] += 1; copy_1 = tile_1
+    T.copy(tile, B)                           tile = what copy_0 or copy_1 have in another way than start, or else start
+                                              T.copy(tile, B)
+
+Each side of a branch for different threads has its own copy of a fragment, and the next statement of all threads sees what either
+side has stored. An element to which a side has stored what it held before needs no record of that: the bits are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.ir import nodes as ir
+from tilelang.ir.access import READ
+from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment
+from tilelang.ir.region import Region
+from tilelang.target.cuda.analysis.fragment_homes import threads_of
+from tilelang.target.cuda.normalise.group_copies import GroupCopies
+from tilelang.target.cuda.tile.build import axes_of, load_at, store_at, typed
+from tilelang.target.cuda.tile.nest import Nest
+from tilelang.target.cuda.tile.rename import buffer_like, renamed
+from tilelang.target.cuda.tile.tree import (
+    Loop,
+    Parallel,
+    Sequence,
+    ThreadGroup,
+    TileTree,
+    copy_between,
+    walk,
+)
+
+
+def meet_copies(tree: TileTree, block: range) -> TileTree:
+    """The tree in which such fragments, and the copies of each group, are buffers of their own."""
+    # One may make another one of them: a statement that groups could repeat for two fragments cannot for one of the two.
+    while (buffer := next(_used_by_all(tree, block), None)) is not None:
+        tree = _Meeting(tree, block, buffer).tree_with_copies()
+    return tree
+
+
+def _used_by_all(tree: TileTree, block: range) -> Iterator[Any]:
+    """Fragments of groups that a statement of all threads uses which the groups cannot run for their copies."""
+    if not any(isinstance(node, ThreadGroup) and node.threads is not None for node in walk(tree.root)):
+        return
+    copies = GroupCopies(tree, block)
+    for node, running in copies.threads.items():
+        if running == block and not copies.filled_by(node, running):
+            for buffer in {access.buffer for access in node.touched if is_fragment(access.buffer)}:
+                if copies.lie_elsewhere(node, buffer, block) and _may_be_divided(tree, copies, buffer, block):
+                    yield buffer
+
+
+def _may_be_divided(tree: TileTree, copies: GroupCopies, buffer: Any, block: range) -> bool:
+    """Whether groups that have no threads in common use a buffer, which no view, layout or reducer names."""
+    named = tree.aliased() | {annotated for annotated, *_ in tree.hints.layouts}
+    groups = copies.users_of(buffer) - {block}
+    apart = all(one.stop <= other.start or other.stop <= one.start for one, other in combinations(groups, 2))
+    return apart and buffer not in named and not tree.allocations[buffer] and canonical(str(buffer.dtype)).lanes == 1
+
+
+class _Meeting:
+    """The copies of one fragment.
+
+    Attributes:
+        own: the fragment of each group.
+        start: what the block's one holds where the groups begin.
+        ends: what each group's copy holds where they end.
+    """
+
+    def __init__(self, tree: TileTree, block: range, buffer: Any):
+        self.tree, self.block, self.buffer = tree, block, buffer
+        self.threads = threads_of(tree, block)
+        self.span = next(node for node in self.threads if self._uses(node)).span
+        self.stmts = {node.threads: node.stmt for node in walk(tree.root) if isinstance(node, ThreadGroup)}
+        groups = sorted(
+            {self.threads[node] for node in self.threads if self._uses(node)} - {block}, key=lambda group: group.start
+        )
+        self.own = {group: buffer_like(buffer, FRAGMENT, f"_{number}") for number, group in enumerate(groups)}
+        self.start = buffer_like(buffer, SHARED, "_start")
+        self.ends = {group: buffer_like(buffer, SHARED, f"_end_{number}") for number, group in enumerate(groups)}
+
+    def tree_with_copies(self) -> TileTree:
+        new = [*self.own.values(), self.start, *self.ends.values()]
+        # Copies move all elements, also those that nothing has written, and a register without a value has no meaning in C++.
+        root = Sequence([self._stored(typed(0, str(self.buffer.dtype))), *self._node(self.tree.root).items])
+        return replace(self.tree, root=root, allocations={**self.tree.allocations, **dict.fromkeys(new, {})})
+
+    def _uses(self, node: Any) -> bool:
+        return any(access.buffer == self.buffer for access in node.touched)
+
+    def _node(self, node: Any) -> Any:
+        """A node of which statements of all threads use the fragment."""
+        if isinstance(node, Sequence):
+            return Sequence([new for part in self._parts(node.items) for new in part])
+        return node.regrouped(self._parts(node.body.items)) if isinstance(node, Loop) else node.with_parts(self._node)
+
+    def _parts(self, items: list[Any]) -> list[list[Any]]:
+        """What each statement becomes."""
+        users = [{self.threads[node] for node in walk(item) if self._uses(node)} for item in items]
+        parts = [[self._node(item) if self.block in using else item] for item, using in zip(items, users)]
+        for run in _runs(users, self.block):
+            for place in run:
+                parts[place] = [self._in_copies(items[place])]
+            groups = sorted(set().union(*(users[place] for place in run)), key=lambda group: group.start)
+            storing = [group for group in groups if any(self._stores(items[place], group) for place in run)]
+            parts[run[0]] = [*self._begun(groups), *parts[run[0]]]
+            parts[run[-1]] = [*parts[run[-1]], *self._ended(storing)]
+        return parts
+
+    def _stores(self, item: Any, group: range) -> bool:
+        accesses = (access for node in walk(item) if self.threads[node] == group for access in node.touched)
+        return any(access.buffer == self.buffer and access.kind != READ for access in accesses)
+
+    def _in_copies(self, node: Any) -> Any:
+        """A node in which each group names its own fragment."""
+        new = node.with_parts(self._in_copies)
+        return renamed(new, {self.buffer: self.own[self.threads[node]]}) if self._uses(node) else new
+
+    def _begun(self, groups: list[range]) -> list[Any]:
+        return [self._copy(self.buffer, self.start), *(self._in(group, self.start, self.own[group]) for group in groups)]
+
+    def _ended(self, groups: list[range]) -> list[Any]:
+        """The statements after which the block's fragment has what groups have changed."""
+        left = [self._in(group, self.own[group], self.ends[group]) for group in groups]
+        _, offsets = axes = axes_of([Region.whole(self.buffer)])
+        value = before = load_at(Region.whole(self.start), offsets)
+        for group in groups:
+            after = load_at(Region.whole(self.ends[group]), offsets)
+            value = ir.Select(ir.NE(_bits(after), _bits(before)), after, value)
+        return [*left, self._stored(value, axes)] if groups else []
+
+    def _in(self, group: range, source: Any, target: Any) -> ThreadGroup:
+        return ThreadGroup(self.stmts[group], Sequence([self._copy(source, target)]), group)
+
+    def _copy(self, source: Any, target: Any) -> Parallel:
+        return copy_between(Region.whole(source), Region.whole(target), self.span)
+
+    def _stored(self, value: Any, axes: Any = None) -> Parallel:
+        """The statement that stores a value to all elements, at the given axes."""
+        region = Region.whole(self.buffer)
+        names, offsets = axes or axes_of([region])
+        return Parallel(Nest.build(names, store_at(region, offsets, value, self.span), self.span, "T.copy"))
+
+
+def _runs(users: list[set[range]], block: range) -> Iterator[list[int]]:
+    """The places of statements in which groups alone use a fragment, up to the next one of all threads."""
+    run: list[int] = []
+    for place, using in enumerate(users):
+        if block in using and run:
+            yield run
+            run = []
+        elif using and block not in using:
+            run.append(place)
+    if run:
+        yield run
+
+
+def _bits(value: Any) -> Any:
+    """A value as a number whose equality is that of its bits."""
+    dtype = canonical(str(value.ty))
+    return ir.tirx.reinterpret(f"uint{dtype.bits}", value) if dtype.is_float else value
