@@ -10,6 +10,7 @@
 //   encode_tensor_map(module, kernel, map, base, shape, strides) -> 128 bytes
 //   last_error() -> str
 //   set_simulator_session(allocations, names, checks, count, seed, workers, on_report, should_stop)
+//   set_simulator_streams(before_launch, on_resident), of the session
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/error.h>
@@ -205,7 +206,7 @@ String last_error() { return String(last_error_text); }
 
 void set_simulator_session(Array<int64_t> allocations, Array<String> names, int64_t checks, bool count, int64_t seed,
                            int64_t workers, Optional<Function> on_report, Optional<Function> should_stop) {
-  set_session({allocations, names, checks, count, seed, workers, on_report, should_stop});
+  set_session({allocations, names, checks, count, seed, workers, on_report, should_stop, {}, {}});
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
@@ -217,7 +218,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("tilelang.runtime.launch", launch)
       .def("tilelang.runtime.encode_tensor_map", encode_tensor_map)
       .def("tilelang.runtime.last_error", last_error)
-      .def("tilelang.runtime.set_simulator_session", set_simulator_session);
+      .def("tilelang.runtime.set_simulator_session", set_simulator_session)
+      .def("tilelang.runtime.set_simulator_streams", set_streams);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <tvm/ffi/string.h>
 
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "device.h"
@@ -16,6 +17,7 @@
 namespace tilelang::runtime {
 namespace {
 
+using tvm::ffi::Any;
 using tvm::ffi::Array;
 using tvm::ffi::Bytes;
 using tvm::ffi::Function;
@@ -45,6 +47,7 @@ class SimulatorModule : public DeviceModule {
   SimulatorModule(const DeviceImage& image, std::vector<KernelSpec> kernels)
       : kernels_(std::move(kernels)),
         launch_(Function::GetGlobalRequired("tilelang.simulator.launch")),
+        launch_beside_(Function::GetGlobalRequired("tilelang.simulator.launch_beside")),
         encode_(Function::GetGlobalRequired("tilelang.simulator.encode_tensor_map_tiled")),
         module_(Function::GetGlobalRequired("tilelang.simulator.load_module")(String(image.ptx)).cast<ObjectRef>()) {}
 
@@ -60,11 +63,22 @@ class SimulatorModule : public DeviceModule {
     }
     sizes.push_back(config.shared_bytes);
     const std::string parameters = pack(kernel, args);
-    const String report = launch_(module_, String(kernel.symbol), sizes, Bytes(parameters.data(), parameters.size()),
-                                  session.allocations, session.names, session.checks, session.count, session.seed, session.workers,
-                                  0, session.should_stop)
-                              .cast<String>();
-    if (session.on_report.has_value()) session.on_report.value()(report);
+    const Bytes values(parameters.data(), parameters.size());
+    Any ended;
+    if (session.on_resident.has_value()) {
+      const bool hold = session.before_launch.value()().cast<bool>();
+      ended = launch_beside_(module_, String(kernel.symbol), sizes, values, session.allocations, session.names, session.checks,
+                             session.count, session.seed, session.workers, 0, session.should_stop, hold);
+    } else {
+      ended = launch_(module_, String(kernel.symbol), sizes, values, session.allocations, session.names, session.checks,
+                      session.count, session.seed, session.workers, 0, session.should_stop);
+    }
+    const std::optional<String> report = ended.as<String>();
+    if (!report) {
+      session.on_resident.value()(ended);
+    } else if (session.on_report.has_value()) {
+      session.on_report.value()(*report);
+    }
   }
 
   void encode_tensor_map(const TensorMapSpec& spec, void* base, const uint64_t* shape, const uint64_t* strides,
@@ -89,6 +103,7 @@ class SimulatorModule : public DeviceModule {
 
   const std::vector<KernelSpec> kernels_;
   const Function launch_;
+  const Function launch_beside_;
   const Function encode_;
   const ObjectRef module_;
 };
@@ -96,6 +111,11 @@ class SimulatorModule : public DeviceModule {
 }  // namespace
 
 void set_session(SimulatorSession session) { current_session = std::move(session); }
+
+void set_streams(Function before_launch, Function on_resident) {
+  current_session.before_launch = std::move(before_launch);
+  current_session.on_resident = std::move(on_resident);
+}
 
 std::unique_ptr<DeviceModule> load_on_simulator(DeviceImage image, std::vector<KernelSpec> kernels) {
   return std::make_unique<SimulatorModule>(image, std::move(kernels));

@@ -17,8 +17,13 @@ struct SimulatorSession {
   int64_t workers = 0;
   tvm::ffi::Optional<tvm::ffi::Function> on_report;  // takes each launch's report, as JSON; may raise
   tvm::ffi::Optional<tvm::ffi::Function> should_stop;  // asked while a launch runs; true ends it
+  // Where launches have streams: whether the next one is held back, and who takes one that is, or whose blocks wait for others.
+  tvm::ffi::Optional<tvm::ffi::Function> before_launch, on_resident;
 };
 
 void set_session(SimulatorSession session);
+
+// Says of this thread's session that its launches have streams.
+void set_streams(tvm::ffi::Function before_launch, tvm::ffi::Function on_resident);
 
 }  // namespace tilelang::runtime

@@ -5,6 +5,10 @@
 //   tilelang.simulator.launch(module, kernel, sizes, parameters, allocations, names, checks, count, seed, workers,
 //                             max_instructions, should_stop) -> JSON
 //
+//   tilelang.simulator.launch_beside(the same, hold) -> JSON, or a resident launch: all its blocks wait for what others write,
+//                             or it is held until it is resumed
+//   tilelang.simulator.resume(resident launch, give_up, should_stop) -> JSON, or whether it has got on
+//
 // `sizes` is an int64 array: grid (3), block (3), cluster (3), dynamic shared bytes. `parameters` are the packed
 // kernel parameters. `allocations` is an int64 array of (base address, bytes, read-only) triples: the host memory the
 // kernel may address; `names` says what each is called in findings. A cluster that runs more than `max_instructions` (0: no
@@ -24,6 +28,7 @@ namespace tilelang {
 namespace simulator {
 namespace {
 
+using tvm::ffi::Any;
 using tvm::ffi::Array;
 using tvm::ffi::Bytes;
 using tvm::ffi::Function;
@@ -119,23 +124,66 @@ LaunchRequest make_request(String kernel, Array<int64_t> sizes, Bytes parameters
   return request;
 }
 
+std::function<bool()> asking(Optional<Function> should_stop) {
+  if (!should_stop.has_value()) return nullptr;
+  return [ask = should_stop.value()] { return ask().cast<bool>(); };
+}
+
 String launch(ModuleRef module, String kernel, Array<int64_t> sizes, Bytes parameters, Array<int64_t> allocations,
               Array<String> names, int64_t checks, bool count, int64_t seed, int64_t workers, int64_t max_instructions,
               Optional<Function> should_stop) {
   return guarded([&]() -> String {
     LaunchRequest request =
         make_request(kernel, sizes, parameters, allocations, names, checks, count, seed, workers, max_instructions);
-    if (should_stop.has_value()) request.should_stop = [&] { return should_stop.value()().cast<bool>(); };
+    request.should_stop = asking(should_stop);
     return report_json(*module->program, run_launch(*module->program, request));
+  });
+}
+
+class ResidentObject : public tvm::ffi::Object {
+ public:
+  ModuleRef module;  // whose program runs
+  std::unique_ptr<ActiveLaunch> launch;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tilelang.simulator.Resident", ResidentObject, tvm::ffi::Object);
+};
+
+class ResidentRef : public tvm::ffi::ObjectRef {
+ public:
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(ResidentRef, tvm::ffi::ObjectRef, ResidentObject);
+};
+
+Any launch_beside(ModuleRef module, String kernel, Array<int64_t> sizes, Bytes parameters, Array<int64_t> allocations,
+                  Array<String> names, int64_t checks, bool count, int64_t seed, int64_t workers, int64_t max_instructions,
+                  Optional<Function> should_stop, bool hold) {
+  return guarded([&]() -> Any {
+    auto object = tvm::ffi::make_object<ResidentObject>();
+    object->module = module;
+    object->launch = std::make_unique<ActiveLaunch>(
+        *module->program,
+        make_request(kernel, sizes, parameters, allocations, names, checks, count, seed, workers, max_instructions));
+    if (hold || object->launch->wait(asking(should_stop)) != ActiveLaunch::Outcome::kEnded) return ResidentRef(object);
+    return String(report_json(*module->program, object->launch->report()));
+  });
+}
+
+Any resume(ResidentRef resident, bool give_up, Optional<Function> should_stop) {
+  return guarded([&]() -> Any {
+    ActiveLaunch& launch = *resident->launch;
+    const ActiveLaunch::Outcome outcome = launch.resume(give_up, asking(should_stop));
+    if (outcome != ActiveLaunch::Outcome::kEnded) return outcome == ActiveLaunch::Outcome::kGotOn;
+    return String(report_json(*resident->module->program, launch.report()));
   });
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
   tvm::ffi::reflection::ObjectDef<ModuleObject>();
+  tvm::ffi::reflection::ObjectDef<ResidentObject>();
   tvm::ffi::reflection::GlobalDef()
       .def("tilelang.simulator.load_module", load_module)
       .def("tilelang.simulator.describe", describe)
-      .def("tilelang.simulator.launch", launch);
+      .def("tilelang.simulator.launch", launch)
+      .def("tilelang.simulator.launch_beside", launch_beside)
+      .def("tilelang.simulator.resume", resume);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <thread>
+#include <utility>
 
 #include "caller_watch.h"
 #include "interpreter.h"
@@ -105,8 +106,12 @@ struct Waiting {
 /// The work list of a launch, shared by its workers.
 class Grid {
  public:
-  Grid(Launch& launch, GlobalShadow* shadow, uint32_t workers)
-      : launch_(launch), shadow_(shadow), clusters_(volume(launch.grid) / volume(launch.cluster)), working_(workers) {
+  Grid(Launch& launch, GlobalShadow* shadow, uint32_t workers, bool may_stall)
+      : launch_(launch),
+        shadow_(shadow),
+        clusters_(volume(launch.grid) / volume(launch.cluster)),
+        working_(workers),
+        may_stall_(may_stall) {
     if (!(launch.checks & kOnlyTraced)) return;
     next_ = launch.traced_cluster();
     clusters_ = next_ + 1;
@@ -129,14 +134,25 @@ class Grid {
     finished_.notify_all();
   }
 
-  /// Waits for the other workers; the caller may still give up.
+  /// Waits until no worker is left, or all have stalled; the caller may still give up.
   void wait(CallerWatch& caller) {
     std::unique_lock<std::mutex> lock(mutex_);
-    while (!finished_.wait_for(lock, CallerWatch::kPeriod, [&] { return working_ == 0; })) {
+    while (!finished_.wait_for(lock, CallerWatch::kPeriod, [&] { return working_ == 0 || stalled_ == working_; })) {
       lock.unlock();
       caller.look();
       lock.lock();
     }
+  }
+
+  bool ended() const { return working_ == 0; }
+
+  /// Lets stalled workers look at memory again. `give_up` says that what they wait for will not come.
+  void wake(bool give_up) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    if (give_up) may_stall_ = false;
+    stalled_ = 0;
+    ++turn_;
+    woken_.notify_all();
   }
 
   uint64_t instructions() const { return instructions_; }
@@ -171,8 +187,22 @@ class Grid {
     ++resting_;
     std::this_thread::sleep_for(kRest);
     bool all_rest = resting_.load() == working_.load() && launch_.heartbeat.load() == heartbeat;
-    if (all_rest && waiting.idle_passes >= kIdlePasses) report_idle_grid(*waiting.clusters.front());
+    if (all_rest && waiting.idle_passes >= kIdlePasses) {
+      if (!stall()) report_idle_grid(*waiting.clusters.front());
+      waiting.idle_passes = 0;
+    }
     --resting_;
+  }
+
+  /// Waits until something outside of the launch may have written what it waits for; false where nothing will.
+  bool stall() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!may_stall_) return false;
+    const uint64_t turn = turn_;
+    ++stalled_;
+    finished_.notify_all();
+    woken_.wait(lock, [&] { return turn_ != turn; });
+    return true;
   }
 
   /// A new cluster while few are resident, else the one that has waited longest.
@@ -196,6 +226,10 @@ class Grid {
   std::condition_variable finished_;
   std::atomic<uint32_t> working_;     // workers that have not ended
   std::atomic<uint32_t> resting_{0};  // those of them that give way to the others
+  std::condition_variable woken_;
+  uint32_t stalled_ = 0;  // workers that wait to be woken, in all turns ...
+  uint64_t turn_ = 0;     // ... since this many
+  bool may_stall_;
   std::string error_;
 };
 
@@ -216,55 +250,125 @@ const DecodedFunction& find_kernel(const Program& program, const std::string& na
   throw LaunchError("there is no kernel " + name + " in this module" + (known.empty() ? "" : ", it has " + known));
 }
 
+/// A launch and all that its workers use.
+class ActiveLaunch::State {
+ public:
+  State(const Program& program, LaunchRequest request, bool may_stall)
+      : program_(program), kernel_(find_kernel(program, request.kernel)), request_(std::move(request)) {
+    // A kernel that says its cluster size gets it from a launch that does not, as from the driver.
+    if (kernel_.cluster[0] && volume(request_.cluster) == 1) std::copy_n(kernel_.cluster, 3, request_.cluster.begin());
+    check_sizes(program, kernel_, request_);
+    launch_.program = &program_;
+    launch_.kernel = &kernel_;
+    launch_.grid = request_.grid;
+    launch_.block = request_.block;
+    launch_.cluster = request_.cluster;
+    launch_.checks = request_.checks;
+    launch_.count = request_.count;
+    launch_.seed = request_.seed;
+    launch_.max_instructions = request_.max_instructions;
+    launch_.parameters.assign(request_.parameters.data(), request_.parameters.size());
+    lay_out_shared(launch_, kernel_, request_.shared_bytes);
+    allocations_ = make_allocations(program_, request_, launch_);
+    launch_.allocations = &allocations_;
+    if (launch_.checks & kCheckRace) shadow_ = std::make_unique<GlobalShadow>(allocations_);
+    counters_.resize(worker_count(request_, volume(launch_.grid) / volume(launch_.cluster)));
+    for (Counters& c : counters_) c.instructions.resize(program_.code.size());
+    grid_ = std::make_unique<Grid>(launch_, shadow_.get(), static_cast<uint32_t>(counters_.size()), may_stall);
+  }
+
+  ~State() {
+    launch_.abort = true;
+    grid_->wake(true);
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  /// Starts the workers from the given one on, on threads of their own.
+  void start(size_t first) {
+    for (size_t i = first; i < counters_.size(); ++i)
+      threads_.emplace_back([this, i] { grid_->work(counters_[i], nullptr); });
+  }
+
+  /// The first worker, on the caller's thread.
+  void work(CallerWatch& caller) { grid_->work(counters_[0], &caller); }
+
+  /// Waits for the workers. Gives whether they have ended; else they wait for something outside of the launch.
+  bool wait(CallerWatch& caller) {
+    grid_->wait(caller);
+    if (caller.stopped()) {
+      grid_->wake(true);  // those that have stalled end as well
+    } else if (!grid_->ended()) {
+      return false;
+    }
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+    if (caller.stopped()) throw LaunchError(kernel_.name + " was interrupted");
+    if (!grid_->error().empty()) throw LaunchError(grid_->error());
+    return true;
+  }
+
+  LaunchReport report() {
+    LaunchReport report;
+    report.kernel = kernel_.name;
+    report.grid = request_.grid;
+    report.block = request_.block;
+    report.cluster = request_.cluster;
+    report.shared_bytes = launch_.shared_bytes;
+    report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    report.findings = launch_.findings.sorted();
+    for (const Counters& c : counters_) report.counters.merge(c);
+    report.instructions = grid_->instructions();
+    report.aborted = launch_.abort;
+    report.printed = launch_.printed;
+    report.trace = std::move(launch_.trace);
+    return report;
+  }
+
+  Launch& launch() { return launch_; }
+  Grid& grid() { return *grid_; }
+
+ private:
+  const Program& program_;
+  const DecodedFunction& kernel_;
+  LaunchRequest request_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Launch launch_;
+  AllocationMap allocations_;
+  std::unique_ptr<GlobalShadow> shadow_;
+  std::vector<Counters> counters_;
+  std::unique_ptr<Grid> grid_;
+  std::vector<std::thread> threads_;
+};
+
+ActiveLaunch::ActiveLaunch(const Program& program, LaunchRequest request)
+    : state_(std::make_unique<State>(program, std::move(request), true)) {}
+
+ActiveLaunch::~ActiveLaunch() = default;
+
+ActiveLaunch::Outcome ActiveLaunch::wait(std::function<bool()> should_stop) {
+  if (!std::exchange(started_, true)) state_->start(0);
+  CallerWatch caller(state_->launch(), std::move(should_stop));
+  return state_->wait(caller) ? Outcome::kEnded : Outcome::kStalled;
+}
+
+ActiveLaunch::Outcome ActiveLaunch::resume(bool give_up, std::function<bool()> should_stop) {
+  const uint64_t before = state_->launch().heartbeat.load();
+  state_->grid().wake(give_up);
+  const Outcome outcome = wait(std::move(should_stop));
+  const bool got_on = state_->launch().heartbeat.load() != before;
+  return outcome == Outcome::kStalled && got_on ? Outcome::kGotOn : outcome;
+}
+
+LaunchReport ActiveLaunch::report() { return state_->report(); }
+
 LaunchReport run_launch(const Program& program, LaunchRequest request) {
-  const DecodedFunction& kernel = find_kernel(program, request.kernel);
-  // A kernel that says its cluster size gets it from a launch that does not, as from the driver.
-  if (kernel.cluster[0] && volume(request.cluster) == 1) std::copy_n(kernel.cluster, 3, request.cluster.begin());
-  check_sizes(program, kernel, request);
-  Launch launch;
-  launch.program = &program;
-  launch.kernel = &kernel;
-  launch.grid = request.grid;
-  launch.block = request.block;
-  launch.cluster = request.cluster;
-  launch.checks = request.checks;
-  launch.count = request.count;
-  launch.seed = request.seed;
-  launch.max_instructions = request.max_instructions;
-  launch.parameters.assign(request.parameters.data(), request.parameters.size());
-  lay_out_shared(launch, kernel, request.shared_bytes);
-  AllocationMap allocations = make_allocations(program, request, launch);
-  launch.allocations = &allocations;
-  std::unique_ptr<GlobalShadow> shadow;
-  if (launch.checks & kCheckRace) shadow = std::make_unique<GlobalShadow>(allocations);
-
-  auto start = std::chrono::steady_clock::now();
-  CallerWatch caller(launch, std::move(request.should_stop));
-  std::vector<Counters> counters(worker_count(request, volume(launch.grid) / volume(launch.cluster)));
-  Grid grid(launch, shadow.get(), static_cast<uint32_t>(counters.size()));
-  for (Counters& c : counters) c.instructions.resize(program.code.size());
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < counters.size(); ++i) threads.emplace_back([&, i] { grid.work(counters[i], nullptr); });
-  grid.work(counters[0], &caller);
-  grid.wait(caller);
-  for (std::thread& thread : threads) thread.join();
-  if (caller.stopped()) throw LaunchError(kernel.name + " was interrupted");
-  if (!grid.error().empty()) throw LaunchError(grid.error());
-
-  LaunchReport report;
-  report.kernel = kernel.name;
-  report.grid = request.grid;
-  report.block = request.block;
-  report.cluster = request.cluster;
-  report.shared_bytes = launch.shared_bytes;
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  report.findings = launch.findings.sorted();
-  for (const Counters& c : counters) report.counters.merge(c);
-  report.instructions = grid.instructions();
-  report.aborted = launch.abort;
-  report.printed = launch.printed;
-  report.trace = std::move(launch.trace);
-  return report;
+  std::function<bool()> should_stop = std::move(request.should_stop);
+  ActiveLaunch::State state(program, std::move(request), false);
+  CallerWatch caller(state.launch(), std::move(should_stop));
+  state.start(1);
+  state.work(caller);
+  state.wait(caller);
+  return state.report();
 }
 
 }  // namespace simulator

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,35 @@ TILELANG_SIMULATOR_EXPORT const DecodedFunction& find_kernel(const Program& prog
 
 /// Runs the grid. Throws LaunchError for impossible sizes or parameters, and when the caller stops it.
 TILELANG_SIMULATOR_EXPORT LaunchReport run_launch(const Program& program, LaunchRequest request);
+
+/// A launch on threads of its own. It stays resident where all its blocks wait for memory that none of them will write, since
+/// a kernel on another stream may.
+class ActiveLaunch {
+ public:
+  class State;
+  enum class Outcome {
+    kEnded,    // `report` says how
+    kStalled,  // every block waits, as before
+    kGotOn,    // every block waits again, after some had got on
+  };
+
+  /// Throws LaunchError for impossible sizes or parameters.
+  ActiveLaunch(const Program& program, LaunchRequest request);
+  ~ActiveLaunch();
+
+  /// Starts it, if need be, and waits until it has ended or stalled. Throws LaunchError when the caller stops it.
+  Outcome wait(std::function<bool()> should_stop);
+
+  /// The same for one that has stalled, after memory may have changed; with `give_up`, what it waits for is a deadlock.
+  Outcome resume(bool give_up, std::function<bool()> should_stop);
+
+  /// Of one that has ended.
+  LaunchReport report();
+
+ private:
+  std::unique_ptr<State> state_;
+  bool started_ = false;
+};
 
 /// The report as JSON: findings, counters (by class, by instruction, memory), printed text.
 std::string report_json(const Program& program, const LaunchReport& report);

@@ -155,6 +155,8 @@ def _announce() -> None:
         bool(settings.counters) or settings.trace != "off",
         int(settings.seed) & 0x7FFFFFFFFFFFFFFF, int(settings.workers), _on_report, _state.watch,
     )  # fmt: skip
+    if _has_streams():
+        runtime.function("set_simulator_streams")(_before_launch, _on_resident)
 
 
 def _bytes(tensor: Any) -> int:
@@ -165,16 +167,68 @@ def _bytes(tensor: Any) -> int:
     return (last + 1) * tensor.element_size()
 
 
+def _has_streams() -> bool:
+    """Whether a launch may wait for one on another stream; a graph's are recorded one after the other."""
+    import torch
+
+    return active.current() is not None and not torch.cuda.is_current_stream_capturing()
+
+
+def _residents() -> tuple[Any, int]:
+    """The virtual device's waiting launches, and the current stream."""
+    import torch
+
+    device = active.current()
+    assert device is not None
+    return device.residents, torch.cuda.current_stream().cuda_stream
+
+
+def _before_launch() -> bool:
+    """Whether the launch is held back: those of one stream run in order."""
+    residents, stream = _residents()
+    try:
+        residents.advance()
+        return bool(residents.before(stream))
+    except BaseException as error:
+        _state.error = error
+        raise
+
+
+def _on_resident(handle: Any) -> None:
+    """A launch waits for what one on another stream may write."""
+    residents, stream = _residents()
+    settings, sources, tensors = _state.settings, _state.sources, _state.tensors
+
+    def ended(text: str) -> None:
+        _raise(_taken(text, settings, sources, tensors), settings)
+
+    residents.add(stream, handle, ended)
+
+
 def _on_report(text: str) -> None:
-    from tilelang.errors import SimulatorError
+    report = _taken(text, _state.settings, _state.sources, _state.tensors)
+    _state.reports.append(report)
+    try:
+        _raise(report, _state.settings)
+    except BaseException as error:
+        _state.error = error
+        raise
+
+
+def _taken(text: str, settings: Any, sources: Any, tensors: list[tuple[str, Any]]) -> Any:
+    """The report of a launch, for everyone who wants it."""
     from tilelang.simulator import Report
 
-    report = Report.from_json(str(text), _state.sources, sum(_bytes(tensor) for _, tensor in _state.tensors))
-    _state.reports.append(report)
-    if _state.settings.collect is not None:
-        _state.settings.collect(report)
+    report = Report.from_json(str(text), sources, sum(_bytes(tensor) for _, tensor in tensors))
+    if settings.collect is not None:
+        settings.collect(report)
     if report.printed:
         print(report.printed, end="", flush=True)
-    if report.findings and _state.settings.strict:
-        _state.error = SimulatorError(report.findings)
-        raise _state.error
+    return report
+
+
+def _raise(report: Any, settings: Any) -> None:
+    from tilelang.errors import SimulatorError
+
+    if report.findings and settings.strict:
+        raise SimulatorError(report.findings)

@@ -16,11 +16,13 @@ class Device:
         placement: which tensors are on it (:class:`~tilelang.simulator.virtual.placement.Placement`).
         launches: which calls are made (:class:`~tilelang.simulator.virtual.launches.Launches`).
         mode: through which torch sees it (:class:`~tilelang.simulator.virtual.mode.VirtualDeviceMode`).
+        residents: kernels that wait for those of other streams (:class:`~tilelang.simulator.virtual.resident.Residents`).
     """
 
     placement: Any
     launches: Any
     mode: Any
+    residents: Any
 
 
 _current: Device | None = None

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tilelang.simulator.virtual.events import Event, Stream
+from tilelang.simulator.virtual.events import Event, Stream, residents
 from tilelang.simulator.virtual.graphs import CUDAGraph, GraphCapture, refuse_in_capture
 from tilelang.simulator.virtual.mode import is_cuda
 from tilelang.simulator.virtual.models import DeviceModel
@@ -32,7 +32,7 @@ def replacements(model: DeviceModel, placement: Placement) -> dict[str, Any]:
         **{name: lambda device=None: placement.bytes_now() for name in ("memory_allocated", "memory_reserved")},
         **{name: lambda device=None: _peak(placement) for name in ("max_memory_allocated", "max_memory_reserved")},
         **{name: lambda device=None: placement.reset_peak() for name in _RESETS},
-        "synchronize": lambda device=None: refuse_in_capture(),
+        "synchronize": lambda device=None: _synchronize(),
         "is_available": lambda: True,
         "is_initialized": lambda: True,
         "device_count": lambda: 1,
@@ -110,6 +110,11 @@ _WITHOUT_EFFECT = (
 _RESETS = (
     "reset_peak_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached", "reset_accumulated_memory_stats",
 )  # fmt: skip
+
+
+def _synchronize() -> None:
+    refuse_in_capture()
+    residents().settle_all()
 
 
 def _peak(placement: Placement) -> int:

@@ -1,4 +1,4 @@
-"""Streams and events of the virtual device. Work is done when it is submitted, so that waits are no-ops."""
+"""Streams and events of the virtual device. Work is done when it is submitted, but for kernels that wait for others."""
 
 from __future__ import annotations
 
@@ -10,12 +10,20 @@ from typing import Any, ClassVar
 
 import torch
 
+from tilelang.simulator.virtual import active
 from tilelang.simulator.virtual.clock import Clock, Moment
 from tilelang.simulator.virtual.graphs import GraphCapture, refuse_in_capture
+from tilelang.simulator.virtual.resident import Resident, Residents
+
+
+def residents() -> Residents:
+    """The kernels of the device that wait for those of other streams."""
+    device = active.current()
+    return Residents() if device is None else device.residents
 
 
 class Stream:
-    """A stream; all work is in program order.
+    """A stream.
 
     Args:
         device: the virtual device, the only one.
@@ -43,18 +51,22 @@ class Stream:
         _chosen.streams[-1] = self
 
     def synchronize(self) -> None:
-        """Nothing is pending."""
+        """Waits for its kernels."""
         refuse_in_capture()
+        residents().settle_stream(self.cuda_stream)
 
     def wait_event(self, event: AnyEvent) -> None:
-        """Nothing is pending."""
+        """Its next work comes after the event."""
+        residents().order(self.cuda_stream, event.after)
 
     def wait_stream(self, stream: Stream) -> None:
-        """Nothing is pending."""
+        """Its next work comes after that of another stream."""
+        residents().order(self.cuda_stream, residents().before(stream.cuda_stream))
 
     def query(self) -> bool:
-        """Everything is complete."""
-        return True
+        """Whether everything is complete."""
+        residents().advance()
+        return not residents().before(self.cuda_stream)
 
     @staticmethod
     def priority_range() -> tuple[int, int]:
@@ -122,21 +134,26 @@ class AnyEvent:
         self.device = torch.device("cuda", 0)
         self.cuda_event = self.event_id = id(self)
         self._at: Moment | None = None
+        self.after: list[Resident] = []
 
     def record(self, stream: Any = None) -> None:
-        """Takes the time."""
+        """Takes the time, and what the stream still has to do."""
+        self.after = residents().before((stream or Stream.current()).cuda_stream)
         AnyEvent.clock.measuring = self.enable_timing
         self._at = AnyEvent.clock.now()
 
     def wait(self, stream: Any = None) -> None:
-        """Nothing is pending."""
+        """The stream's next work comes after the event."""
+        (stream or Stream.current()).wait_event(self)
 
     def query(self) -> bool:
-        """Everything before the event is complete."""
-        return True
+        """Whether everything before the event is complete."""
+        residents().advance()
+        return all(resident.ended for resident in self.after)
 
     def synchronize(self) -> None:
-        """Nothing is pending."""
+        """Waits for what was before the event."""
+        residents().settle(self.after)
         refuse_in_capture()
 
     def elapsed_time(self, end: AnyEvent) -> float:

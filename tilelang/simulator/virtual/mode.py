@@ -11,10 +11,11 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext, _device_constructors
 from torch.utils.dlpack import DLDeviceType
 
-from tilelang.simulator.virtual.events import AnyEvent
+from tilelang.simulator.virtual.events import AnyEvent, Stream
 from tilelang.simulator.virtual.graphs import refuse_in_capture
 from tilelang.simulator.virtual.one_device import check_one_device
 from tilelang.simulator.virtual.placement import Placement, tensors_of
+from tilelang.simulator.virtual.resident import Residents
 
 DEVICE = torch.device("cuda", 0)
 _CPU = torch.device("cpu")
@@ -27,12 +28,14 @@ class VirtualDeviceMode(TorchFunctionMode):
 
     Attributes:
         placement: the storages on the device.
+        residents: kernels that wait for those of other streams.
         pinned: the host's storages that are page-locked.
     """
 
-    def __init__(self, placement: Placement):
+    def __init__(self, placement: Placement, residents: Residents):
         super().__init__()
         self.placement = placement
+        self.residents = residents
         self.pinned = Placement()
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
@@ -50,6 +53,7 @@ class VirtualDeviceMode(TorchFunctionMode):
         if not self._wants_device(kwargs, has_operands=len(host) < len(operands)):
             result = func(*args, **kwargs)
             return self.pinned.put(result) if pinned else result
+        self.residents.settle_stream(Stream.current().cuda_stream)
         start = AnyEvent.clock.now()
         result = self._on_device(func, args, kwargs)
         if next(tensors_of([result]), None) is not None:
@@ -102,6 +106,8 @@ class VirtualDeviceMode(TorchFunctionMode):
         to_device = on_device if device is None else is_cuda(device)
         if on_device and not to_device and not options.pop("non_blocking", False):
             refuse_in_capture()
+        if on_device or to_device:
+            self.residents.settle_stream(Stream.current().cuda_stream)
         copy = options.pop("copy", False) or to_device != on_device
         result = tensor.to(device if device is not None and not is_cuda(device) else _CPU, copy=copy, **options)
         return self.placement.put(result) if to_device else result
@@ -243,7 +249,7 @@ def _numpy(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> Any:
 @_rule(torch.Tensor.tolist)
 def _tolist(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> Any:
     if mode.placement.holds(args[0]):
-        refuse_in_capture()
+        Stream.current().synchronize()
     return args[0].tolist()
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tilelang.errors import SimulatorArgumentError
+from tilelang.simulator.virtual import active
 from tilelang.simulator.virtual.session import Usage, virtual_device
 
 
@@ -52,6 +53,9 @@ def run_program(
     except SystemExit as end:
         if end.code:
             raise
+    device = active.current()
+    if device is not None:
+        device.residents.settle_all()
     return usage
 
 

@@ -21,6 +21,7 @@ from tilelang.simulator.virtual.models import DEFAULT, DeviceModel, device_model
 from tilelang.simulator.virtual.operators import operators_of_device
 from tilelang.simulator.virtual.placement import Placement
 from tilelang.simulator.virtual.replaced import replaced
+from tilelang.simulator.virtual.resident import Residents
 from tilelang.simulator.virtual.sharing import shared_with_processes
 from tilelang.simulator.virtual.torch_api import patched
 
@@ -70,7 +71,8 @@ def virtual_device(
     model = device_model(device)
     usage = Usage(model, Launches(repeat, device), Clock(times))
     placement = Placement()
-    mode = VirtualDeviceMode(placement)
+    residents = Residents()
+    mode = VirtualDeviceMode(placement, residents)
     with contextlib.ExitStack() as stack:
         stack.enter_context(_launches(usage, collect, checks=checks, strict=strict))
         stack.enter_context(env.overridden("TILELANG_CUDA_ARCH", model.arch))
@@ -78,11 +80,12 @@ def virtual_device(
         stack.enter_context(known_location(placement))
         stack.enter_context(shared_with_processes(placement))
         stack.enter_context(inherited({"device": device, "repeat": repeat, "checks": checks, "strict": strict, "times": times}))
-        stack.enter_context(active.entered(active.Device(placement, usage.launches, mode)))
+        stack.enter_context(active.entered(active.Device(placement, usage.launches, mode, residents)))
         stack.enter_context(callbacks_under(mode))
         stack.enter_context(operators_of_device())
         stack.enter_context(mode)
         yield usage
+        residents.settle_all()
 
 
 @contextlib.contextmanager
