@@ -53,9 +53,9 @@ def run_program(
     except SystemExit as end:
         if end.code:
             raise
-    device = active.current()
-    if device is not None:
-        device.residents.settle_all()
+    entered = active.current()
+    if entered is not None:
+        entered.residents.settle_all()
     return usage
 
 
