@@ -90,9 +90,10 @@ def _store(c: Compiler, stmt: Any) -> Step:
         store(x, x.views[slot], [index(x) for index in indices], stored)
 
     own = c.is_own(stmt.buffer, *stmt.indices, stmt.value)
-    if own and _is_of_tile(c, stmt):
-        own, effect = False, _by_one(effect)
-    step = leaf(stmt.span, effect, not is_private(stmt.buffer) or reads_memory(stmt.value, *stmt.indices), own)
+    together = own and _is_of_tile(c, stmt)
+    act = _by_one(effect) if together else effect
+    of_memory = not is_private(stmt.buffer) or reads_memory(stmt.value, *stmt.indices)
+    step = leaf(stmt.span, act, of_memory, own and not together)
     # What a thread does to its own memory concerns no other: it may go on through such statements while others wait elsewhere.
     step.alone = is_private(stmt.buffer)
     return step
