@@ -30,7 +30,7 @@ from tilelang.target.cpu.helpers import HELPERS
 from tilelang.target.cpu.mathops import OPERATORS as MATH
 from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.rewriter import StmtRewriter
-from tilelang.target.cpu.saturate import between_integers, to_integer
+from tilelang.target.cpu.saturate import for_llvm, to_integer
 from tilelang.target.cpu.vectors import AS_VECTOR, vectorized
 from tilelang.target.cpu.wide_loops import loop_in_registers
 
@@ -319,7 +319,7 @@ class Legalizer(StmtRewriter):
             return to_integer(self, value, target, node.value)
         if str(value.ty) == target:
             return value
-        return ir.Cast(target, value) if self.context.emits_c else between_integers(value, target)
+        return ir.Cast(target, value) if self.context.emits_c else for_llvm(value, target)
 
     def _load(self, node: Any) -> Any:
         dtype = str(node.source.dtype)

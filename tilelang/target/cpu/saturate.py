@@ -89,13 +89,15 @@ for _source in _SOURCES:
         _register(_source, _target)
 
 
-def between_integers(value: Any, target: str) -> Any:
-    """A conversion for LLVM, which may leave out high bits where both types are of integers.
+def for_llvm(value: Any, target: str) -> Any:
+    """A conversion in the form that LLVM's code generation, and TVM's before it, can take.
 
-    TVM's code generation converts the ends of the interval that it knows of a variable, too, and fails where ``target`` has no
-    such number (``uint8(max(x, -1))``). Of bits that are only read as another type it knows no interval.
+    TVM's converts the ends of the interval that it knows of a variable, too, and fails where ``target`` has no such number
+    (``uint8(max(x, -1))``). Of bits that are only read as another type it knows no interval.
     """
     kind, own, wanted = str(value.ty), canonical(str(value.ty)), canonical(target)
+    if (kind, target) == ("uint64", "float64"):
+        return bound(value, _from_halves)
     if not own.is_integer or not wanted.is_integer or {kind, target} == {"int32", "int64"}:
         return ir.Cast(target, value)
     if wanted.bits > own.bits:
@@ -103,3 +105,13 @@ def between_integers(value: Any, target: str) -> Any:
         return ir.Cast(target, value) if is_held else bits(ir.Cast(target.removeprefix("u"), value), target)
     unknown = bits(value, kind.removeprefix("u") if own.kind == "uint" else f"u{kind}")
     return unknown if str(unknown.ty) == target else ir.Cast(target, unknown)
+
+
+def _from_halves(x: Any) -> Any:
+    """A uint64 as a float64, rounded once: both halves and the product are exact.
+
+    LLVM 22 ends the process on vectors of this conversion where code uses AVX-512 without its extension DQ, as code with masks in
+    general registers must (``codegen_llvm.py``).
+    """
+    low, high = (ir.Cast("float64", for_llvm(half, "uint32")) for half in (x, x >> ir.IntImm("uint64", 32)))
+    return high * ir.FloatImm("float64", 2.0**32) + low

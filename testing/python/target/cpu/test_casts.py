@@ -90,6 +90,15 @@ def test_integer_conversions(source, result, target):
 
 
 @on_both
+def test_uint64_is_rounded_once(target):
+    numbers = [0, 1, 2**32 - 1, 2**32, 2**53 - 1, 2**53 + 1, 2**63 - 1, 2**63, 2**63 + 1025, 2**64 - 1024, 2**64 - 1]
+    numbers += [(2**k + d) % 2**64 for k in range(50, 64) for d in (-1025, -513, -1, 1, 513, 1025)]
+    x = torch.tensor([n - 2**64 if n >= 2**63 else n for n in numbers]).view(torch.uint64)
+    y = build(conversion(x.numel(), "uint64", "float64"), target, out_idx=-1)(x)
+    assert y.tolist() == [float(n) for n in numbers]
+
+
+@on_both
 def test_float_to_integer_truncates(target):
     x = torch.tensor([0.0, 0.9, -0.9, 1.5, -1.5, 1000.7, -1000.7])
     y = build(conversion(x.numel(), "float32", "int32"), target, out_idx=-1)(x)

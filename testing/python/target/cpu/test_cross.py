@@ -94,3 +94,18 @@ def test_vector_instructions(processor):
     for func, pattern in wanted:
         text = assembly(func, target)
         assert re.search(pattern, text), pattern
+
+
+def test_uint64_as_float64_without_an_instruction_for_it():
+    """Code with masks in general registers is made without this extension."""
+
+    @T.prim_func
+    def main(X: T.Tensor((64,), "uint64"), Y: T.Tensor((64,), "float64")):
+        with T.Kernel(1):
+            for i in T.Parallel(64):
+                Y[i] = T.cast(X[i], "float64")
+
+    target, _ = PROCESSORS["sapphirerapids"]
+    features = [feature for feature in DOTS if feature != "avx512dq"]
+    text = assembly(main, {**target, "arch": "x86-64-v3", "features": features})
+    assert re.search(r"vcvtudq2pd.*zmm", text) and "vcvtuqq2pd" not in text
