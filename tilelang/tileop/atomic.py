@@ -24,6 +24,7 @@ class AtomicTile(TileOp):
     op: str = "add"
     memory_order: str = "relaxed"
     use_tma: bool = False
+    is_atomic = True
 
     def check(self) -> None:
         """Both regions must have the same extents, axes of length one aside."""

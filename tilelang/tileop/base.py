@@ -71,6 +71,8 @@ class TileOp:
     op_name: str
     by_iteration = False
     """Whether an iteration of ``T.Parallel`` may perform it by itself."""
+    is_atomic = False
+    """Whether it updates each element of what it writes by an atomic operation, at the element's address."""
 
     def check(self) -> None:
         """Raises a :class:`~tilelang.errors.CompileError` where the operands do not fit each other."""

@@ -27,7 +27,6 @@ from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.rename import buffer_like
 from tilelang.target.cuda.tile.tree import Scalar, TileTree, walk
 from tilelang.tileop import decode, is_tile_op
-from tilelang.tileop.atomic import AtomicTile
 from tilelang.transform.substitute import substitute
 
 
@@ -76,7 +75,7 @@ def _updates_element(stmt: Any) -> bool:
     """Whether a statement by itself updates an element of a fragment, or a fragment, atomically."""
     if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value):
         op = decode(stmt.value)
-        return isinstance(op, AtomicTile) and is_fragment(op.dst.buffer)
+        return op.is_atomic and any("w" in access and is_fragment(region.buffer) for region, access in op.regions())
     calls = (part for expr in statement_exprs(stmt) for part in walk_expr(expr) if isinstance(part, ir.Call))
     atomic = (call for call in calls if is_atomic(call))
     return any(is_fragment(call.args[0].source) for call in atomic)
