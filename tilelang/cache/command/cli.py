@@ -248,7 +248,7 @@ _PROGRAMS = (
 
 @app.command()
 def verify(
-    repair: Annotated[bool, typer.Option("--repair", help="Move bad entries aside and mend the index.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Move bad entries aside and repair the index.")] = False,
     as_json: Json = False,
     root: Root = None,
 ) -> None:

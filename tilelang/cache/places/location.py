@@ -182,7 +182,7 @@ def distrust(root: Path, owners: tuple[int, ...]) -> str | None:
     # A user who may write to the directory may put a library there, which a call of a kernel then runs as this user.
     if found.st_mode & (stat.S_IWOTH | stat.S_IWGRP):
         who = "everyone" if found.st_mode & stat.S_IWOTH else "its group"
-        return f"{who} may write to it (chmod go-w would mend that)"
+        return f"{who} may write to it (chmod go-w would fix that)"
     return None
 
 
