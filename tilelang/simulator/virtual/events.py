@@ -153,8 +153,8 @@ class AnyEvent:
 
     def synchronize(self) -> None:
         """Waits for what was before the event."""
-        residents().settle(self.after)
         refuse_in_capture()
+        residents().settle(self.after)
 
     def elapsed_time(self, end: AnyEvent) -> float:
         """Milliseconds of the clock between two recorded events.

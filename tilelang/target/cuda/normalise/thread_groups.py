@@ -19,7 +19,7 @@ from tilelang.target.cuda.analysis.uniformity import stores_of_tile
 from tilelang.target.cuda.arch import in_one_warp, is_whole_warps
 from tilelang.target.cuda.normalise.early_exit import branch_early_exits
 from tilelang.target.cuda.normalise.group_copies import fill_group_copies
-from tilelang.target.cuda.normalise.group_meetings import meet_copies
+from tilelang.target.cuda.normalise.group_merges import merge_copies
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import (
@@ -44,7 +44,7 @@ def kernel_tree(kernel: Kernel, target: Any) -> TileTree:
         CompileError: the threads of a tile operator are no neighbours, or no whole warps where it needs them.
     """
     block = range(kernel.thread_count)
-    return fill_group_copies(meet_copies(grouped_tree(kernel, target), block), block)
+    return fill_group_copies(merge_copies(grouped_tree(kernel, target), block), block)
 
 
 def grouped_tree(kernel: Kernel, target: Any) -> TileTree:

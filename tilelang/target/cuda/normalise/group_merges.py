@@ -1,4 +1,4 @@
-"""Fragments of which groups of threads change their copies before the block uses the tile again.
+"""Merges the copies that groups of threads have changed of a fragment, before the block uses the tile again.
 
     T.copy(A, tile)                           T.copy(A, tile); start = tile (in shared memory)
     with T.ws(0): tile[0:8] *= 2              with T.ws(0): tile_0 = start; tile_0[0:8] *= 2; copy_0 = tile_0
@@ -38,11 +38,11 @@ from tilelang.target.cuda.tile.tree import (
 )
 
 
-def meet_copies(tree: TileTree, block: range) -> TileTree:
+def merge_copies(tree: TileTree, block: range) -> TileTree:
     """The tree in which such fragments, and the copies of each group, are buffers of their own."""
     # One may make another one of them: a statement that groups could repeat for two fragments cannot for one of the two.
     while (buffer := next(_used_by_all(tree, block), None)) is not None:
-        tree = _Meeting(tree, block, buffer).tree_with_copies()
+        tree = _Merge(tree, block, buffer).tree_with_copies()
     return tree
 
 
@@ -62,11 +62,11 @@ def _may_be_divided(tree: TileTree, copies: GroupCopies, buffer: Any, block: ran
     """Whether groups that have no threads in common use a buffer, which no view, layout or reducer names."""
     named = tree.aliased() | {annotated for annotated, *_ in tree.hints.layouts}
     groups = copies.users_of(buffer) - {block}
-    apart = all(one.stop <= other.start or other.stop <= one.start for one, other in combinations(groups, 2))
-    return apart and buffer not in named and not tree.allocations[buffer] and canonical(str(buffer.dtype)).lanes == 1
+    disjoint = all(one.stop <= other.start or other.stop <= one.start for one, other in combinations(groups, 2))
+    return disjoint and buffer not in named and not tree.allocations[buffer] and canonical(str(buffer.dtype)).lanes == 1
 
 
-class _Meeting:
+class _Merge:
     """The copies of one fragment.
 
     Attributes:
