@@ -58,8 +58,13 @@ def numpy_state(describer: Describer) -> None:
     if describer.is_first("numpy"):
         found = _numpy_state()
         describer.record_probe(_numpy_state, found)
-        for part in found:
+        errors, call, printing = found
+        formatters = printing["formatter"] or {}
+        describer.record_dict(formatters)
+        for part in (errors, {**printing, "formatter": list(formatters)}):
             describer.value(part)
+        for function in (call, *formatters.values()):
+            describer.value(function, is_given=False)
         output.filters_of_warnings(describer)
 
 

@@ -58,17 +58,17 @@ def _cached_function(describer: Describer, value: Any) -> None:
     alone = Describer(describer.trusting)
     alone.in_progress = describer.in_progress | {id(value)}
     with describer.at(f"the cached {getattr(inner, '__qualname__', 'function')}()"):
-        alone.value(inner)
-        _results(describer, value, alone.digest())
+        alone.value(inner, False)
+        _results(describer, value, alone)
         describer.text(f"cached {value.cache_info().maxsize}")
         describer.limit("a function with a cache", frozenset(("cache_info",)))
         describer.record(watch.OWN_DICT, value, None, value.__dict__)
         describer.attributes(value.__dict__)
-        describer.value(inner)
+        describer.value(inner, False)
     describer.cached.append(Cached(value, alone.digest(), len(_held(value)), value.cache_info().hits))
 
 
-def _results(describer: Describer, value: Any, digest: str) -> None:
+def _results(describer: Describer, value: Any, alone: Describer) -> None:
     """Notices results that another function has computed, or that were changed since: a call gives them to the program.
 
     The digest does not depend on what is held, so that a process with an empty cache has the same.
@@ -80,13 +80,13 @@ def _results(describer: Describer, value: Any, digest: str) -> None:
     known = _known.get(value)
     # The cache is the program's memory of earlier calls. If a global changed since, it still gives the old result, which no
     # fingerprint of the code shows; so it must be known that the code as it is now filled it.
-    if known is None or known.digest != digest or not _same(held, known.held):
+    if known is None or known.digest != alone.digest() or not _same(held, known.held):
         raise describer.refuse("it holds results that may be from before a change")
     content = _content(known.held)
     if content.digest() != known.content:
         raise describer.refuse("a result that it holds was changed")
     describer.records += content.records
-    describer.holds_results(content)
+    describer.holds_results(content, [alone, _content(_keys(value))])
 
 
 def _held(value: Any) -> list[Any]:
@@ -99,6 +99,12 @@ def _held(value: Any) -> list[Any]:
             continue
         found += [item for pair in part.items() for item in pair] if type(part) is dict else [part]
     return [part for part in found if type(part).__name__ != _LINK]
+
+
+def _keys(value: Any) -> list[Any]:
+    """The keys in a cache, which hold the arguments of its calls."""
+    tables = [part for part in gc.get_referents(value) if type(part) is dict and part is not value.__dict__]
+    return [key for table in tables for key in table]
 
 
 def _same(now: list[Any], then: list[Any]) -> bool:

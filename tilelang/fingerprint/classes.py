@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from types import GetSetDescriptorType, MemberDescriptorType
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
-from tilelang.fingerprint import genuine, libraries, watch
+from tilelang.fingerprint import addresses, genuine, libraries, watch
 from tilelang.fingerprint.functions import labelled
 from tilelang.fingerprint.library_globals import globals_of_class
 from tilelang.fingerprint.library_state import BOOKKEEPING, class_state, namespace_of
@@ -40,9 +40,9 @@ def describe_class(describer: Describer, value: Any) -> bool:
     with describer.at(f"class {name}"):
         describer.record_probe(lambda: (_NAME(value), value.__qualname__), (name, value.__qualname__))
         describer.text(value.__qualname__)
-        describer.value(type(value))
+        describer.value(type(value), False)
         for base in _MRO(value)[1:]:
-            describer.value(base)
+            describer.value(base, False)
         registered_classes(describer, value)
         registered_as(describer, value)
         _namespace(describer, value)
@@ -80,7 +80,9 @@ def _namespace(describer: Describer, kind: type) -> None:
             elif type(item) is MemberDescriptorType and item.__objclass__ is kind:
                 describer.text("slot")
             elif not _inherited_from_library(describer, kind, item):
-                describer.value(item)
+                describer.value(item, addresses.is_described_alone(item))
+                if type(_inner(item)) is FunctionType:
+                    describer.methods.add(name)
 
 
 def _annotations(describer: Describer, notes: dict[str, Any]) -> None:
@@ -138,10 +140,15 @@ def _field(describer: Describer, value: dataclasses.Field) -> None:
             reference(describer, part)
         elif part is dataclasses.MISSING:
             describer.text("missing")
+        elif name == "default_factory":
+            describer.value(part, False)
+            describer.methods |= OF_FACTORIES if addresses.shown_by(part) else frozenset()
         else:
             describer.value(part)
 
 
+OF_FACTORIES = frozenset(("default_factory", "__dataclass_fields__"))
+"""Attributes by which a program is given the factory of a default value, or a field with it."""
 _FIELD_PARTS = ("name", "type", "default", "default_factory", "init", "repr", "hash", "compare", "metadata", "kw_only")
 
 

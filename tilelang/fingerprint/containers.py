@@ -11,7 +11,7 @@ from collections import OrderedDict, defaultdict, deque
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
-from tilelang.fingerprint import watch
+from tilelang.fingerprint import addresses, watch
 from tilelang.fingerprint.canonical import NotCanonical, canonical
 from tilelang.fingerprint.walk import Describer, describes
 
@@ -129,7 +129,8 @@ def _ordered_text(value: Any) -> list[str]:
 
 def hash_order(describer: Describer) -> None:
     """Feeds the hash seed, which decides the iteration order of sets that the code creates."""
-    if sys.flags.hash_randomization:
+    describer.names.add(addresses.SET)
+    if sys.flags.hash_randomization or sys.version_info < (3, 12):  # before, also that of None, by its address
         describer.only_here("it makes sets, whose order differs between processes (PYTHONHASHSEED fixes it)")
     describer.text(f"hash {hash('tilelang')}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import logging
 from types import (
@@ -22,6 +23,7 @@ from types import (
 from typing import Any
 
 from tilelang.fingerprint import (
+    addresses,
     ambient,
     attributes,
     foreign,
@@ -38,7 +40,7 @@ from tilelang.fingerprint import (
 from tilelang.fingerprint.annotations import annotation_reads
 from tilelang.fingerprint.canonical import canonical
 from tilelang.fingerprint.containers import hash_order, pairs
-from tilelang.fingerprint.reads import CodeReads, code_reads
+from tilelang.fingerprint.reads import MADE, TEXT_BUILTINS, CodeReads, code_reads
 from tilelang.fingerprint.references import READERS_OF_TYPES, reference
 from tilelang.fingerprint.walk import OTHERWISE, Describer, describes
 
@@ -80,8 +82,12 @@ def labelled(describer: Describer, value: Any) -> bool:
     if any(value is reader for reader in attributes.READERS):
         describer.computes_names = True
         ambient.numeric_locale(describer)
+    if any(value is maker for maker in TEXT_BUILTINS) or label.startswith(("library string.", "library reprlib.")):
+        describer.names.add(MADE)
     if any(value is reader for reader in READERS_OF_TYPES):
         describer.names.add(value.__name__)
+    if value is dataclasses.fields:
+        describer.values.add("__dataclass_fields__")
     if type(value) is FunctionType:
         code_and_closure(describer, value)
     elif not isinstance(value, type):
@@ -138,7 +144,7 @@ def code_and_closure(describer: Describer, value: FunctionType) -> None:
         library_globals.globals_of(describer, value)
     for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):
         with describer.at(name):
-            describer.value(own.cell_content(describer, cell))
+            describer.value(own.cell_content(describer, cell), False)
 
 
 def _code(describer: Describer, code: CodeType, text: str | None) -> None:
@@ -165,8 +171,9 @@ def _reads(describer: Describer, value: FunctionType, text: str | None) -> None:
         noted = annotation_reads(text, value.__code__)
     except opcodes.UnknownInstruction as error:
         raise describer.refuse(str(error)) from None
+    is_of_text = describer.method_of_text(value)
     for each in (found, *noted):
-        _names(describer, each)
+        _names(describer, each, is_of_text)
     if found.compares_self:
         describer.method_of_equality(value)
     scope = modules.Scope(value)
@@ -176,10 +183,12 @@ def _reads(describer: Describer, value: FunctionType, text: str | None) -> None:
             modules.read(describer, read, scope)
 
 
-def _names(describer: Describer, found: CodeReads) -> None:
-    for name in sorted(found.names):
+def _names(describer: Describer, found: CodeReads, is_of_text: bool) -> None:
+    for name in sorted(found.names - addresses.OF_TEXT if is_of_text else found.names):
         reads_name(describer, name)
+    describer.values |= found.values
     describer.texts |= found.texts
+    describer.catches |= found.catches
     if found.makes_sets:
         hash_order(describer)
     if found.computes_names:
@@ -289,7 +298,7 @@ def _property(describer: Describer, value: property) -> None:
     parts = (value.fget, value.fset, value.fdel)
     describer.record_probe(lambda: _are((value.fget, value.fset, value.fdel), parts), True)
     for part in parts:
-        describer.value(part)
+        describer.value(part, False)
 
 
 @describes(staticmethod, classmethod)
@@ -298,7 +307,7 @@ def _wrapper(describer: Describer, value: Any) -> None:
     function, own = value.__func__, value.__dict__
     describer.record_probe(lambda: value.__func__ is function, True)
     describer.record_dict(own)
-    describer.value(function)
+    describer.value(function, False)
     pairs(describer, "attributes", {name: item for name, item in own.items() if name not in OF_FUNCTION})
 
 
@@ -319,5 +328,5 @@ def _cached_property(describer: Describer, value: functools.cached_property) -> 
     func, own = value.func, vars(value)
     describer.record_probe(lambda: value.func is func, True)
     describer.record_dict(own)
-    describer.value(func)
+    describer.value(func, False)
     pairs(describer, "attributes", {name: item for name, item in own.items() if name not in _OF_CACHED_PROPERTY})

@@ -118,7 +118,7 @@ def _item(describer: Describer, name: str, item: Any) -> list[FunctionType]:
         if is_table_of_functions(item):
             registered_functions(describer, item)
         elif type(item) not in (dict, list, set) and library_state.is_made_by_program(item):
-            describer.value(item)
+            describer.value(item, False)
         return []
     describer.text(f"class {item.__module__}.{item.__qualname__}")
     return _methods(describer, item)
@@ -130,7 +130,7 @@ def _function(describer: Describer, function: FunctionType) -> list[FunctionType
     code = function.__code__
     home = sys.modules.get(str(function.__globals__.get("__name__")))
     if home is None or home.__dict__ is not function.__globals__ or not genuine.is_installed_code(code):
-        describer.value(function)
+        describer.value(function, False)
         return []
     describer.record(watch.FUNCTION_CODE, function, None, (code, function.__defaults__, function.__kwdefaults__))
     describer.text(f"{code.co_name} {library_state.brief_defaults(function)}")

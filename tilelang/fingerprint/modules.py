@@ -13,7 +13,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from tilelang import env
-from tilelang.fingerprint import ambient, attributes, genuine, libraries, library_state, own, watch
+from tilelang.fingerprint import addresses, ambient, attributes, genuine, libraries, library_state, own, watch
 from tilelang.fingerprint.containers import members
 from tilelang.fingerprint.missing import MISSING
 from tilelang.fingerprint.reads import (
@@ -168,8 +168,25 @@ def _chain(describer: Describer, value: Any, wanted: Read) -> None:
         raise describer.refuse("`is` compares it, and equal values count as the same")
     elif wanted.root == GLOBAL and wanted.name in ATTRIBUTE_READERS and any(value is reader for reader in attributes.READERS):
         describer.text(f"the builtin {wanted.name}")  # what it is asked for is among the names that the code reads
+    elif wanted.root == GLOBAL and not chain and value is _NAMED_IN_CODE.get(str(wanted.name), MISSING):
+        describer.text(f"the builtin {wanted.name}")  # whether it makes a text is among the names that the code reads
     else:
-        describer.value(value)
+        describer.value(value, False)
+        given = _given(value, chain, wanted.use)
+        if given is not None:
+            describer.shows_address(given)
+
+
+_NAMED_IN_CODE = {each.__name__: each for each in (str, repr, ascii)}
+_ASKED_ONLY = (MEMBERSHIP, IDENTITY)
+
+
+def _given(value: Any, chain: list[str], use: str) -> Any:
+    """The object that code is given, or that makes the one it is given, where it reads ``chain`` from ``value``; or None."""
+    is_called = use == CALLED
+    if chain:
+        return addresses.given(value, chain[0], is_called and len(chain) == 1)
+    return None if use in _ASKED_ONLY or is_called and not isinstance(value, type) else value
 
 
 def _is_single(value: Any, chain: list[str]) -> bool:

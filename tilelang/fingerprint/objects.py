@@ -50,7 +50,7 @@ def describe_object(describer: Describer, value: Any) -> bool:
     if not all(map(layout_is_known, bases)):
         return False
     describer.text("instance")
-    describer.value(kind)
+    describer.value(kind, False)
     for base in _BASES:
         if issubclass(kind, base):
             _extended(describer, value, base)
@@ -71,7 +71,7 @@ def _by_protocol(describer: Describer, value: Any, kind: type) -> bool:
     if for_speed is None or not _is_ours(kind):
         return False
     describer.text("instance")
-    describer.value(kind)
+    describer.value(kind, False)
     attributes = watch.own_dict(value) or {}
     names = list(attributes)
     describer.record_probe(lambda: list(attributes) == names, True)

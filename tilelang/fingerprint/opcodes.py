@@ -25,8 +25,8 @@ class Step(NamedTuple):
 
     Attributes:
         kind: one of the names above.
-        argument: a variable, an attribute, a constant, a module, the number of arguments of a call, or an assignment that adds to
-            a set (``"|="``).
+        argument: a variable, an attribute, a constant, a module, the number of arguments of a call, whether a text is formatted
+            by a specification, or an operator that adds to a set (``"|="``) or may make a text (``"%"``).
         offset: where it is, as jump targets are given.
     """
 
@@ -53,7 +53,7 @@ _KINDS = {
     **dict.fromkeys(("CALL_FUNCTION_KW", "CALL_KW", "KW_NAMES"), CALL_BY_KEYWORD),
     **dict.fromkeys(("PUSH_EXC_INFO", "SETUP_FINALLY"), HANDLER),
     "WITH_EXCEPT_START": WITH,
-    "FORMAT_WITH_SPEC": FORMAT,
+    **dict.fromkeys(("FORMAT_SIMPLE", "FORMAT_VALUE", "FORMAT_WITH_SPEC"), FORMAT),
     "LOAD_CONST": CONSTANT,
     "IMPORT_NAME": IMPORT,
     "IMPORT_FROM": IMPORT_FROM,
@@ -77,7 +77,7 @@ _OTHERS = frozenset(
     " BUILD_TUPLE CALL_FUNCTION_EX CALL_INTRINSIC_1 CALL_INTRINSIC_2 CHECK_EG_MATCH"
     " CHECK_EXC_MATCH CLEANUP_THROW COMPARE_OP CONVERT_VALUE COPY COPY_DICT_WITHOUT_KEYS COPY_FREE_VARS DELETE_ATTR"
     " DELETE_DEREF DELETE_FAST DELETE_GLOBAL DELETE_NAME DELETE_SUBSCR DICT_MERGE DICT_UPDATE DUP_TOP DUP_TOP_TWO"
-    " END_ASYNC_FOR END_FOR END_SEND EXIT_INIT_CHECK FORMAT_SIMPLE FORMAT_VALUE FOR_ITER GEN_START"
+    " END_ASYNC_FOR END_FOR END_SEND EXIT_INIT_CHECK FOR_ITER GEN_START"
     " GET_AITER GET_ANEXT GET_AWAITABLE GET_ITER GET_LEN GET_YIELD_FROM_ITER INPLACE_ADD INPLACE_AND"
     " INPLACE_FLOOR_DIVIDE INPLACE_LSHIFT INPLACE_MATRIX_MULTIPLY INPLACE_MODULO INPLACE_MULTIPLY INPLACE_OR"
     " INPLACE_POWER INPLACE_RSHIFT INPLACE_SUBTRACT INPLACE_TRUE_DIVIDE INPLACE_XOR JUMP_ABSOLUTE JUMP_BACKWARD"
@@ -91,7 +91,10 @@ _OTHERS = frozenset(
     " SETUP_WITH SET_FUNCTION_ATTRIBUTE STORE_ATTR STORE_SLICE STORE_SUBSCR SWAP UNARY_INVERT UNARY_NEGATIVE"
     " UNARY_NOT UNARY_POSITIVE UNPACK_EX UNPACK_SEQUENCE YIELD_FROM YIELD_VALUE".split()
 )
-_ADDING = {("INPLACE_OR", 0): "|=", ("INPLACE_XOR", 0): "^=", ("BINARY_OP", 20): "|=", ("BINARY_OP", 25): "^="}
+_OPERATORS = {
+    ("INPLACE_OR", None): "|=", ("INPLACE_XOR", None): "^=", ("BINARY_OP", 20): "|=", ("BINARY_OP", 25): "^=",
+    ("BINARY_MODULO", None): "%", ("INPLACE_MODULO", None): "%", ("BINARY_OP", 6): "%", ("BINARY_OP", 19): "%",
+}  # fmt: skip
 _IMPORT_STAR = 2  # the argument of CALL_INTRINSIC_1 that is `from module import *`
 _WITH_SPEC = 4  # a bit of the argument of FORMAT_VALUE, until Python 3.12
 _SUPPORTED = ((3, 10), (3, 11), (3, 12), (3, 13))
@@ -126,10 +129,8 @@ def _step(code: CodeType, name: str, argument: int, offset: int) -> Iterator[Ste
         first, second = _FUSED[name]
         yield Step(first, code.co_varnames[argument >> 4], offset)
         yield Step(second, code.co_varnames[argument & 15], offset)
-    elif name == "FORMAT_VALUE" and argument & _WITH_SPEC:
-        yield Step(FORMAT, None, offset)
     elif name in _OTHERS and not (name == "CALL_INTRINSIC_1" and argument == _IMPORT_STAR):
-        yield Step(OTHER, _ADDING.get((name, argument)), offset)
+        yield Step(OTHER, _OPERATORS.get((name, argument if name == "BINARY_OP" else None)), offset)
     else:
         raise UnknownInstruction(f"the instruction {name} is not known")
 
@@ -151,6 +152,9 @@ def _cell(code: CodeType, argument: int) -> str:
 _NAME = _shifted(0)
 _DECODERS: dict[str, Callable[[CodeType, int], Any]] = {
     "LOAD_CONST": lambda code, argument: code.co_consts[argument],
+    "FORMAT_SIMPLE": lambda code, argument: False,
+    "FORMAT_VALUE": lambda code, argument: bool(argument & _WITH_SPEC),
+    "FORMAT_WITH_SPEC": lambda code, argument: True,
     "LOAD_GLOBAL": _shifted(1 if VERSION >= (3, 11) else 0),
     "LOAD_ATTR": _shifted(1 if VERSION >= (3, 12) else 0),
     "LOAD_SUPER_ATTR": _shifted(2),

@@ -12,12 +12,15 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from tilelang.fingerprint import opcodes
-from tilelang.fingerprint.callees import is_called
+from tilelang.fingerprint.callees import is_called, is_raised
 from tilelang.fingerprint.opcodes import Step
 
 GLOBAL, FREE, IMPORTED = "global", "free", "imported"
 MEMBERSHIP, IDENTITY, ANNOTATION, PRESENCE, CALLED = "membership", "identity", "annotation", "presence", "called"
 ATTRIBUTE_READERS = ("getattr", "hasattr")
+TEXT_BUILTINS = (str, repr, ascii, format)
+MADE, RAISED = "{}", "raise {}"
+"""What stands among the names that code reads where a text is made of a value, and where it is only raised."""
 
 
 class Import(NamedTuple):
@@ -41,8 +44,8 @@ class Read(NamedTuple):
         constant: the string that is the only subscript, or the first argument of a call with plain arguments, as in
             ``os.environ["X"]`` and ``os.getenv("X")``.
         use: ``membership`` where it only is the right side of ``in``, ``identity`` of ``is``; ``annotation`` where only a front
-            end reads it; ``presence`` where an import statement only has to find it; ``called`` where it may be a module
-            that is called, and nothing else is done with it.
+            end reads it; ``presence`` where an import statement only has to find it; ``called`` where it is called, and nothing
+            else is done with it.
     """
 
     root: str
@@ -57,7 +60,9 @@ class CodeReads(NamedTuple):
 
     Attributes:
         reads: each once, in order.
-        names: attributes that are read from any value, ``name=`` for each keyword of a call, and ``|=`` and ``^=``.
+        names: attributes that are read from any value, ``name=`` for each keyword of a call, ``|=``, ``^=`` and ``%``, and what
+            :mod:`~tilelang.fingerprint.addresses` calls texts that are made.
+        values: those of the attributes that are not called at once.
         texts: strings among the constants.
         makes_sets: whether it makes sets while it runs, other than for ``in``.
         computes_names: whether attributes are read by ``getattr`` under names that are not written out there.
@@ -68,6 +73,7 @@ class CodeReads(NamedTuple):
 
     reads: tuple[Read, ...]
     names: frozenset[str]
+    values: frozenset[str]
     texts: frozenset[str]
     makes_sets: bool
     computes_names: bool
@@ -104,6 +110,7 @@ def code_reads(code: CodeType) -> CodeReads:
     return CodeReads(
         tuple(reads),
         frozenset(name for part in parts for name in part.names()) | {"encode" for part in parts if part.converts()},
+        frozenset(name for part in parts for name in part.values()),
         frozenset(text for part in parts for text in part.code.co_consts if isinstance(text, str)),
         any(part.makes_sets() for part in parts),
         any(part.computes_names() for part in parts),
@@ -113,8 +120,8 @@ def code_reads(code: CodeType) -> CodeReads:
     )
 
 
-_MAY_BE_MODULES = ("jit",)
-"""Names that modules which are called have."""
+_TEXT_BUILTINS = frozenset(each.__name__ for each in TEXT_BUILTINS)
+_TYPE_CHECKS = ("isinstance", "issubclass")
 _USES = {opcodes.CONTAINS: MEMBERSHIP, opcodes.IDENTITY: IDENTITY}
 _SINGLE = (None, True, False, ..., NotImplemented)
 _OPERANDS = (opcodes.CONSTANT, opcodes.LOCAL, opcodes.GLOBAL, opcodes.FREE)
@@ -185,7 +192,7 @@ class _Part:
     def _read(self, root: str, name: str | Import, position: int) -> Read:
         chain, after = self._chain(position)
         use = _USES.get(self.kind(after) or "", "")
-        if (chain[-1] if chain else name) in _MAY_BE_MODULES and is_called(self.code, self.steps[after - 1].offset):
+        if not use and is_called(self.code, self.steps[after - 1].offset):
             use = CALLED
         return Read(root, name, chain, self._constant(position, after), use)
 
@@ -261,8 +268,12 @@ class _Part:
             if step.kind in (opcodes.ATTRIBUTE, opcodes.IMPORT_FROM):
                 attribute: str = step.argument
                 yield f"{attribute}()" if attribute in _CODERS and self._names_no_codec(position) else attribute
-            elif step.kind is opcodes.FORMAT and not self._formats_anywhere_alike(position):
-                yield "__format__"
+            elif step.kind is opcodes.FORMAT:
+                yield self._text_made(step)
+                if step.argument and not self._formats_anywhere_alike(position):
+                    yield "__format__"
+            elif step.kind is opcodes.GLOBAL and step.argument in _TEXT_BUILTINS and not self._checks_type(position):
+                yield self._text_made(step)
             elif step.kind is opcodes.OTHER and step.argument is not None:
                 yield step.argument
             elif step.kind is opcodes.CLASS_PATTERN:
@@ -273,6 +284,24 @@ class _Part:
                 name = self._written_name(position)
                 if name is not None:
                     yield name
+
+    def values(self) -> Iterator[str]:
+        """The attributes that are read and not called at once."""
+        for step in self.steps:
+            if step.kind is opcodes.ATTRIBUTE and not is_called(self.code, step.offset):
+                yield step.argument
+
+    def _text_made(self, step: Step) -> str:
+        return RAISED if is_raised(self.code, step.offset) else MADE
+
+    def _checks_type(self, position: int) -> bool:
+        """Whether a class is the second argument of ``isinstance(x, str)``, or an item of it."""
+        first = position - 1
+        while self.kind(first) in (*_OPERANDS, opcodes.ATTRIBUTE):
+            if self.kind(first) is opcodes.GLOBAL and self.steps[first].argument in _TYPE_CHECKS:
+                return not is_called(self.code, self.steps[position].offset)
+            first -= 1
+        return False
 
     def _formats_anywhere_alike(self, position: int) -> bool:
         """Whether the specification ``x`` of ``f"{value:x}"`` is written out, and does not ask for the locale's separators."""

@@ -13,16 +13,20 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
 from typing import Any
 
-from tilelang.fingerprint import attributes, watch
+from tilelang.fingerprint import addresses, attributes, watch
 from tilelang.fingerprint.canonical import canonical
+from tilelang.fingerprint.reads import MADE
 
 MAX_VALUES = 50_000
 SCALARS = (type(None), bool, int, float, complex, str, bytes)
 """Types of values that count by their text alone, wherever they are."""
+
+
+_TEXT_PLACES = [[f"attribute {name!r}"] for name in ("__repr__", "__str__", "__format__")]
 
 
 class Unfaithful(Exception):
@@ -50,6 +54,9 @@ class Describer:
         covered: all code objects of the user that were described.
         names: attributes that the described code reads.
         texts: strings that it has.
+        catches: whether it handles exceptions.
+        values: attributes that it reads and does not call at once.
+        methods: names of functions in classes that were described.
         computes_names: whether it reads attributes under names that are not written out there.
         environment: names of the environment variables that count.
         cached: functions with a cache of results; see :class:`~tilelang.fingerprint.cached.Cached`.
@@ -73,7 +80,12 @@ class Describer:
         self.covered: list[CodeType] = []
         self.names: set[str] = set()
         self.texts: set[str] = set()
-        self.computes_names = False
+        self.computes_names = self.catches = False
+        self.values: set[str] = set()
+        self.methods: set[str] = set()
+        self._addressed: dict[str, str] = {}
+        self._text_methods: set[int] = set()
+        self._created: set[int] = set()
         self._methods_of_equality: set[int] = set()
         self.environment: set[str] = set()
         self.local = ""
@@ -85,8 +97,12 @@ class Describer:
         """SHA-256 of everything so far."""
         return self._state.hexdigest()
 
-    def value(self, value: Any) -> None:
+    def value(self, value: Any, is_given: bool = True) -> None:
         """Feeds ``value`` with its type and everything that it holds or can read.
+
+        Args:
+            value: it.
+            is_given: whether code may be given the very object, and make a text of it; not where it only calls it, for instance.
 
         Raises:
             Unfaithful: something in it has no faithful fingerprint.
@@ -101,9 +117,12 @@ class Describer:
                 self.texts.add(value)
             elif value != value:  # what is not a number is found in a list by its identity
                 self._seen(value)
-        # Whether two equal tuples are one object is Python's choice, which may differ between processes.
-        elif kind is tuple or not self._seen(value):
-            self.contents(value)
+        else:
+            if is_given:
+                self.shows_address(value)
+            # Whether two equal tuples are one object is Python's choice, which may differ between processes.
+            if kind is tuple or not self._seen(value):
+                self.contents(value)
 
     def contents(self, value: Any) -> None:
         """Feeds a value, also one that was met before; it is kept alive."""
@@ -124,7 +143,7 @@ class Describer:
         for name, item in table.items():
             with self.at(f"attribute {name!r}"):
                 self.text(canonical(name))
-                self.value(item)
+                self.value(item, name != "__wrapped__")  # which code may not read
 
     def text(self, text: str) -> None:
         """Feeds a text."""
@@ -141,6 +160,8 @@ class Describer:
             self.text("of the function")
         if known is not None:
             self._expect_method_of_equality(value, self._where[-1:])
+            if id(value) in self._text_methods and self._where[-1:] not in _TEXT_PLACES:
+                self.names.add(MADE)
             self.text(f"again {known}")
             return True
         self._order[id(value)] = len(self._order)
@@ -174,10 +195,21 @@ class Describer:
         if self._before is not None:
             yield self._before, " of the function"
 
-    def holds_results(self, content: Describer) -> None:
-        """Notes the results that a cached function holds, as ``content`` describes them; an argument may be one of them."""
-        self._alive.append(content)
+    def holds_results(self, content: Describer, others: list[Describer]) -> None:
+        """Notes the results that a cached function holds; an argument may be one of them.
+
+        Args:
+            content: describes them, and the keys.
+            others: describe the function and the keys: what it did not make itself is where it was in every process.
+        """
+        self._alive += [content, *others]
         self._results.update(content._order)
+        self._created.update(content._order.keys() - set().union(*(other._order.keys() | other._results for other in others)))
+
+    def shows_address(self, value: Any) -> None:
+        """Notes a value that code is given: its text, or its place in a set, may show where it lies in memory."""
+        for what in addresses.shown_by(value):
+            self._addressed.setdefault(what, addresses.name_of(value))
 
     def has_met(self, identity: int) -> bool:
         """Whether the object of this ``id`` was met."""
@@ -223,6 +255,10 @@ class Describer:
                 raise self.refuse("a format text is put together from parts, which may name any attribute")
             names = names | fields
         self._check_hidden(names, texts, computes_names)
+        self._check_addresses(parts, names, texts)
+        created = set().union(*(part._created for part in parts))
+        if any(part._order.keys() & created or part._places.keys() & created for part in parts):
+            raise self.refuse("a variable has an object that a cached function holds as a result")
         if "__eq__" in names | texts and any(part._methods_of_equality for part in parts):
             raise self.refuse("an `__eq__` that compares by `is` may be called by name")
         for what, limited in self._limits.items():
@@ -233,6 +269,15 @@ class Describer:
                 raise self.refuse(f"{what}: {found[0]!r} depends on more than its value")
             if computes_names:
                 raise self.refuse(f"{what}: its attributes are read under names that are not written out there")
+
+    def _check_addresses(self, parts: Sequence[Describer], names: set[str], texts: set[str]) -> None:
+        given = {what: kind for part in parts for what, kind in part._addressed.items()}
+        if addresses.are_bound(*(set().union(*(getattr(part, name) for part in parts)) for name in ("values", "methods"))):
+            given = dict.fromkeys((addresses.TEXT, addresses.SET), "a method")
+        if addresses.SET in given and addresses.SET in names:
+            raise self.refuse(f"the order of a set may depend on the address of an object ({given[addresses.SET]})")
+        if addresses.TEXT in given and addresses.makes_text(names, texts, any(part.catches for part in parts)):
+            raise self.refuse(f"a text may contain the address of an object ({given[addresses.TEXT]})")
 
     def _check_hidden(self, names: set[str], texts: set[str], computes_names: bool) -> None:
         hidden = next(filter(attributes.is_hidden, sorted(names)), None)
@@ -283,6 +328,13 @@ class Describer:
             return
         if any(part is not None and id(value) in part._methods_of_equality for part in (self, self._before)):
             raise self.refuse("`is` compares values of which equal ones count as the same")
+
+    def method_of_text(self, function: Any) -> bool:
+        """Whether a function is met as the ``__repr__`` or so of a class: it then makes a text only where code asks for one."""
+        is_method = self._where[-2:-1] in _TEXT_PLACES
+        if is_method:
+            self._text_methods.add(id(function))
+        return is_method
 
     @contextlib.contextmanager
     def at(self, place: str) -> Iterator[None]:

@@ -59,7 +59,7 @@ def _describe(kind: str, registration: str) -> _Described:
     describer = Describer()
     text, found = registration, ""
     try:
-        describer.value(postproc.function(kind))
+        describer.value(postproc.function(kind), is_given=False)
         describer.finish()
         text = f"{registration} {describer.digest()}"
     except Unfaithful as error:

@@ -30,6 +30,7 @@ from tilelang.cache.keys.fingerprint import Fingerprint
 from tilelang.cache.keys.source_key import FunctionTracker, SourceKey, trace
 
 from . import sequences
+from .address_ways import ADDRESS_WAYS
 from .configuration_ways import CONFIGURATION_WAYS
 from .fresh_ways import FRESH_WAYS
 from .hidden_ways import HIDDEN_WAYS
@@ -69,7 +70,7 @@ def cases(places: int) -> list[Case]:
     """The combinations of each way and change with some of the places."""
     names = list(USES)
     found = []
-    ways = (*WAYS, *HIDDEN_WAYS, *OUTPUT_WAYS, *FRESH_WAYS, *CONFIGURATION_WAYS, *INTROSPECTION_WAYS)
+    ways = (*WAYS, *HIDDEN_WAYS, *OUTPUT_WAYS, *FRESH_WAYS, *CONFIGURATION_WAYS, *INTROSPECTION_WAYS, *ADDRESS_WAYS)
     for position, (way, change) in enumerate((each, change) for each in ways for change in _changes(each)):
         chosen = [names[(position * 7 + step * 5) % len(names)] for step in range(places)]
         found += [Case(position * len(names) + names.index(use), way, change, use) for use in chosen]

@@ -30,7 +30,7 @@ def factory():
 
 def described(function):
     describer = Describer()
-    describer.value(function)
+    describer.value(function, is_given=False)
     describer.finish()
     return describer.digest(), Watch(describer.records)
 
@@ -101,7 +101,7 @@ def reads():
 
 def digest():
     describer = Describer()
-    describer.value(reads)
+    describer.value(reads, is_given=False)
     describer.finish()
     return describer.digest()
 

@@ -50,7 +50,7 @@ def without_separators(n):
 
 def described(function) -> tuple[str, Watch]:
     describer = Describer()
-    describer.value(function)
+    describer.value(function, is_given=False)
     describer.finish()
     return describer.digest(), Watch(describer.records)
 

@@ -86,7 +86,7 @@ CHANGES = {
 def _described(function: Any) -> tuple[str, Watch]:
     describer = Describer()
     try:
-        describer.value(function)
+        describer.value(function, is_given=False)
         describer.finish()
     except Unfaithful as error:
         return f"off: {error}", Watch([])

@@ -252,7 +252,7 @@ class FunctionTracker:
         describer = Describer()
         describer.records += [*headers, *self._variable_records(), (watch.UNTRACED, sys.gettrace, None, None)]
         try:
-            describer.value(self.function)
+            describer.value(self.function, is_given=False)
             describer.finish()
         except Unfaithful as error:
             self._refused = str(error), Watch(describer.records)
