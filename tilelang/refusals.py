@@ -134,7 +134,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
 
 
 class Refused:
-    """A name that can be imported and not used: a call, an attribute or an item of it is the error."""
+    """A name that can be imported and not used: a call, an attribute, an item or the text of it (of a dtype) is the error."""
 
     def __init__(self, name: str, reason: str):
         self.name, self.reason = name, reason
@@ -142,7 +142,7 @@ class Refused:
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise UnsupportedError(f"{self.name} is not available: {self.reason}")
 
-    __call__ = __getitem__ = __enter__ = __iter__ = _refuse
+    __call__ = __getitem__ = __enter__ = __iter__ = __str__ = _refuse
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # what Python, pickle and inspect ask any object for

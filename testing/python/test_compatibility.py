@@ -60,6 +60,26 @@ def test_a_refused_name_is_an_error_where_it_is_used():
         _ = T.gem
 
 
+@pytest.mark.parametrize("name", [name for listed in REFUSED["tilelang.language"].values() for name in listed.split()])
+def test_a_refused_name_of_the_language_can_be_had_and_is_refused_at_its_call(name):
+    refused = getattr(T, name)
+
+    def program():
+        @T.prim_func
+        def main(A: T.Tensor((128,), "float32")):
+            with T.Kernel(1, threads=128):
+                refused(A, 1)
+
+    with pytest.raises(CompileError, match=f"T.{name} is not available: ") as caught:
+        program()
+    assert "refused(A, 1)" in str(caught.value)
+
+
+def test_a_refused_dtype_is_refused_where_it_is_used():
+    with pytest.raises(CompileError, match="T.float4_e2m1_unpacked is not available: it is of sm_100"):
+        T.Tensor((8,), T.float4_e2m1_unpacked)
+
+
 def test_programs_import_from_everywhere():
     from tilelang.backend.target import determine_target
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from tilelang.dtypes import canonical
+from tilelang.errors import ThreadsOnCpuError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.region import Region
@@ -32,6 +33,8 @@ from tilelang.tileop.gemm import Gemm
 @rule(Gemm)
 def lower_gemm(record: Gemm, scope: Scope) -> Any:
     """``C (+)= op(A) op(B)``; see the module's text."""
+    if record.kind == "tcgen05":
+        raise ThreadsOnCpuError("T.tcgen05_gemm")
     few = _is_few(record)
     read_once = few and not record.transpose_b and record.b.dtype == "bfloat16" and not len(record.b.buffer.strides)
     # Ways that sum several products need pairs of rows of B packed, which does not pay if they are read only once.

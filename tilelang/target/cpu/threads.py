@@ -18,7 +18,8 @@ from tilelang.ir.visit import is_parallel
 from tilelang.target.cpu.waits import WAITS
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
-_GPU_SCOPES = (BARRIER, CLUSTER_BARRIER, TENSOR_MEMORY)
+_GPU_SCOPES = {BARRIER: "T.alloc_barrier", CLUSTER_BARRIER: "T.alloc_cluster_barrier", TENSOR_MEMORY: "T.alloc_tmem"}
+"""Scopes of memory that only a GPU has -> the functions that allocate it."""
 _BARRIERS = frozenset({"sync_threads", "sync_warp"})
 """Waits that name threads where they say which, or stand in an iteration of a ``T.Parallel``: some thread runs it."""
 
@@ -67,8 +68,7 @@ class _Refusal:
         if is_parallel(node) and self.error is None:
             self._refuse_in_iterations(node)
         if isinstance(node, ir.AllocBuffer) and node.buffer.scope() in _GPU_SCOPES:
-            spelling = "T.alloc_tmem" if node.buffer.scope() == TENSOR_MEMORY else "T.alloc_barrier"
-            self._refuse(spelling, node.span)
+            self._refuse(_GPU_SCOPES[node.buffer.scope()], node.span)
 
     def _refuse_in_iterations(self, loop: Any) -> None:
         """Refuses what one iteration of ``T.Parallel`` cannot do: on a GPU its thread returns or waits, whichever that is."""

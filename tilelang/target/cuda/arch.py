@@ -52,6 +52,9 @@ _ONLY: Mapping[Feature, frozenset[int]] = {
 _NOT_LOWERED_TO = frozenset({Feature.TMA, Feature.STMATRIX, Feature.SET_MAX_NREG, Feature.TCGEN05})
 """What operators leave unused from compute capability 100 on: no rule for those architectures has been checked."""
 
+_NOT_GENERATED = frozenset({Feature.TCGEN05})
+"""What programs can ask for by name and nothing is generated for yet, whatever the architecture."""
+
 _SHARED_BYTES: Mapping[int, int] = {
     75: 65536,
     80: 166912,
@@ -101,6 +104,12 @@ class Arch:
     def uses(self, feature: Feature) -> bool:
         """Whether operators may be lowered to a feature."""
         return feature in self.lowered_to
+
+    def refusal(self, feature: Feature) -> str | None:
+        """Why a program cannot ask for a feature by name, as the end of a sentence; None where it can."""
+        if not self.has(feature):
+            return f"needs {architectures_with(feature)}, the target is {self.name}"
+        return f"is of {architectures_with(feature)}, for which nothing is generated yet" if feature in _NOT_GENERATED else None
 
     @property
     def tile_alignment(self) -> int:

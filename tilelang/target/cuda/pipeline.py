@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tilelang.target.cuda.analysis.features import check_features
 from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.codegen import verify
 from tilelang.target.cuda.codegen.emitter import KernelOptions
@@ -94,6 +95,12 @@ def _step(name: str, run: Callable[[Any, CudaContext], Any], reason: str, check:
 PIPELINE = (
     Step(
         "check_bounds", check_bounds, "a static index out of range is the user's error; report it with its line", verify.program
+    ),
+    Step(
+        "check_features",
+        check_features,
+        "what the architecture does not have is the user's error, too; nothing after this asks again",
+        verify.program,
     ),
     Step(
         "roll",

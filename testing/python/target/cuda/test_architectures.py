@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.programs import matmul
 from testing.python.target.cuda.support import cuda, simulate, source
-from tilelang.errors import CompileError, SharedMemoryError
+from tilelang.errors import CompileError, SharedMemoryError, UnsupportedError
 
 KIB = 1024
 
@@ -158,18 +159,6 @@ def test_barriers_in_shared_memory(arch):
     assert torch.equal(b, a.flip(1))
 
 
-def test_no_barriers_in_shared_memory_before_sm_80():
-    @T.prim_func
-    def main(A: T.Tensor((32,), "float32")):
-        with T.Kernel(1, threads=32):
-            ready = T.alloc_barrier(32)
-            T.barrier_arrive(ready)
-            A[T.get_thread_binding(0)] = 0.0
-
-    with pytest.raises(CompileError, match="T.barrier_arrive needs sm_80 or later"):
-        source(main, "sm_75")
-
-
 def test_a_scalar_of_eight_bits_is_refused_by_name():
     @T.prim_func
     def main(scale: T.float8_e4m3fn, B: T.Tensor((4,), "float32")):
@@ -205,3 +194,63 @@ def test_fused_products_of_bfloat16_are_rounded_once(arch):
     a[: len(rows)] = torch.tensor([row for row, _ in rows]).bfloat16()
     simulate(main, a, b, arch=arch)
     assert b[: len(rows)].tolist() == [expected for _, expected in rows]
+
+
+@T.macro
+def _tensor_memory():
+    T.clear(T.alloc_tmem((128, 128), "float32"))
+
+
+@T.macro
+def _product(start):
+    a, b, c = T.alloc_shared((128, 64), "float16"), T.alloc_shared((64, 128), "float16"), T.alloc_fragment((128, 128), "float32")
+    T.clear(a)
+    T.clear(b)
+    T.clear(c)
+    start(a, b, c)
+
+
+_NEEDS = {
+    # words of the message -> (architectures without it, what asks for it)
+    "T.alloc_tmem needs sm_100a": ("cpu sm_80 sm_90a sm_120a", _tensor_memory),
+    "T.alloc_tmem is of sm_100a, sm_103a, sm_110a, for which nothing is generated": ("sm_100a", _tensor_memory),
+    "T.tcgen05_gemm needs sm_100a": ("cpu sm_80 sm_90a", lambda: _product(T.tcgen05_gemm)),
+    "T.tcgen05_gemm is of sm_100a": ("sm_100a sm_103a", lambda: _product(T.tcgen05_gemm)),
+    "T.wgmma_gemm needs sm_90a": ("sm_80 sm_100a", lambda: _product(T.wgmma_gemm)),
+    "T.alloc_cluster_barrier needs sm_90": ("cpu sm_75 sm_89", lambda: T.alloc_cluster_barrier([1])),
+    "T.alloc_barrier needs sm_80": ("cpu sm_75", lambda: T.alloc_barrier(1)),
+    "T.cluster_sync needs sm_90": ("cpu sm_80", T.cluster_sync),
+    "T.fence_proxy_async needs sm_90": ("sm_80", T.fence_proxy_async),
+    "T.warpgroup_arrive needs sm_90a": ("sm_80 sm_100a", T.warpgroup_arrive),
+    "T.ptx_commit_group needs sm_80": ("sm_75", T.ptx_commit_group),
+}
+
+
+@pytest.mark.parametrize("arch, words", [(arch, words) for words, (archs, _) in _NEEDS.items() for arch in archs.split()])
+def test_what_an_architecture_does_not_have_is_refused_at_its_line(arch, words):
+    ask = _NEEDS[words][1]
+
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=128):
+            ask()
+
+    with pytest.raises(UnsupportedError) as caught:
+        tilelang.lower(main, target="cpu" if arch == "cpu" else cuda(arch))
+    assert (words.partition(" ")[0] + " names threads" if arch == "cpu" else words) in str(caught.value)
+    assert f"{Path(__file__).name}:" in str(caught.value)
+
+
+def test_clusters_need_an_architecture_that_has_them():
+    def program(cluster):
+        @T.prim_func
+        def main(A: T.Tensor((128,), "float32")):
+            with T.Kernel(2, threads=128, cluster_dims=cluster) as block:
+                A[block] = 1.0
+
+        return main
+
+    source(program((2, 1, 1)), "sm_90a")
+    source(program((1, 1, 1)), "sm_80")
+    with pytest.raises(UnsupportedError, match=r"T.Kernel\(cluster_dims=\) needs sm_90 or later, the target is sm_80"):
+        source(program((2, 1, 1)), "sm_80")

@@ -9,7 +9,8 @@ from typing import Any
 from tilelang.errors import UnsupportedError
 from tilelang.ir.access import ADDRESS, UPDATE
 from tilelang.ir.expr import as_int
-from tilelang.target.cuda.arch import WARP, WARP_GROUP, Feature, arch_of, architectures_with
+from tilelang.ir.span import location_of
+from tilelang.target.cuda.arch import WARP, WARP_GROUP, Feature, arch_of
 from tilelang.target.cuda.intrinsics import tensor_maps, values
 from tilelang.target.cuda.intrinsics.values import RNG_STATE, Rule, atomic, atomic_vector, call, ieee, matrix, single, vote
 from tilelang.target.cuda.ir.instructions import (
@@ -95,14 +96,21 @@ class Intrinsic:
             require(target, self.needs, INTRINSICS[self.name].spelling)
 
 
-def require(target: Any, feature: Feature, spelling: str) -> None:
-    """Checks that a target has the feature that a function of the language needs.
+def require(target: Any, feature: Feature, spelling: str, span: Any = None) -> None:
+    """Checks that a program for a target may use a function of the language that needs a feature.
+
+    Args:
+        target: what the program is compiled for.
+        feature: what the function needs.
+        spelling: the function.
+        span: where the program uses it; without one, the statement that is being compiled is named.
 
     Raises:
-        UnsupportedError: the target does not have it.
+        UnsupportedError: the target does not have it, or nothing is generated for it.
     """
-    if not arch_of(target).has(feature):
-        raise UnsupportedError(f"{spelling} needs {architectures_with(feature)}, the target is {target.arch}")
+    why = arch_of(target).refusal(feature)
+    if why is not None:
+        raise UnsupportedError(f"{spelling} {why}").at(location_of(span))
 
 
 _FAST = ("exp", "exp10", "log", "log2", "log10", "sin", "cos", "tan", "pow")
