@@ -59,7 +59,7 @@ class _Accesses:
     """The accesses of each memory in a program.
 
     Attributes:
-        allocated: the memory that the program's kernels allocate, without barriers.
+        allocated: the memory that the program's kernels allocate, without barriers and tiles of no element.
         reads: statements that certainly read it, in program order.
         writes: where statements write it that do not certainly read it as well.
         passed_on: the memory whose address other code gets.
@@ -79,7 +79,8 @@ class _Accesses:
     def _visit(self, stmt: Any, loops: tuple[int, ...]) -> None:
         self._number += 1
         if isinstance(stmt, ir.AllocBuffer):
-            if is_shared(stmt.buffer) or lies_in_registers(stmt.buffer):
+            has_elements = all(as_int(size) != 0 for size in stmt.buffer.shape)
+            if has_elements and (is_shared(stmt.buffer) or lies_in_registers(stmt.buffer)):
                 self.allocated.add(stmt.buffer)
         elif isinstance(stmt, ir.DeclBuffer):
             sources = [buffer for buffer, _ in _accesses(stmt.data)]

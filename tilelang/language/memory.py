@@ -31,8 +31,8 @@ def _buffer(
     kind = canonical(dtype)
     sizes = [as_int(as_expr(size)) for size in as_shape(shape)]
     for size in sizes:
-        if not isinstance(size, int) or size <= 0:
-            raise ShapeError(f"{what}: every size must be a positive compile-time integer, got the shape {shape!s}")
+        if not isinstance(size, int) or size < 0:
+            raise ShapeError(f"{what}: every size must be a compile-time integer that is not negative, got the shape {shape!s}")
     buffer = ir.decl_buffer(
         declared_sizes(sizes, kind), kind.base, builder.take_name(default), scope=scope, data_alignment=kind.bytes, layout=None
     )
@@ -58,7 +58,7 @@ def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
         The tile, as a buffer; where a size is dynamic, the part of it that the size selects.
 
     Raises:
-        CompileError: outside of a program; a size that is neither a positive compile-time integer nor bounded.
+        CompileError: outside of a program; a size that is neither a compile-time integer nor bounded, or negative.
     """
     builder, what = current("T.alloc_shared"), "T.alloc_shared"
     sizes = [] if is_dtype(shape) else [as_int(as_expr(size)) for size in as_shape(shape)]
@@ -71,7 +71,7 @@ def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Any
     """A tile distributed over the registers of the block's threads; not initialised.
 
     Args:
-        shape: a size or a sequence of sizes, positive compile-time integers.
+        shape: a size or a sequence of sizes, compile-time integers; with a 0 among them it has no elements.
         dtype: type of the elements.
         scope: ``"local.fragment"``; accepted for programs that name it.
 
@@ -79,7 +79,7 @@ def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Any
         The tile, as a buffer. The compiler chooses which thread holds which element, unless :func:`annotate_layout` does.
 
     Raises:
-        CompileError: outside of a program, or a size that is not a positive compile-time integer.
+        CompileError: outside of a program, or a size that is no compile-time integer or negative.
     """
     return _buffer(current("T.alloc_fragment"), "T.alloc_fragment", shape, dtype, scope, "fragment")
 
@@ -88,7 +88,7 @@ def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Any:
     """An array private to each thread; not initialised.
 
     Args:
-        shape: a size or a sequence of sizes, positive compile-time integers.
+        shape: a size or a sequence of sizes, compile-time integers; with a 0 among them it has no elements.
         dtype: type of the elements.
         scope: ``"local"``; accepted for programs that name it.
 
@@ -96,7 +96,7 @@ def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Any:
         The array, as a buffer; it lies in registers where every index is known at compile time.
 
     Raises:
-        CompileError: outside of a program, or a size that is not a positive compile-time integer.
+        CompileError: outside of a program, or a size that is no compile-time integer or negative.
     """
     return _buffer(current("T.alloc_local"), "T.alloc_local", shape, dtype, scope, "local")
 
@@ -147,7 +147,7 @@ def alloc_cluster_barrier(arrive_count: int | list[int]) -> Any:
 def _barriers(builder: Builder, what: str, arrive_count: int | list[int], scope: str) -> Any:
     counts = list(arrive_count) if isinstance(arrive_count, (list, tuple)) else [arrive_count]
     counts = [as_int(as_expr(count)) for count in counts]
-    for count in counts:
+    for count in counts or [None]:
         # An mbarrier counts arrivals in 20 bits (PTX ISA, "Valid range for the mbarrier count").
         if count is None or not 0 < count < 1 << 20:
             raise OptionError(f"{what}: a phase takes between 1 and {(1 << 20) - 1} arrivals, got {arrive_count!r}")
@@ -166,7 +166,7 @@ def alloc_reducer(shape: Any, dtype: Any, op: str = "sum", replication: str | No
     """A fragment into which every thread accumulates by ``op``; :func:`finalize_reducer` combines their parts.
 
     Args:
-        shape: a size or a sequence of sizes, positive compile-time integers.
+        shape: a size or a sequence of sizes, compile-time integers; with a 0 among them it has no elements.
         dtype: type of the elements and of the accumulation.
         op: ``"sum"``, ``"max"``, ``"min"``, or for integers ``"bitand"``, ``"bitor"``, ``"bitxor"``.
         replication: ``"all"`` where every thread holds a part of every element, ``"none"`` (the default) otherwise.
@@ -175,8 +175,8 @@ def alloc_reducer(shape: Any, dtype: Any, op: str = "sum", replication: str | No
         The reducer, as a buffer; until it is finalized only ``reducer[i] += x`` and the like may use it.
 
     Raises:
-        CompileError: unknown ``op`` or ``replication``; a bitwise ``op`` of floats; a size that is not a positive
-            compile-time integer.
+        CompileError: unknown ``op`` or ``replication``; a bitwise ``op`` of floats; a size that is no
+            compile-time integer or negative.
     """
     if op not in _REDUCER_OPS:
         raise OptionError(f"T.alloc_reducer: op={op!r} is none of {', '.join(_REDUCER_OPS)}")
@@ -203,7 +203,7 @@ def alloc_buffer(shape: Any, dtype: Any = "float32", scope: str = "global", anno
         The memory, as a buffer; not initialised.
 
     Raises:
-        CompileError: ``scope`` is not ``"global"`` and this is outside of a kernel, or a size is not a positive integer.
+        CompileError: ``scope`` is not ``"global"`` and this is outside of a kernel, or a size is no integer or negative.
     """
     ignored("T.alloc_buffer", annotations=annotations)
     if scope == "global":

@@ -105,7 +105,8 @@ class Legalizer(StmtRewriter):
             dtype = str(buffer.dtype)
             _refuse_unheld(dtype)
             found = ir.decl_buffer(
-                [self.expr(size) for size in packed.memory_shape(buffer)],
+                # LLVM has no empty array: a tile without elements gets memory that nothing accesses.
+                [ir.IntImm("int32", 1) if as_int(size) == 0 else self.expr(size) for size in packed.memory_shape(buffer)],
                 formats.STORAGE.get(dtype, dtype),
                 name=buffer.name,
                 strides=[self.expr(stride) for stride in packed.memory_strides(buffer) or ()] or None,

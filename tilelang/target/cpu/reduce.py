@@ -173,9 +173,10 @@ def in_registers(record: Reduce, scope: Scope) -> bool:
     """Whether lines are contiguous, of known length, and hold what is combined; C compilers put loops in registers themselves."""
     dtype = accumulator_type(record.dst.dtype)
     src, skips_nan = record.src, not record.nan_propagate
+    length = as_int(src.extents[-1])
     contiguous = record.dim == len(src.extents) - 1 == len(src.buffer.shape) - 1 and not len(src.buffer.strides)
     plain = src.dtype == dtype and folds(record.kind, dtype) and (skips_nan or not dtype.startswith("float"))
-    return contiguous and plain and isinstance(as_int(src.extents[-1]), int) and not scope.context.emits_c
+    return contiguous and plain and isinstance(length, int) and length > 0 and not scope.context.emits_c
 
 
 def _static(extent: Any, region: Any, axis: int) -> Any:

@@ -172,7 +172,7 @@ class _Writer:
                 yield Declare(Name(self.known.arrays[buffer]), dtype)
             elif is_array(buffer) or is_fragment(buffer):
                 layout = self.stage.layouts.fragments.get(buffer)
-                count = layout.registers if layout is not None else math.prod(map(as_int, buffer.shape))
+                count = layout.registers if layout is not None else max(1, math.prod(map(as_int, buffer.shape)))
                 # Elements of four bits are stored one by one, beside what is there. Of padding, the device's compiler may load
                 # what no thread has stored: it moves loads of an array before the conditions that their uses have.
                 is_padded = layout is not None and layout.is_padded
@@ -193,7 +193,7 @@ class _Writer:
 
     def _shared_arrays(self) -> Iterator[DeclarePool | DefineSharedArray]:
         plan, pool = self.stage.plan, Array("pool", "uint8")
-        if plan.size:
+        if plan.places:
             yield DeclarePool(pool, _POOL_ALIGNMENT)
         for buffer, (offset, _) in sorted(plan.places.items(), key=lambda item: (item[1], item[0].name)):
             yield DefineSharedArray(self._array(buffer), Pointer(pool, (Number(offset),)))

@@ -213,7 +213,7 @@ def free_loop(axes: Sequence[Axis], threads: int, vector: int, order: Sequence[i
         order: axes by contiguity in memory, the contiguous one first; the last axis by default.
     """
     order = list(order) if order is not None else list(range(len(axes)))[::-1]
-    extents = [axes[place].extent for place in order]
+    extents = [axes[place].extent or 1 for place in order]  # one without elements is laid out as one with one
     # From here on the first axis is counted in vectors, which are not divided between threads.
     extents[0] = extents[0] // vector
     shares = _thread_shares(extents, threads)
