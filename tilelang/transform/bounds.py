@@ -81,14 +81,19 @@ class _Checker:
         if node.span is not None:
             self.span = node.span
         if isinstance(node, ir.Evaluate) and is_tile_op(node.value):
-            for region, _ in decode(node.value).regions():
-                self._region(region, conditional)
+            self._operator(decode(node.value), conditional)
             return
         for expr in statement_exprs(node):
             self._expr(expr, conditional)
         if isinstance(node, ir.BufferStore):
             self._access(node.buffer, node.indices, conditional)
         self._inside(node, conditional)
+
+    def _operator(self, op: Any, conditional: bool) -> None:
+        for region, _ in op.regions():
+            self._region(region, conditional)
+        for value in op.scalars():
+            self._expr(value, conditional)
 
     def _inside(self, node: Any, conditional: bool) -> None:
         """Checks the statements inside of a statement, under the conditions and ranges that it gives."""
@@ -162,6 +167,8 @@ class _Checker:
                 self._judge(buffer, axis, *found, as_int(size), conditional)
 
     def _region(self, region: Region, conditional: bool) -> None:
+        for low in filter(lambda low: isinstance(low, ir.PrimExpr), region.mins):
+            self._expr(low, conditional)
         for axis, (low, extent, size) in enumerate(zip(region.mins, region.extents, region.buffer.shape)):
             found = self._exact(low)
             if found is not None and isinstance(extent, int) and extent > 0:

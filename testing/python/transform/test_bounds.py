@@ -61,6 +61,29 @@ def test_a_region_of_a_tile_operator_is_judged():
         checked(main)
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda A, tile, i: T.print(tile[i]),
+        lambda A, tile, i: T.device_assert(tile[i] > 0),
+        lambda A, tile, i: T.fill(A[0:4], tile[i]),
+        lambda A, tile, i: T.clear(A[T.cast(tile[i], "int32")]),
+    ],
+    ids=["print", "assert", "fill", "place"],
+)
+def test_a_value_that_a_tile_operator_takes_is_judged(use):
+    @T.prim_func
+    def main(A: T.Tensor((256,), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((4,), "float32")
+            T.clear(tile)
+            for i in T.serial(5):
+                use(A, tile, i)
+
+    with pytest.raises(BufferIndexError, match="index 4 is out of range for axis 0 of tile"):
+        checked(main)
+
+
 def test_a_global_access_that_is_always_out_of_bounds_is_refused():
     @T.prim_func
     def main(A: T.Tensor((256,), "float32")):
