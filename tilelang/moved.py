@@ -40,9 +40,14 @@ MOVED = {
     **{
         f"tilelang.language.{name}": "tilelang.language"
         for name in (
-            "annotations builtin copy_op experimental experimental.gemm_sp_op fill_op gemm_op logical math_intrinsics proxy"
-            " reduce_op scan_op symbolics tile_schedule tir tir.ir tir.op warp_specialize"
+            "annotations builtin common copy_op experimental experimental.gemm_sp_op fill_op frame gemm_op logical loop"
+            " math_intrinsics proxy reduce_op scan_op symbolics tile_schedule tir tir.common tir.entry tir.ir tir.op"
+            " warp_specialize"
         ).split()
+    },
+    **{
+        f"tilelang.cuda.language.{name}": "tilelang.language"
+        for name in "cluster copy_op gemm_op loop pdl reduce_op tir warpgroup".split()
     },
     "tilelang.language.utils": "tilelang.utils.language",
     "tilelang.language.v2": "tilelang.language",
@@ -77,6 +82,7 @@ ABSENT = {
         "tilelang.jit.adapter.cython tilelang.jit.adapter.kernel_cache tilelang.jit.adapter.libgen tilelang.jit.adapter.nvrtc"
         " tilelang.jit.adapter.torch tilelang.jit.adapter.tvm_ffi tilelang.jit.adapter.wrapper"
     ),
+    "WINDOWS": "tilelang.contrib.msvc",
     "BY_HAND": ("tilelang.cuda.intrinsics.macro.mma_sp_macro_generator tilelang.cuda.intrinsics.macro.wgmma_sp_macro_generator"),
 }
 

@@ -21,6 +21,7 @@ SEARCH = "it is a part of that package's search; tilelang.carver's templates rec
 FORMATS = "there is no such element type"
 SCHEDULES = "warp specialisation is decided by the compiler, or written with T.ws"
 TOOLCHAIN = "kernels are compiled by NVRTC or nvcc inside of this package, see docs/cuda-toolchain.md"
+WINDOWS = "it is for Windows; this package compiles on Linux"
 INSTALLATION = "it describes that package's installation"
 LOADING = "it is how that package stores or loads kernels; kernels are in the cache, see docs/cache.md"
 
@@ -84,6 +85,8 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
             " get_output_blocks is_broadcast_epilogue normalize_prim_func try_inline try_inline_contiguous_spatial"
         ),
     },
+    "tilelang.contrib": {TOOLCHAIN: "compile_cuda", VENDOR: "compile_ascend compile_hip"},
+    "tilelang.contrib.cc": {TVM: "cross_compiler"},
     "tilelang.contrib.nvcc": {
         TOOLCHAIN: (
             "CUTLASS_INCLUDE_DIR TILELANG_TEMPLATE_PATH compile_cuda default_compile_options format_target_code_for_gencode"

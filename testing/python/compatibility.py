@@ -49,6 +49,8 @@ DIFFERS = {
     "tilelang.language.type_annotation": "gives the dtype itself",
     "tilelang.language.float8_e8m0fnu": "stored and converted, by software",
     "tilelang.language.tfloat32": "is float32, whose operands tensor cores read as tf32",
+    "tilelang.contrib.cc.get_cc": "asks `TILELANG_CC`, not `CXX` and `CC`",
+    "tilelang.contrib.cc.get_cplus_compiler": "asks `TILELANG_CC`, not `CXX` and `CC`",
     "tilelang.utils.is_shared": "all shared memory is dynamic",
     "tilelang.jit.Kernel": "is `JITKernel`",
     "tilelang.language.handle": "is the type of an address; `T.ptr(dtype)` declares one of elements",

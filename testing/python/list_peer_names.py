@@ -17,10 +17,11 @@ import types
 
 MODULES = (
     "tilelang", "tilelang.autotuner", "tilelang.autotuner.capture", "tilelang.autotuner.param", "tilelang.cache",
-    "tilelang.carver", "tilelang.contrib.nvcc", "tilelang.cuda.intrinsics", "tilelang.dtypes", "tilelang.engine",
-    "tilelang.engine.callback", "tilelang.engine.param", "tilelang.env", "tilelang.jit", "tilelang.language", "tilelang.layout",
-    "tilelang.math", "tilelang.profiler", "tilelang.profiler.bench", "tilelang.tools", "tilelang.transform", "tilelang.utils",
-    "tilelang.utils.device", "tilelang.utils.tensor",
+    "tilelang.carver", "tilelang.contrib", "tilelang.contrib.cc", "tilelang.contrib.nvcc",
+    "tilelang.cuda.intrinsics", "tilelang.dtypes", "tilelang.engine", "tilelang.engine.callback", "tilelang.engine.param",
+    "tilelang.env", "tilelang.jit", "tilelang.language", "tilelang.layout", "tilelang.math", "tilelang.profiler",
+    "tilelang.profiler.bench", "tilelang.tools", "tilelang.transform", "tilelang.utils", "tilelang.utils.device",
+    "tilelang.utils.tensor",
 )  # fmt: skip
 
 

@@ -40,7 +40,7 @@ BELOW = {
     "layout": "provided attributes dtypes errors",
     "tileop": "ir dtypes errors policy",
     "frontend": "records provided code_texts ignored keywords tileop ir artifact sizes dtypes storage errors",
-    "language": "records unknown ignored refusals moved frontend tileop ir layout dtypes policy errors",
+    "language": "records unknown ignored attributes refusals moved frontend tileop ir layout dtypes policy errors",
     "transform": "unknown attributes tileop ir errors",
     "interpreter": "sizes tileop ir dtypes tensor_maps env errors",
     "target": (

@@ -12,10 +12,7 @@ dtype = _dtypes.DType
 def __getattr__(name: str) -> Any:
     if name == "_TORCH_DTYPE_TO_STR":
         return _names_of_torch_dtypes()
-    try:
-        return _dtypes.all_names[name]
-    except KeyError:
-        raise AttributeError(f"{__name__} has no {name!r}") from None
+    return _dtypes.all_names[name] if name in _dtypes.all_names else getattr(_dtypes, name)
 
 
 def _names_of_torch_dtypes() -> dict[Any, str]:

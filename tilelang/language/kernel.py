@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tilelang.attributes import attributes
 from tilelang.errors import MisplacedError, OptionError
 from tilelang.frontend.builder import Builder, Frame, KernelInfo, current, kernel_info
 from tilelang.frontend.declare import ProbeDone
@@ -13,6 +14,8 @@ from tilelang.frontend.loops import bound
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+
+__getattr__ = attributes(__name__, {"tilelang.language.foreign": "CUDASourceCodeKernel"})
 
 _AXES = "xyz"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tilelang.attributes import attributes
 from tilelang.dtypes import canonical
 from tilelang.frontend.declare import const_value, empty_tensor
 from tilelang.frontend.specs import TensorSpec
@@ -11,6 +12,10 @@ from tilelang.language.tensors import as_shape, size_names
 
 if TYPE_CHECKING:
     import torch
+
+__getattr__ = attributes(
+    __name__, {"tilelang.language": "JITFunc Ref annotate_compile_flags annotate_pass_configs macro prim_func"}
+)
 
 
 def const(name: str, dtype: Any = "int32") -> Any:
