@@ -245,10 +245,13 @@ class Legalizer(StmtRewriter):
 
     def to_f32(self, value: Any) -> Any:
         """A legalised float32 of any scalar expression (not yet legalised)."""
-        legal = self.expr(value)
-        if str(legal.ty) == "float32":
-            return legal
-        return ir.Cast("float32", legal)
+        return self.converted(self.expr(value), "float32")
+
+    def converted(self, value: Any, target: str) -> Any:
+        """A legalised scalar as another type that code generation has."""
+        if str(value.ty) == target:
+            return value
+        return ir.Cast(target, value) if self.context.emits_c else for_llvm(value, target)
 
     # Expressions
 
@@ -312,15 +315,13 @@ class Legalizer(StmtRewriter):
         if target in packed.HELD:
             return packed.wrapped(to_integer(self, value, "int32", node.value) if truncates else value, target)
         if target in formats.STORAGE:
-            value = value if str(value.ty) == "float32" else ir.Cast("float32", value)
+            value = self.converted(value, "float32")
             return value if source == target else self.widen(self.narrow(value, target), target)
         if target == "bool":
             return value if source == "bool" else ir.NE(value, _zero_like(value))
         if truncates:
             return to_integer(self, value, target, node.value)
-        if str(value.ty) == target:
-            return value
-        return ir.Cast(target, value) if self.context.emits_c else for_llvm(value, target)
+        return self.converted(value, target)
 
     def _load(self, node: Any) -> Any:
         dtype = str(node.source.dtype)

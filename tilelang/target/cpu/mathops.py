@@ -23,10 +23,10 @@ Entry = Callable[[Any, Any], Any]
 def _floats(legalizer: Any, node: Any) -> tuple[list[Any], str]:
     """The legalised arguments, integers as float32, and their common type."""
     arguments = [legalizer.expr(argument) for argument in node.args]
-    arguments = [a if str(a.ty).startswith("float") else ir.Cast("float32", a) for a in arguments]
+    arguments = [a if str(a.ty).startswith("float") else legalizer.converted(a, "float32") for a in arguments]
     wide = any(str(a.ty) == "float64" for a in arguments)
     dtype = "float64" if wide else "float32"
-    return [a if str(a.ty) == dtype else ir.Cast(dtype, a) for a in arguments], dtype
+    return [legalizer.converted(a, dtype) for a in arguments], dtype
 
 
 def _library(name: str) -> Entry:

@@ -96,8 +96,8 @@ def for_llvm(value: Any, target: str) -> Any:
     (``uint8(max(x, -1))``). Of bits that are only read as another type it knows no interval.
     """
     kind, own, wanted = str(value.ty), canonical(str(value.ty)), canonical(target)
-    if (kind, target) == ("uint64", "float64"):
-        return bound(value, _from_halves)
+    if kind == "uint64" and wanted.is_float:
+        return bound(value, lambda x: _from_signed(x, target))
     if not own.is_integer or not wanted.is_integer or {kind, target} == {"int32", "int64"}:
         return ir.Cast(target, value)
     if wanted.bits > own.bits:
@@ -107,11 +107,13 @@ def for_llvm(value: Any, target: str) -> Any:
     return unknown if str(unknown.ty) == target else ir.Cast(target, unknown)
 
 
-def _from_halves(x: Any) -> Any:
-    """A uint64 as a float64, rounded once: both halves and the product are exact.
+def _from_signed(x: Any, target: str) -> Any:
+    """A uint64 as a float, by conversions of int64 alone: of numbers that int64 has not, half of them is converted and doubled.
 
-    LLVM 22 ends the process on vectors of this conversion where code uses AVX-512 without its extension DQ, as code with masks in
-    general registers must (``codegen_llvm.py``).
+    The bit that is lost in the half is kept in the lowest one, which no rounding reaches but to see on which side of a tie a number
+    is. LLVM 22 ends the process on vectors of conversions of uint64 where code uses AVX-512 without its extension DQ, as code with
+    masks in general registers must (``codegen_llvm.py``).
     """
-    low, high = (ir.Cast("float64", for_llvm(half, "uint32")) for half in (x, x >> ir.IntImm("uint64", 32)))
-    return high * ir.FloatImm("float64", 2.0**32) + low
+    one, top = ir.IntImm("uint64", 1), x >> ir.IntImm("uint64", 63)
+    near = ir.Cast(target, bits((x >> top) | (x & top), "int64"))
+    return select(top == one, near + near, near)

@@ -90,12 +90,23 @@ def test_integer_conversions(source, result, target):
 
 
 @on_both
-def test_uint64_is_rounded_once(target):
-    numbers = [0, 1, 2**32 - 1, 2**32, 2**53 - 1, 2**53 + 1, 2**63 - 1, 2**63, 2**63 + 1025, 2**64 - 1024, 2**64 - 1]
-    numbers += [(2**k + d) % 2**64 for k in range(50, 64) for d in (-1025, -513, -1, 1, 513, 1025)]
+@pytest.mark.parametrize(("result", "digits"), [("float64", 53), ("float32", 24)])
+def test_uint64_is_rounded_once(result, digits, target):
+    numbers = [0, 1, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**63 + 1025, 2**64 - 1024, 2**64 - 1]
+    near = [513, 1025, *(1 << k for k in range(64 - digits))]
+    numbers += [(2**k + sign * d) % 2**64 for k in range(digits - 1, 64) for d in near for sign in (-1, 1)]
+    numbers += [2**63 + 3 * 2 ** (63 - digits) + d for d in (-1, 0, 1)]
     x = torch.tensor([n - 2**64 if n >= 2**63 else n for n in numbers]).view(torch.uint64)
-    y = build(conversion(x.numel(), "uint64", "float64"), target, out_idx=-1)(x)
-    assert y.tolist() == [float(n) for n in numbers]
+    y = build(conversion(x.numel(), "uint64", result), target, out_idx=-1)(x)
+    assert y.tolist() == [float(rounded(n, digits)) for n in numbers]
+
+
+def rounded(number: int, digits: int) -> int:
+    """An integer rounded to so many binary digits, ties to even."""
+    shift = max(number.bit_length() - digits, 0)
+    kept, half = number >> shift, (1 << shift) >> 1
+    rest = number - (kept << shift)
+    return kept + (rest > half or (rest == half and shift and kept & 1)) << shift
 
 
 @on_both
