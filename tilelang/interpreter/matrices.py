@@ -17,8 +17,8 @@ from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.expressions import Evaluate, compiled_element, intrinsic
 from tilelang.interpreter.memory import View
 from tilelang.interpreter.numbers import convert, element
-from tilelang.interpreter.state import Lanes
-from tilelang.interpreter.threads import WARP, everyone
+from tilelang.interpreter.state import WARP, Lanes
+from tilelang.interpreter.threads import everyone
 
 _LANE = np.arange(WARP)
 

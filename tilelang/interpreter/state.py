@@ -16,6 +16,9 @@ from tilelang.interpreter.strands import Strand
 from tilelang.ir.memory import FRAGMENT
 from tilelang.ir.span import location_of
 
+WARP = 32
+"""Threads of a warp."""
+
 
 class Lanes:
     """The state that a statement runs in: values, memory and active lanes.
@@ -85,11 +88,15 @@ class Lanes:
     def separate(self, mask: Any) -> Strand:
         """The strand (clock) of the threads that take a side of a branch, forked from their own."""
         self.run.strands += 1
-        child = self.strand.child(self.run.strands)
+        child = self.strand.child(self.run.strands, np.array_equal(self._warps(mask), self._warps(self.mask)))
         for threads, strand in self.diverged:
             if np.any(threads & mask):
                 child.join(strand)
         return child
+
+    def _warps(self, mask: Any) -> Any:
+        """The warps of some lanes."""
+        return np.unique(np.flatnonzero(np.broadcast_to(mask, (self.lanes,))) // WARP)
 
     def enter(self, span: Any) -> None:
         """Begins a statement that touches no memory shared between threads, so that diverged threads need not meet."""

@@ -15,9 +15,8 @@ from tilelang.interpreter.compiler import Compiler, Step, source_of, statement
 from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.memory import View, allocate, extent
 from tilelang.interpreter.numbers import element
-from tilelang.interpreter.state import Lanes
+from tilelang.interpreter.state import WARP, Lanes
 from tilelang.interpreter.survey import is_of_registers, is_private, touched
-from tilelang.interpreter.threads import WARP
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_barrier, is_fragment, is_memory, lies_in_shared

@@ -36,13 +36,15 @@ class Strand:
         time: how many times it handed its clock on.
         times: how far other strands' accesses happen before its next one; it publishes this with its own accesses.
         inherited: the same for the strand that it was split off from, which it does not publish.
+        in_warps: up to when its accesses are ordered among the threads of each warp.
         ended: the number of the last strand of an earlier launch; all strands up to it have ended before this launch.
     """
 
-    __slots__ = ("number", "time", "times", "inherited", "ended")
+    __slots__ = ("number", "time", "times", "inherited", "ended", "in_warps")
 
     def __init__(self, number: int, times: Times, time: int = 1, inherited: Times | None = None, ended: int = 0):
         self.number = number
+        self.in_warps = 0
         self.time = time
         self.times = times
         self.inherited: Times = inherited or {}
@@ -53,8 +55,13 @@ class Strand:
         """Whether no other strand runs."""
         return self.number == 0
 
-    def child(self, number: int) -> Strand:
-        """A strand of a part of the threads, which begins here."""
+    def child(self, number: int, has_each_warp: bool) -> Strand:
+        """A strand of a part of the threads, which begins here.
+
+        Args:
+            number: its own.
+            has_each_warp: whether the part has threads of each warp of the whole.
+        """
         if self.is_alone:
             return Strand(number, dict(self.times), ended=self.ended)
         self.time += 1
@@ -62,7 +69,16 @@ class Strand:
         # the parent's other threads are ordered by barriers that these threads reach themselves (docs/semantics.md).
         # `self.time` has just advanced: what the parent does while the child runs is later than what the child has seen of it.
         inherited = {**self.inherited, self.number: self.time - 1}
-        return Strand(number, dict(self.times), inherited=inherited, ended=self.ended)
+        child = Strand(number, dict(self.times), inherited=inherited, ended=self.ended)
+        if has_each_warp:
+            latest(child.times, {self.number: self.in_warps})
+        return child
+
+    def synchronise_warps(self) -> None:
+        """A barrier of each warp: any of its threads publishes from here on what all of them have accessed."""
+        if not self.is_alone:
+            self.in_warps = self.time
+            self.time += 1
 
     def frozen(self) -> Strand:
         """A snapshot of the clock, for an asynchronous operation that starts now."""

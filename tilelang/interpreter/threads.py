@@ -10,9 +10,8 @@ import numpy as np
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.expressions import Evaluate, compiled, intrinsic, type_of
 from tilelang.interpreter.reductions import combination
-from tilelang.interpreter.state import Lanes
+from tilelang.interpreter.state import WARP, Lanes
 
-WARP = 32
 _FULL = 0xFFFFFFFF
 
 

@@ -197,6 +197,7 @@ def _sync_warp(c: Compiler, call: Any, span: Any) -> Step:
     def run(x: Lanes) -> bool:
         x.begin(span)
         x.cross_barrier()
+        x.strand.synchronise_warps()
         return False
 
     return Step(run)

@@ -426,3 +426,44 @@ def test_a_wait_orders_nothing_that_comes_after_its_phase(body, ordered):
             body(A, B, s, bar, T.get_thread_binding(), ordered)
 
     assert kinds(main, torch.ones(128), torch.zeros(128)) == ([] if ordered else ["race"])
+
+
+def handed_back(sync, step):
+    """A group of threads reads a tile; of each ``step`` of its threads, one says that the other group may write it again."""
+
+    @T.prim_func
+    def main(A: T.Tensor((2, 16, 32), "float32"), B: T.Tensor((16, 32), "float32")):
+        with T.Kernel(1, threads=256):
+            tx = T.get_thread_binding()
+            tile, total = T.alloc_shared((16, 32), "float32"), T.alloc_fragment((16, 32), "float32")
+            full, empty = T.alloc_barrier(128), T.alloc_barrier(128 // step)
+            with T.ws(0):
+                for k in T.serial(2):
+                    T.mbarrier_wait_parity(empty, (k + 1) % 2)
+                    T.copy(A[k, :, :], tile)
+                    T.barrier_arrive(full)
+            with T.ws(1):
+                T.clear(total)
+                for k in T.serial(2):
+                    T.mbarrier_wait_parity(full, k % 2)
+                    for i, j in T.Parallel(16, 32):
+                        total[i, j] += tile[i, j]
+                    sync()
+                    if tx % step == 0:
+                        T.barrier_arrive(empty)
+                T.copy(total, B)
+
+    return main
+
+
+@T.macro
+def of_the_group():
+    T.sync_threads(3, 128)
+
+
+@pytest.mark.parametrize(
+    ("sync", "step", "found"),
+    [(T.sync_warp, 32, []), (T.sync_warp, 128, ["race"]), (of_the_group, 128, []), (lambda: None, 32, ["race"])],
+)
+def test_one_thread_arrives_for_its_warp_or_its_group(sync, step, found):
+    assert kinds(handed_back(sync, step), torch.ones(2, 16, 32), torch.zeros(16, 32)) == found
