@@ -55,6 +55,40 @@ def test_places_that_are_loaded_do_not_narrow_vectors(arch):
     assert "half(0)" not in text and "cp_async_16_zfill" in text
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_places_that_a_variable_holds_do_not_narrow_vectors(arch):
+    """A variable is a value as any other, unless the nest itself changes it."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, 64), "float16"), table: T.Tensor((4,), "int32"), B: T.Tensor((64, 64), "float16"),
+        C: T.Tensor((4, 16, 64), "float16"), D: T.Tensor((4, 64), "float16"),
+    ):  # fmt: skip
+        with T.Kernel(4, threads=128) as bx:
+            row = T.alloc_var("int32")
+            row = table[bx]
+            tile = T.alloc_shared((16, 64), "float16")
+            for i, j in T.Parallel(16, 64):
+                tile[i, j] = A[row + i, j]
+            for i, j in T.Parallel(16, 64):
+                C[bx, i, j] = tile[i, j]
+            row = table[3 - bx]
+            for i, j in T.Parallel(16, 64):
+                B[row + i, j] = tile[i, j]
+            for j in T.Parallel(64):
+                row = table[j % 4]
+                D[bx, j] = A[row, j]
+
+    a, table = torch.randn(64, 64).half(), torch.tensor([48, 0, 32, 16], dtype=torch.int32)
+    b, c, d = torch.zeros(64, 64).half(), torch.zeros(4, 16, 64).half(), torch.zeros(4, 64).half()
+    simulate(main, a, table, b, c, d, arch=arch)
+    tiles = torch.stack([a[row : row + 16] for row in table])
+    assert torch.equal(c, tiles) and torch.equal(b.reshape(4, 16, 64)[table.flip(0) // 16], tiles)
+    assert torch.equal(d[0], a[table[torch.arange(64) % 4], torch.arange(64)])
+    text = source(main, arch)
+    assert "reinterpret_cast<uint4*>(B" in text and "reinterpret_cast<uint4*>(D" not in text
+
+
 def _guarded(width, guarded):
     n = T.dynamic("n")
 

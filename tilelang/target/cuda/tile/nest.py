@@ -15,7 +15,7 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import ADDRESS, READ, WRITE
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_fragment, is_memory
+from tilelang.ir.memory import is_fragment, is_memory, is_variable
 from tilelang.ir.visit import children, computed_from, mentions, operands, statement_exprs, walk, walk_expr
 from tilelang.layout.digits import Form, NotMixedRadix
 from tilelang.target.cuda.intrinsics.table import intrinsic, names_threads
@@ -236,7 +236,8 @@ def _at_step(access: Access, step: int) -> Access:
 def is_movable(access: Access, nest: Nest, root: Callable[[Any], Any]) -> bool:
     """Whether an access may be made ahead of the body: its index is then the same."""
     changed = {root(other.buffer) for other in nest.accesses if other.kind != READ}
-    return not access.site.local_index and all(is_memory(buffer) and root(buffer) not in changed for buffer in access.site.loaded)
+    known = all((is_memory(buffer) or is_variable(buffer)) and root(buffer) not in changed for buffer in access.site.loaded)
+    return known and not access.site.local_index
 
 
 def form_of(expr: Any, forms: Mapping[Any, Form]) -> Form:
