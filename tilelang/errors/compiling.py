@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 
 from tilelang.errors.base import CompileError, Location, first_line
 
@@ -97,10 +98,17 @@ class ToolchainError(CompileError):
 
 
 class DeviceCompileError(CompileError):
-    """Generated CUDA source that the device compiler refuses."""
+    """Generated CUDA source that the device compiler refuses.
+
+    Attributes:
+        log: all that the compiler says.
+        line: of the source, from 1, where the first error is; None where the compiler names none.
+    """
 
     def __init__(self, compiler: str, log: str, options: str):
         lines = log.splitlines() or ["no message"]
         first = next((line for line in lines if "error" in line.lower()), lines[0])
         super().__init__(f"{compiler} failed: {first}", hint=f"the options were: {options}" if options else None)
         self.log = log
+        place = re.search(r"device_kernel\.cu\((\d+)\)", first)
+        self.line = int(place[1]) if place else None

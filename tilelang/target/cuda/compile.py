@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tilelang.artifact import ORIGINS_FILE, KernelArtifact, KernelLaunch
+from tilelang.errors import DeviceCompileError
 from tilelang.target.assemble import assemble
 from tilelang.target.assumptions import assumptions
-from tilelang.target.cuda.codegen.origins import origins_file
+from tilelang.target.cuda.codegen.origins import origins_file, place_in
 from tilelang.target.cuda.headers import names_in, prelude
 from tilelang.target.cuda.intrinsics.values import GRID_DECLARATION, GRID_STATE
 from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
 from tilelang.target.cuda.toolchain.alignment import tensor_alignment
 from tilelang.target.cuda.toolchain.compile import compile_device, toolchain_versions
-from tilelang.target.cuda.toolchain.records import compile_script
+from tilelang.target.cuda.toolchain.records import DeviceBinary, compile_script
 from tilelang.target.hosts.files import host_files
 from tilelang.target.hosts.text import HostProgram
 from tilelang.target.params import dynamic_names, kernel_params
@@ -62,7 +63,7 @@ def compile_program(func: Any, request: CompileRequest) -> KernelArtifact:
     params = kernel_params(func)
     start = time.perf_counter()
     flags = _flags(request)
-    binary = compile_device(lowered.source, request.target.arch, flags=flags)
+    binary = _compiled(lowered, request.target.arch, flags)
     device_seconds = time.perf_counter() - start
     start = time.perf_counter()
     host = HostProgram(name, params, dynamic_names(params), lowered.launches, assumptions(func))
@@ -85,6 +86,15 @@ def compile_program(func: Any, request: CompileRequest) -> KernelArtifact:
         "resources": {symbol: used.as_dict() for symbol, used in binary.resources.items()},
     }
     return assemble(func, request, files, metadata, lowered.launches)
+
+
+def _compiled(lowered: Lowered, arch: str, flags: Sequence[str]) -> DeviceBinary:
+    """The binary; what the device compiler refuses is said of the statement that it comes from, such as a ``T.call_extern``."""
+    try:
+        return compile_device(lowered.source, arch, flags=flags)
+    except DeviceCompileError as error:
+        place = None if error.line is None else place_in(lowered.origins, error.line)
+        raise error.at(place) from None
 
 
 def _flags(request: CompileRequest) -> tuple[str, ...]:

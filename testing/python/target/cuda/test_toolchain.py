@@ -8,6 +8,9 @@ import sys
 
 import pytest
 
+import tilelang
+import tilelang.language as T
+from testing.python.target.cuda.support import cuda
 from tilelang.errors import DeviceCompileError, ToolchainMissingError
 from tilelang.target.cuda.toolchain import locate, sass
 from tilelang.target.cuda.toolchain.choose import choose_compiler
@@ -46,6 +49,19 @@ def test_a_source_that_does_not_compile_is_our_own_error_with_the_first_message(
 def test_the_first_error_is_shown_whatever_was_warned_of_before() -> None:
     log = 'kernel.cu(3): warning #177-D: "i" was declared but never referenced\n\nmath.h(98) Error: unsupported operation'
     assert str(DeviceCompileError("nvrtc 13.5", log, "")) == "nvrtc 13.5 failed: math.h(98) Error: unsupported operation"
+
+
+def test_what_the_device_compiler_refuses_is_said_of_the_programs_line() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            thread = T.get_thread_binding()
+            A[thread] = 1.0
+            A[thread] = T.call_extern("float32", "no_such_function", A[thread])
+
+    with pytest.raises(DeviceCompileError, match='identifier "no_such_function" is undefined') as caught:
+        tilelang.lower(main, target=cuda("sm_80"))
+    assert "test_toolchain.py:" in str(caught.value) and "A[thread] = T.call_extern(" in str(caught.value)
 
 
 def test_an_architecture_that_the_compiler_does_not_know_is_refused() -> None:

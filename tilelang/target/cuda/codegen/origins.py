@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilelang.errors import Location
 from tilelang.ir.span import location_of, portable
 from tilelang.target.cuda.ir.code import Leaf, owner
 from tilelang.target.cuda.ir.instructions import Instruction
@@ -76,3 +77,16 @@ def origins_file(source: str, texts: Iterable[Any]) -> bytes:
         kernels.append({"symbol": kernel.launch.symbol, "lines": lines, "shared": shared, "fragments": kernel.origins.fragments})
     places = [(portable(file), line, linecache.getline(file, line).strip()) for file, line in numbers]
     return json.dumps({"places": places, "kernels": kernels}).encode()
+
+
+def place_in(origins: bytes, line: int) -> Location | None:
+    """The statement of the program from which a line of the text comes.
+
+    Args:
+        origins: what :func:`origins_file` gave for the text.
+        line: its number, from 1.
+    """
+    known = json.loads(origins)
+    found = (kernel["lines"].get(str(line)) for kernel in known["kernels"])
+    place = next((number for number in found if number is not None), None)
+    return None if place is None else Location(*known["places"][place][:2])
