@@ -60,20 +60,30 @@ def simulated(call: Callable[..., Any], signature: CallSignature, sources: Any =
         device = active.current()
         if device is None:
             return checked(*args, **kwargs)
-        refuse_host([*zip(names, args), *kwargs.items()], device.placement)
-        return device.placement.put(device.launches.call(untouched, args, kwargs))
+        from tilelang.simulator.virtual.devices import chosen, current
 
-    def refuse_host(arguments: list[tuple[str, Any]], placement: Any) -> None:
-        """A virtual device's kernels take its own tensors, although all are in the CPU's memory."""
+        with unseen():  # questions about tensors are no work, before which kernels would have to end
+            index = device_of([*zip(names, args), *kwargs.items()], device.placement)
+        with chosen(index):
+            return device.placement.put(device.launches.call(untouched, args, kwargs), current())
+
+    def device_of(arguments: list[tuple[str, Any]], placement: Any) -> int | None:
+        """The virtual device whose tensors a call takes, although all are in the CPU's memory; None if it takes no tensors."""
+        import torch
+
+        found: int | None = None
         for position, (name, value) in enumerate(arguments):
-            if (tensor := _as_tensor(value)) is not None and tensor.numel() and not placement.holds(tensor):
+            index = placement.index(value) if isinstance(value, torch.Tensor) else None
+            if index is None and (tensor := _as_tensor(value)) is not None and tensor.numel():
                 raise ArgumentValueError(signature.kernel, name, position, "device", "cuda", str(tensor.device))
+            if None not in (index, found) and index != found:
+                raise ArgumentValueError(signature.kernel, name, position, "device", f"cuda:{found}", f"cuda:{index}")
+            found = index if found is None else found
+        return found
 
     def untouched(*args: Any, **kwargs: Any) -> Any:
         """The call with tensors as they are: a virtual device has torch say that they are on a GPU."""
-        import torch
-
-        with torch._C.DisableTorchFunction():  # pyright: ignore[reportPrivateUsage] - no public name
+        with unseen():
             return checked(*args, **kwargs)
 
     def checked(*args: Any, **kwargs: Any) -> Any:
@@ -89,6 +99,13 @@ def simulated(call: Callable[..., Any], signature: CallSignature, sources: Any =
             _end()
 
     return run
+
+
+def unseen() -> Any:
+    """While this lasts, no mode sees what is asked of tensors."""
+    import torch
+
+    return torch._C.DisableTorchFunction()  # pyright: ignore[reportPrivateUsage] - no public name
 
 
 def allocate(*args: Any, **kwargs: Any) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,9 +15,12 @@ def simulate(
     context: typer.Context,
     program: Annotated[str, typer.Argument(help='A Python program written for torch\'s device "cuda".')],
     device: Annotated[str, typer.Option(help="The GPU to show it: a100, rtx3090, l40s, rtx4090, h100, h200.")] = "h100",
+    devices: Annotated[int, typer.Option(min=1, help="How many of them.")] = 1,
     repeat: Annotated[int, typer.Option(min=1, help="How often a measured kernel call really runs.")] = 3,
     checks: Annotated[str, typer.Option(help="Checkers: all, none, or names with commas between them.")] = "all",
-    report: Annotated[Path | None, typer.Option(help="Writes a page about the launches to this HTML file.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Writes a page about the launches of all processes to this HTML file.")
+    ] = None,
     times: Annotated[
         str, typer.Option(help="What events measure: auto (a model of kernels, else this machine), model, host.")
     ] = "auto",
@@ -26,15 +31,16 @@ def simulate(
     What follows the program's name is the program's own command line.
     """
     from tilelang.errors import SimulatorArgumentError
-    from tilelang.simulator.page import page
     from tilelang.simulator.report import Report
+    from tilelang.simulator.virtual.gathered import gathered
     from tilelang.simulator.virtual.program import frames_of, run_program, summary
 
     reports: list[Report] = []
+    folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True) if report else None
     try:
         usage = run_program(
-            program, context.args, device=device, repeat=repeat, checks=checks, times=times,
-            collect=reports.append if report else None,
+            program, context.args, device=device, devices=devices, repeat=repeat, checks=checks, times=times,
+            collect=reports.append if report else None, reports=folder.name if folder else None,
         )  # fmt: skip
     except SimulatorArgumentError as error:
         typer.echo(f"tilelang simulate: {error}", err=True)
@@ -44,10 +50,27 @@ def simulate(
         sys.excepthook(type(error), error, error.__traceback__)
         raise typer.Exit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
     finally:
-        if report is not None and reports:
-            report.write_text(page(reports, device), encoding="utf-8")
+        if report and folder:
+            said = _written(report, [reports, *gathered(folder.name)], device)
+            folder.cleanup()
+            if not quiet:
+                typer.echo(said, err=True)
     if not quiet:
         typer.echo(summary(usage), err=True)
+
+
+def _written(path: Path, processes: Sequence[Sequence[Any]], device: str) -> str:
+    """Writes the page about the launches of some processes, if there were any; says what it is about."""
+    from tilelang.simulator.page import page
+
+    reports = [report for process in processes for report in process]
+    if not reports:
+        return f"{path} was not written: no kernel was launched"
+    path.write_text(page(reports, device), encoding="utf-8")
+    launches, launching = (f"{n} {word if n == 1 else plural}" for n, word, plural in (
+        (len(reports), "launch", "launches"), (sum(map(bool, processes)), "process", "processes"),
+    ))  # fmt: skip
+    return f"{path}: {launches} of {launching}"
 
 
 SETTINGS = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}

@@ -16,6 +16,7 @@ def pytest_addoption(parser: Any) -> None:
     """The plugin's options."""
     group = parser.getgroup("tilelang", "tests for CUDA on the simulator")
     group.addoption("--simulated-device", default="h100", help="the GPU that tests see (default: h100)")
+    group.addoption("--simulated-devices", type=int, default=1, help="how many of them (default: 1)")
     group.addoption("--simulated-checks", default="all", help="the simulator's checkers (default: all)")
 
 
@@ -34,7 +35,7 @@ def pytest_configure(config: Any) -> None:
 def _install(config: Any, options: Any) -> None:
     from tilelang.simulator.virtual.session import virtual_device
 
-    device = virtual_device(options.simulated_device, checks=options.simulated_checks)
+    device = virtual_device(options.simulated_device, devices=options.simulated_devices, checks=options.simulated_checks)
     setattr(config, _KEY, (device, device.__enter__()))
 
 

@@ -242,3 +242,26 @@ def test_a_process_group_of_one_rank(tmp_path):
         assert x.is_cuda and module.module.weight.grad.is_cuda
     finally:
         dist.destroy_process_group()
+
+
+def test_types_of_tensors_of_cuda():
+    x = torch.cuda.FloatTensor([1, 2])
+    assert x.is_cuda and x.type() == "torch.cuda.FloatTensor" and isinstance(x, torch.cuda.FloatTensor)
+    assert torch.cuda.LongTensor(3).shape == (3,) and torch.cuda.HalfTensor.dtype is torch.half
+    assert not isinstance(x, torch.cuda.HalfTensor) and not isinstance(torch.ones(1), torch.cuda.FloatTensor)
+    half, back = torch.ones(2).type("torch.cuda.HalfTensor"), x.type(torch.FloatTensor)
+    assert half.is_cuda and half.dtype is torch.half and not back.is_cuda and x.type(torch.double).is_cuda
+    with pytest.raises(TypeError, match="expected CUDA"):
+        torch.cuda.FloatTensor(torch.ones(2))
+    torch.set_default_tensor_type(torch.cuda.DoubleTensor)
+    try:
+        assert torch.zeros(2).type() == "torch.cuda.DoubleTensor"
+    finally:
+        torch.set_default_tensor_type("torch.FloatTensor")
+    assert torch.zeros(2).type() == "torch.FloatTensor"
+
+
+def test_memory_statistics_by_parts_of_their_names():
+    x = there(256)
+    stats = torch.cuda.memory_stats_as_nested_dict()
+    assert stats["allocated_bytes"]["all"]["current"] == x.nbytes and torch.cuda.memory._snapshot()["segments"] == []

@@ -77,3 +77,40 @@ def test_a_sitecustomize_of_the_users_own_is_imported_too(tmp_path, monkeypatch)
     with virtual_device():
         child = subprocess.run([sys.executable, "-c", "import sitecustomize"], check=True, stdout=subprocess.PIPE, text=True)
     assert child.stdout == "own\n"
+
+
+SIZES = """
+    import torch
+    import torch.multiprocessing as mp
+    import tilelang
+    import tilelang.language as T
+
+    @tilelang.jit
+    def doubling(n):
+        @T.prim_func
+        def main(A: T.Tensor((n,), "float32")):
+            with T.Kernel(n // 32, threads=32) as block:
+                for i in T.Parallel(32):
+                    A[block * 32 + i] *= 2
+        return main
+
+    def work(n):
+        doubling(n)(torch.ones(n, device="cuda"))
+
+    if __name__ == "__main__":
+        work(32)
+        for start, n in (("fork", 96), ("spawn", 160)):
+            child = mp.get_context(start).Process(target=work, args=(n,))
+            child.start()
+            child.join()
+"""
+
+
+def test_a_report_is_about_all_processes(tmp_path):
+    program, page = tmp_path / "program.py", tmp_path / "page.html"
+    program.write_text(textwrap.dedent(SIZES))
+    command = [sys.executable, "-m", "tilelang.simulator", "--report", str(page), str(program)]
+    said = subprocess.run(command, check=True, stderr=subprocess.PIPE, text=True).stderr.splitlines()[0]
+    assert said == f"{page}: 3 launches of 3 processes"
+    text = page.read_text()
+    assert all(f'"grid":[{blocks},1,1]' in text for blocks in (1, 3, 5))

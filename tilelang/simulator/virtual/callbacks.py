@@ -30,11 +30,12 @@ def _backward_under(mode: VirtualDeviceMode) -> Any:
     engine: Callable[..., Any] = torch.autograd.graph._engine_run_backward
 
     def run(roots: Any, *args: Any, **kwargs: Any) -> Any:
-        if not any(mode.placement.holds(root) for root in roots):
+        index = next((place for place in map(mode.placement.index, roots) if place is not None), None)
+        if index is None:
             return engine(roots, *args, **kwargs)
-        with mode, mode.placement.holding_everything():
+        with mode, mode.placement.holding_everything(index):
             found = engine(roots, *args, **kwargs)
-        return mode.placement.put(found)
+        return mode.placement.put(found, index)
 
     return replaced(torch.autograd, "_engine_run_backward", run)
 

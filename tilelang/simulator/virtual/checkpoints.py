@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import serialization
 
+from tilelang.simulator.virtual.devices import index_of
 from tilelang.simulator.virtual.placement import Placement
 
 _PRIORITY = 0  # before torch's own entries
@@ -18,10 +19,14 @@ def known_location(placement: Placement) -> Iterator[None]:
     """While this lasts "cuda" is a place that storages are saved from and loaded to."""
 
     def tag(storage: Any) -> str | None:
-        return "cuda:0" if placement.holds_storage(storage) else None
+        index = placement.index_of_storage(storage)
+        return None if index is None else f"cuda:{index}"
 
     def restore(storage: Any, location: str) -> Any:
-        return placement.put_storage(storage) if location.split(":")[0] == "cuda" else None
+        if location.split(":")[0] != "cuda":
+            return None
+        index = index_of(location)
+        return None if index is None else placement.put_storage(storage, index)
 
     entry = (_PRIORITY, tag, restore)
     registry: list[Any] = serialization._package_registry

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import types
 import uuid
@@ -11,17 +12,17 @@ from typing import Any
 
 import torch
 
+from tilelang.simulator.virtual import devices
 from tilelang.simulator.virtual.events import Event, Stream, residents
 from tilelang.simulator.virtual.graphs import CUDAGraph, GraphCapture, refuse_in_capture
-from tilelang.simulator.virtual.mode import is_cuda
 from tilelang.simulator.virtual.models import DeviceModel
 from tilelang.simulator.virtual.placement import Placement
 from tilelang.simulator.virtual.replaced import constant
+from tilelang.simulator.virtual.tensor_types import tensor_types
 
 
 def replacements(model: DeviceModel, placement: Placement) -> dict[str, Any]:
     """Attributes of ``torch.cuda`` (or of its modules) and what they are while the device is there."""
-    default = Stream.current()
     random = torch.default_generator  # of both devices: torch seeds the GPU's with the CPU's
     table = {
         "manual_seed": lambda seed: random.manual_seed(int(seed)),
@@ -29,57 +30,60 @@ def replacements(model: DeviceModel, placement: Placement) -> dict[str, Any]:
         "seed": lambda: random.seed(),
         "seed_all": lambda: random.seed(),
         **{name: constant(None) for name in _WITHOUT_EFFECT},
-        **{name: lambda device=None: placement.bytes_now() for name in ("memory_allocated", "memory_reserved")},
-        **{name: lambda device=None: _peak(placement) for name in ("max_memory_allocated", "max_memory_reserved")},
-        **{name: lambda device=None: placement.reset_peak() for name in _RESETS},
-        "synchronize": lambda device=None: _synchronize(),
+        **{name: lambda device: placement.bytes_now(device) for name in ("memory_allocated", "memory_reserved")},
+        **{name: lambda device: placement.peak(device) for name in ("max_memory_allocated", "max_memory_reserved")},
+        **{name: lambda device: placement.reset_peak(device) for name in _RESETS},
+        "synchronize": lambda device: _synchronize(),
         "is_available": lambda: True,
         "is_initialized": lambda: True,
-        "device_count": lambda: 1,
-        "current_device": lambda: 0,
-        "set_device": lambda device: None,
+        "device_count": devices.count,
+        "current_device": devices.current,
+        "set_device": lambda device: devices.choose(device),
         "device": _device_context,
         "device_of": _device_context,
-        "get_device_name": lambda device=None: model.name,
-        "get_device_capability": lambda device=None: model.capability,
-        "get_device_properties": lambda device=None: properties(model),
+        "get_device_name": lambda device: model.name,
+        "get_device_capability": lambda device: model.capability,
+        "get_device_properties": lambda device: properties(model, device),
         "get_arch_list": lambda: [model.arch],
         "is_bf16_supported": lambda including_emulation=True: model.capability >= (8, 0),
-        "mem_get_info": lambda device=None: (max(model.memory_bytes - placement.bytes_now(), 0), model.memory_bytes),
-        "memory_stats": lambda device=None: memory_stats(placement),
-        **{name: lambda device=None: 0 for name in ("utilization", "memory_usage", "temperature", "power_draw")},
-        "clock_rate": lambda device=None: int(model.clock / 1e6),
-        "device_memory_used": lambda device=None: placement.bytes_now(),
+        "mem_get_info": lambda device: (max(model.memory_bytes - placement.bytes_now(device), 0), model.memory_bytes),
+        "memory_stats": lambda device: memory_stats(placement, device),
+        "memory_stats_as_nested_dict": lambda device: _nested(memory_stats(placement, device)),
+        **{name: lambda device: 0 for name in ("utilization", "memory_usage", "temperature", "power_draw")},
+        "clock_rate": lambda device: int(model.clock / 1e6),
+        "device_memory_used": lambda device: placement.bytes_now(device),
         "memory_snapshot": lambda mempool_id=None, include_traces=True: [],
-        "get_per_process_memory_fraction": lambda device=None: 1.0,
+        "_snapshot": lambda device=0, augment_with_fx_traces=False: {"segments": [], "device_traces": []},
+        "get_per_process_memory_fraction": lambda device: 1.0,
         "get_allocator_backend": lambda: "native",
         "get_sync_debug_mode": lambda: 0,
-        "can_device_access_peer": lambda device, peer_device: False,
-        "default_generators": (random,),
+        "can_device_access_peer": lambda device, peer_device: device != devices.index_of(peer_device),
+        "default_generators": (random,) * devices.count(),
         "cudart": lambda: _RUNTIME,
         "current_blas_handle": lambda: 0,
-        "list_gpu_processes": lambda device=None: f"GPU:{model.name} (simulated)\nno processes are running",
+        "list_gpu_processes": lambda device: f"GPU:{model.name} (simulated)\nno processes are running",
         "host_memory_stats": lambda: defaultdict(int),
         "MemPool": _MemPool,
         "use_mem_pool": lambda pool, device=None: contextlib.nullcontext(),
         "_is_compiled": lambda: True,
-        "memory_summary": lambda device=None, abbreviated=False: f"{model.name} (simulated)",
-        "get_rng_state": lambda device=None: torch.get_rng_state(),
-        "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
-        "get_rng_state_all": lambda: [torch.get_rng_state()],
+        "memory_summary": lambda device=0, abbreviated=False: f"{model.name} (simulated)",
+        "get_rng_state": lambda device: torch.get_rng_state(),
+        "set_rng_state": lambda state, device: torch.set_rng_state(state),
+        "get_rng_state_all": lambda: [torch.get_rng_state()] * devices.count(),
         "set_rng_state_all": lambda states: torch.set_rng_state(states[0]),
         "initial_seed": torch.initial_seed,
-        "current_stream": lambda device=None: Stream.current(),
-        "default_stream": lambda device=None: default,
+        "current_stream": lambda device: Stream.current(device),
+        "default_stream": lambda device: Stream.default(device),
         "set_stream": _set_stream,
         "stream": lambda chosen: chosen if chosen is not None else contextlib.nullcontext(),
         "Stream": Stream,
-        "ExternalStream": lambda stream_ptr, device=None, **_: Stream(stream_ptr=stream_ptr),
+        "ExternalStream": lambda stream_ptr, device=None, **_: Stream(device, stream_ptr=stream_ptr),
         "StreamContext": lambda chosen: chosen if chosen is not None else contextlib.nullcontext(),
         "Event": Event,
         "CUDAGraph": CUDAGraph,
         "graph": GraphCapture,
         "graph_pool_handle": lambda: (0, 0),
+        **tensor_types(placement),
         "make_graphed_callables": lambda callables, *_, **__: callables,
         "is_current_stream_capturing": lambda: GraphCapture.current is not None,
     }
@@ -87,7 +91,7 @@ def replacements(model: DeviceModel, placement: Placement) -> dict[str, Any]:
 
 
 def _of_device(value: Any) -> Any:
-    """A function that has an argument ``device`` refuses other devices first."""
+    """A function that has an argument ``device`` takes its index there; others than CUDA's are refused first."""
     names = inspect.getfullargspec(value).args if isinstance(value, types.FunctionType) else []
     if "device" not in names:
         return value
@@ -95,9 +99,12 @@ def _of_device(value: Any) -> Any:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         device = args[place] if len(args) > place else kwargs.get("device")
-        if device is not None and not is_cuda(device):
+        index = devices.current() if device is None else devices.index_of(device)
+        if index is None:
             raise ValueError(f"Expected a cuda device, but got: {device}")
-        return value(*args, **kwargs)
+        if len(args) > place:
+            return value(*args[:place], index, *args[place + 1 :], **kwargs)
+        return value(*args, **{**kwargs, "device": index})
 
     return call
 
@@ -117,17 +124,21 @@ def _synchronize() -> None:
     residents().settle_all()
 
 
-def _peak(placement: Placement) -> int:
-    placement.bytes_now()
-    return placement.peak
-
-
-def memory_stats(placement: Placement) -> dict[str, int]:
+def memory_stats(placement: Placement, index: int) -> dict[str, int]:
     """What ``torch.cuda.memory_stats`` gives: bytes, where memory that is allocated is all that is reserved; the other counts,
     which belong to torch's allocator, are zero."""
-    now, peak = placement.bytes_now(), _peak(placement)
+    now, peak = placement.bytes_now(index), placement.peak(index)
     kinds = ("allocated_bytes", "reserved_bytes", "active_bytes", "requested_bytes")
     return defaultdict(int, {f"{kind}.all.{when}": v for kind in kinds for when, v in (("current", now), ("peak", peak))})
+
+
+def _nested(stats: dict[str, int]) -> dict[str, Any]:
+    """The same by the parts of the names."""
+    nested: dict[str, Any] = {}
+    for name, value in stats.items():
+        *outer, last = name.split(".")
+        functools.reduce(lambda level, part: level.setdefault(part, {}), outer, nested)[last] = value
+    return nested
 
 
 def _set_stream(chosen: Stream | None) -> None:
@@ -139,8 +150,8 @@ class _CudaDeviceProperties(types.SimpleNamespace):
     """torch's name, which its text shows."""
 
 
-def properties(model: DeviceModel) -> Any:
-    """What ``torch.cuda.get_device_properties`` gives: torch's names for a model's figures."""
+def properties(model: DeviceModel, index: int) -> Any:
+    """What ``torch.cuda.get_device_properties`` gives: torch's names for a model's figures, the same for each device."""
     major, minor = model.capability
     return _CudaDeviceProperties(
         name=model.name, major=major, minor=minor, total_memory=model.memory_bytes, gcnArchName="",
@@ -148,19 +159,26 @@ def properties(model: DeviceModel) -> Any:
         max_threads_per_multi_processor=model.threads_per_multiprocessor, max_threads_per_block=1024,
         regs_per_multiprocessor=model.registers_per_multiprocessor, shared_memory_per_block=48 * 2**10,
         shared_memory_per_block_optin=model.shared_bytes_per_block, shared_memory_per_multiprocessor=model.shared_bytes,
-        clock_rate=int(model.clock / 1e3), is_integrated=0, is_multi_gpu_board=0, uuid=uuid.uuid5(uuid.NAMESPACE_DNS, model.name),
-        pci_bus_id=1, pci_device_id=0, pci_domain_id=0, luid=b"",
+        clock_rate=int(model.clock / 1e3), is_integrated=0, is_multi_gpu_board=0, luid=b"",
+        uuid=uuid.uuid5(uuid.NAMESPACE_DNS, f"{model.name} {index}" if index else model.name), pci_bus_id=1 + index,
+        pci_device_id=0, pci_domain_id=0,
     )  # fmt: skip
 
 
-class _device_context(contextlib.nullcontext):  # noqa: N801 (torch's name)
-    """``with torch.cuda.device(0):``, or a tensor of it"""
+class _device_context:  # noqa: N801 (torch's name)
+    """``with torch.cuda.device(0):``, or a tensor of it; none, and a tensor of the host, leave the device as it is."""
 
     def __init__(self, device: Any = None):
-        super().__init__()
-        if device is not None and not isinstance(device, torch.Tensor):
-            is_cuda(device)
-        self.idx = 0
+        place = device.get_device() if isinstance(device, torch.Tensor) else device
+        self.idx = None if place is None or place == -1 else devices.index_of(place)
+        self._outer: list[int] = []
+
+    def __enter__(self) -> None:
+        self._outer.append(devices.current())
+        devices.choose(devices.current() if self.idx is None else self.idx)
+
+    def __exit__(self, *_: Any) -> None:
+        devices.choose(self._outer.pop())
 
 
 class _MemPool:

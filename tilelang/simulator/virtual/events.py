@@ -8,9 +8,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-import torch
-
-from tilelang.simulator.virtual import active
+from tilelang.simulator.virtual import active, devices
 from tilelang.simulator.virtual.clock import Clock, Moment
 from tilelang.simulator.virtual.graphs import GraphCapture, refuse_in_capture
 from tilelang.simulator.virtual.resident import Resident, Residents
@@ -26,7 +24,7 @@ class Stream:
     """A stream.
 
     Args:
-        device: the virtual device, the only one.
+        device: the virtual device that it belongs to, else the current one.
         priority: kept, without effect.
         stream_ptr: the handle, of a stream that another library made.
     """
@@ -34,21 +32,32 @@ class Stream:
     handles: ClassVar[Iterator[int]] = itertools.count(1)
 
     def __init__(self, device: Any = None, priority: int = 0, *, stream_ptr: int | None = None, **_: Any):
-        self.device = torch.device("cuda", 0)
-        self.device_index = 0
+        index = None if device is None else devices.index_of(device)
+        self.device_index = devices.current() if index is None else index
+        self.device = devices.named(self.device_index)
         self.device_type = 1  # torch's number of CUDA
         self.priority = priority
         self.cuda_stream = next(Stream.handles) if stream_ptr is None else stream_ptr
         self.stream_id = self.native_handle = self.cuda_stream
 
     @staticmethod
-    def current() -> Stream:
-        """The stream that this thread has chosen, else the default stream."""
-        return _chosen.streams[-1]
+    def default(index: int | None = None) -> Stream:
+        """A device's default stream, else that of the current device."""
+        index = devices.current() if index is None else index
+        if index not in _defaults:
+            _defaults[index] = Stream(index)
+        return _defaults[index]
+
+    @staticmethod
+    def current(index: int | None = None) -> Stream:
+        """The stream that this thread has chosen on a device (else on the current one), else the default stream."""
+        index = devices.current() if index is None else index
+        return _chosen.streams.get(index) or Stream.default(index)
 
     def choose(self) -> None:
-        """Makes it the current stream of this thread."""
-        _chosen.streams[-1] = self
+        """Makes it the current stream of its device in this thread, and that device the current one."""
+        _chosen.streams[self.device_index] = self
+        devices.choose(self.device_index)
 
     def synchronize(self) -> None:
         """Waits for its kernels."""
@@ -93,21 +102,26 @@ class Stream:
         return hash(self.cuda_stream)
 
     def __enter__(self) -> Stream:
-        _chosen.streams.append(self)
+        _chosen.outer.append((devices.current(), Stream.current(self.device_index)))
+        self.choose()
         return self
 
     def __exit__(self, *_: Any) -> None:
-        _chosen.streams.pop()
+        index, stream = _chosen.outer.pop()
+        stream.choose()
+        devices.choose(index)
 
 
-_DEFAULT = Stream(stream_ptr=0)
+_defaults = {0: Stream(0, stream_ptr=0)}
+"""The default stream of each device; handles are of all devices, so only the first one's is 0."""
 
 
 class _Chosen(threading.local):
-    """Streams of ``with torch.cuda.stream(...)``, from the outside in; at first the default stream."""
+    """The stream chosen on each device, and what ``with torch.cuda.stream(...)`` puts back."""
 
     def __init__(self) -> None:
-        self.streams = [_DEFAULT]
+        self.streams: dict[int, Stream] = {}
+        self.outer: list[tuple[int, Stream]] = []
 
 
 _chosen = _Chosen()
@@ -115,8 +129,8 @@ _chosen = _Chosen()
 
 @contextlib.contextmanager
 def fresh_streams() -> Iterator[None]:
-    """The default stream, and no other that a program has chosen before."""
-    before, _chosen.streams = _chosen.streams, [_DEFAULT]
+    """The default streams, and no other that a program has chosen before."""
+    before, _chosen.streams = _chosen.streams, {}
     try:
         yield
     finally:
@@ -131,14 +145,24 @@ class AnyEvent:
 
     def __init__(self, device: Any = None, *, enable_timing: bool = False, **_: Any):
         self.enable_timing = enable_timing
-        self.device = torch.device("cuda", 0)
+        self.device = devices.named(devices.current())
         self.cuda_event = self.event_id = id(self)
         self._at: Moment | None = None
         self.after: list[Resident] = []
 
     def record(self, stream: Any = None) -> None:
-        """Takes the time, and what the stream still has to do."""
-        self.after = residents().before((stream or Stream.current()).cuda_stream)
+        """Takes the time, and what the stream still has to do.
+
+        Raises:
+            RuntimeError: it was recorded on another device before.
+        """
+        stream = stream or Stream.current()
+        if self._at is not None and stream.device != self.device:
+            raise RuntimeError(
+                f"Event device {self.device.index} does not match recording stream's device {stream.device_index}."
+            )
+        self.device = stream.device
+        self.after = residents().before(stream.cuda_stream)
         AnyEvent.clock.measuring = self.enable_timing
         self._at = AnyEvent.clock.now()
 

@@ -11,13 +11,14 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext, _device_constructors
 from torch.utils.dlpack import DLDeviceType
 
+from tilelang.simulator.virtual.devices import index_of, named
 from tilelang.simulator.virtual.events import AnyEvent, Stream
 from tilelang.simulator.virtual.graphs import refuse_in_capture
 from tilelang.simulator.virtual.one_device import check_one_device
 from tilelang.simulator.virtual.placement import Placement, tensors_of
 from tilelang.simulator.virtual.resident import Residents
+from tilelang.simulator.virtual.tensor_types import parsed
 
-DEVICE = torch.device("cuda", 0)
 _CPU = torch.device("cpu")
 
 
@@ -47,35 +48,38 @@ class VirtualDeviceMode(TorchFunctionMode):
             kwargs["device"] = _default_device()
         pinned = kwargs.pop("pin_memory", False)
         operands = list(tensors_of((*args, *kwargs.values())))
-        host = [tensor for tensor in operands if not self.placement.holds(tensor)]
-        if host and len(host) < len(operands):
-            check_one_device(func, host)
-        if not self._wants_device(kwargs, has_operands=len(host) < len(operands)):
+        places = [self.placement.index(tensor) for tensor in operands]
+        if len(set(places)) > 1:
+            check_one_device(func, operands, places)
+        index = self._index_of_result(kwargs, places)
+        if index is None:
             result = func(*args, **kwargs)
             return self.pinned.put(result) if pinned else result
-        self.residents.settle_stream(Stream.current().cuda_stream)
+        host = [tensor for tensor, place in zip(operands, places) if place is None]
+        self.residents.settle_stream(Stream.current(index).cuda_stream)
         start = AnyEvent.clock.now()
-        result = self._on_device(func, args, kwargs)
+        result = self._on_device(index, func, args, kwargs)
         if next(tensors_of([result]), None) is not None:
             AnyEvent.clock.operated_since(start)
-        return self.placement.put(result, but=host)
+        return self.placement.put(result, index, but=host)
 
-    def _wants_device(self, kwargs: dict[str, Any], has_operands: bool) -> bool:
-        """Whether the result of a call belongs on the device; the call itself is made to name the CPU."""
+    def _index_of_result(self, kwargs: dict[str, Any], places: list[int | None]) -> int | None:
+        """The device that the result of a call belongs to; the call itself is made to name the CPU."""
         device = kwargs.get("device")
-        if device is None:
-            return has_operands  # as in torch: an operation runs where its operands are
-        kwargs["device"] = _CPU if is_cuda(device) else device
-        return is_cuda(device)
+        if device is None:  # as in torch: an operation runs where its operands are
+            return next((place for place in places if place is not None), None)
+        index = index_of(device)
+        kwargs["device"] = device if index is None else _CPU
+        return index
 
-    def _on_device(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """An operation of the device.
+    def _on_device(self, index: int, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """An operation of a device.
 
         Raises:
             torch.OutOfMemoryError: this machine has no memory for its result.
         """
         try:
-            with self.placement.holding_everything():  # also for hooks that look at its results before they are marked
+            with self.placement.holding_everything(index):  # also for hooks that look at its results before they are marked
                 return func(*args, **kwargs)
         except RuntimeError as error:
             if "DefaultCPUAllocator: can't allocate memory" not in str(error):
@@ -88,9 +92,11 @@ class VirtualDeviceMode(TorchFunctionMode):
         Raises:
             TypeError: in torch's words, for one on the device.
         """
-        if self.placement.holds(tensor):
+        index = self.placement.index(tensor)
+        if index is not None:
             raise TypeError(
-                f"can't convert {DEVICE} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+                f"can't convert {named(index)} device type tensor to numpy."
+                " Use Tensor.cpu() to copy the tensor to host memory first."
             )
         return tensor
 
@@ -98,19 +104,19 @@ class VirtualDeviceMode(TorchFunctionMode):
         """``tensor.to``: a copy where the device changes, as between a host and a GPU.
 
         Args:
-            tensor: on the host or on the virtual device.
+            tensor: on the host or on a virtual device.
             device: where to.
             options: the other arguments of ``torch.Tensor.to``.
         """
-        on_device = self.placement.holds(tensor)
-        to_device = on_device if device is None else is_cuda(device)
-        if on_device and not to_device and not options.pop("non_blocking", False):
+        before = self.placement.index(tensor)
+        after = before if device is None else index_of(device)
+        if before is not None and after is None and not options.pop("non_blocking", False):
             refuse_in_capture()
-        if on_device or to_device:
-            self.residents.settle_stream(Stream.current().cuda_stream)
-        copy = options.pop("copy", False) or to_device != on_device
-        result = tensor.to(device if device is not None and not is_cuda(device) else _CPU, copy=copy, **options)
-        return self.placement.put(result) if to_device else result
+        for index in {before, after} - {None}:
+            self.residents.settle_stream(Stream.current(index).cuda_stream)
+        copy = options.pop("copy", False) or after != before
+        result = tensor.to(device if device is not None and after is None else _CPU, copy=copy, **options)
+        return result if after is None else self.placement.put(result, after)
 
 
 def _default_device() -> Any:
@@ -119,31 +125,21 @@ def _default_device() -> Any:
     return next((mode.device for mode in contexts), None)
 
 
-def is_cuda(device: Any) -> bool:
-    """Whether ``device`` (a string, an index or a ``torch.device``) names the virtual device.
-
-    Raises:
-        RuntimeError: in CUDA's words, for a second device.
-    """
-    index = device if isinstance(device, int) else torch.device(device).index
-    named = isinstance(device, int) or torch.device(device).type == "cuda"
-    if named and (index or 0) > 0:
-        raise RuntimeError("CUDA error: invalid device ordinal")
-    return named
-
-
 def parse_to(*args: Any, **kwargs: Any) -> Any:
     """torch's reader of the arguments of ``to``, which refuses an index for a device where there is no GPU."""
-    first = [_named(value) for value in args[:1]]
+    first = [_by_index(value) for value in args[:1]]
     if "device" in kwargs:
-        kwargs["device"] = _named(kwargs["device"])
+        kwargs["device"] = _by_index(kwargs["device"])
     with torch._C.DisableTorchFunction():  # for modules it is called with modes on, which would take the device for the CPU
         return _parse_to(*first, *args[1:], **kwargs)
 
 
-def _named(device: Any) -> Any:
+def _by_index(device: Any) -> Any:
     """The device of an index; anything else as it is."""
-    return DEVICE if isinstance(device, int) and not isinstance(device, bool) and is_cuda(device) else device
+    if not isinstance(device, int) or isinstance(device, bool):
+        return device
+    index = index_of(device)
+    return device if index is None else named(index)
 
 
 # Rules of single functions ----------------------------------------------------------------------------------------------
@@ -167,13 +163,14 @@ def _getter(attribute: str) -> Any:
 
 @_rule(torch.device)
 def _torch_device(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> torch.device:
-    return torch.device(*map(_named, args[:1]), *args[1:], **kwargs)
+    return torch.device(*map(_by_index, args[:1]), *args[1:], **kwargs)
 
 
 @_rule(_getter("device"))
 def _device(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> torch.device:
     (tensor,) = args
-    return DEVICE if mode.placement.holds(tensor) else tensor.device
+    index = mode.placement.index(tensor)
+    return tensor.device if index is None else named(index)
 
 
 @_rule(_getter("is_cuda"))
@@ -188,12 +185,15 @@ def _is_cpu(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> boo
 
 @_rule(torch.Tensor.get_device)
 def _get_device(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> int:
-    return 0 if mode.placement.holds(args[0]) else args[0].get_device()
+    index = mode.placement.index(args[0])
+    return args[0].get_device() if index is None else index
 
 
 @_rule(torch.Tensor.cuda)
 def _cuda(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> torch.Tensor:
-    return mode.move(args[0], DEVICE)
+    tensor, *rest = args
+    device = rest[0] if rest else kwargs.get("device")
+    return mode.move(tensor, "cuda" if device is None else device)
 
 
 @_rule(torch.Tensor.cpu)
@@ -207,7 +207,8 @@ def _to(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> torch.T
     copy = kwargs.pop("copy", False)
     other = rest[0] if rest and isinstance(rest[0], torch.Tensor) else kwargs.pop("other", None)
     if other is not None:
-        device = DEVICE if mode.placement.holds(other) else other.device
+        index = mode.placement.index(other)
+        device = other.device if index is None else named(index)
         return mode.move(tensor, device, dtype=other.dtype, copy=copy)
     device, dtype, non_blocking, memory_format = parse_to(*rest, **kwargs)
     options = {"copy": copy, "non_blocking": non_blocking}
@@ -248,8 +249,9 @@ def _numpy(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 @_rule(torch.Tensor.tolist)
 def _tolist(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> Any:
-    if mode.placement.holds(args[0]):
-        Stream.current().synchronize()
+    index = mode.placement.index(args[0])
+    if index is not None:
+        Stream.current(index).synchronize()
     return args[0].tolist()
 
 
@@ -262,20 +264,29 @@ def _array(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> Any:
 @_rule(torch.Tensor.__repr__)
 def _repr(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> str:
     text = torch.Tensor.__repr__(args[0], **kwargs)  # a parameter's own calls this one
-    return f"{text[:-1]}, device='{DEVICE}')" if mode.placement.holds(args[0]) else text
+    index = mode.placement.index(args[0])
+    return text if index is None else f"{text[:-1]}, device='{named(index)}')"
 
 
 @_rule(torch.Tensor.type)
 def _type(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> Any:
     tensor, *rest = args
+    index = mode.placement.index(tensor)
     if not rest and not kwargs:
-        return tensor.type().replace("torch.", "torch.cuda.") if mode.placement.holds(tensor) else tensor.type()
-    return mode.placement.put(tensor.type(*rest, **kwargs)) if mode.placement.holds(tensor) else tensor.type(*rest, **kwargs)
+        return tensor.type() if index is None else tensor.type().replace("torch.", "torch.cuda.")
+    kind = rest[0] if rest else kwargs["dtype"]
+    dtype, on_device = parsed(kind)
+    if on_device:
+        return mode.move(tensor, "cuda" if index is None else None, dtype=dtype)
+    if index is not None and isinstance(kind, torch.dtype):
+        return mode.move(tensor, None, dtype=kind)
+    return mode.move(tensor, _CPU).type(kind)
 
 
 @_rule(torch.Tensor.__dlpack_device__)
 def _dlpack_device(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, int]:
-    return (DLDeviceType.kDLCUDA, 0) if mode.placement.holds(args[0]) else args[0].__dlpack_device__()
+    index = mode.placement.index(args[0])
+    return args[0].__dlpack_device__() if index is None else (DLDeviceType.kDLCUDA, index)
 
 
 @_rule(_getter("__cuda_array_interface__"))
@@ -297,9 +308,9 @@ def _with_lengths(function: Any) -> Any:
     """The rule of a function that gives a tensor, and lengths that are always the host's."""
 
     def rule(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> Any:
-        on_device = mode.placement.holds(args[0])
+        index = mode.placement.index(args[0])
         data, lengths = function(*args, **kwargs)
-        return (mode.placement.put(data) if on_device else data), lengths
+        return (data if index is None else mode.placement.put(data, index)), lengths
 
     return rule
 
@@ -315,6 +326,7 @@ def _attention(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> 
     torch.backends.cuda.enable_math_sdp(True)
     try:
         result = torch.nn.functional.scaled_dot_product_attention(*args, **kwargs)
-        return mode.placement.put(result) if mode.placement.holds(args[0]) else result
+        index = mode.placement.index(args[0])
+        return result if index is None else mode.placement.put(result, index)
     finally:
         torch.backends.cuda.enable_math_sdp(allowed)

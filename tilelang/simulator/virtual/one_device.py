@@ -36,18 +36,23 @@ def _functions() -> Iterator[Callable[..., Any]]:
 _OF_ONE_DEVICE = frozenset(_functions())
 
 
-def check_one_device(function: Callable[..., Any], host: Sequence[torch.Tensor]) -> None:
-    """Refuses an operation on tensors of the device that was given others.
+def check_one_device(function: Callable[..., Any], operands: Sequence[torch.Tensor], places: Sequence[int | None]) -> None:
+    """Refuses an operation on tensors of several devices.
 
     Args:
         function: the operation.
-        host: its operands that are not on the device; a tensor without axes may be, since it counts as a number.
+        operands: the tensors that it was given.
+        places: the index of each one's device, None for the host; a tensor there without axes counts as a number.
 
     Raises:
         RuntimeError: in torch's words.
     """
-    if function in _OF_ONE_DEVICE and any(tensor.dim() for tensor in host):
+    if function not in _OF_ONE_DEVICE:
+        return
+    found = {place for tensor, place in zip(operands, places) if place is not None or tensor.dim()}
+    if len(found) > 1:
+        first, second, *_ = [f"cuda:{index}" for index in sorted(place for place in found if place is not None)] + ["cpu"]
         name = getattr(function, "__name__", str(function))
         raise RuntimeError(
-            f"Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu! (in {name})"
+            f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}! (in {name})"
         )

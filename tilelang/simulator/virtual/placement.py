@@ -1,6 +1,6 @@
-"""Which tensors count as being on the virtual device.
+"""Which tensors count as being on a virtual device.
 
-Their memory is the CPU's. A tensor is on the device if there is an entry for its storage, so a view is where its base is. An
+Their memory is the CPU's. A tensor is on a device if there is an entry for its storage, so a view is where its base is. An
 entry holds a weak reference, which keeps the address of a freed storage from being reused for another one.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -19,69 +20,80 @@ _LOOKED_AT = 256  # storages for each new one
 
 
 class Placement:
-    """The storages on the virtual device.
-
-    Attributes:
-        peak: the most bytes that were there at once, counted when storages arrive (of more than some hundred storages at every
-            so many arrivals).
-    """
+    """The storages on virtual devices, and the index of each one's device."""
 
     def __init__(self) -> None:
-        self._storages: dict[int, StorageWeakRef] = {}
+        self._storages: dict[int, tuple[StorageWeakRef, int]] = {}
         self._until_pruning = 1
         self._thread = threading.local()
-        self.peak = 0
+        self._peaks: Counter[int] = Counter()
 
-    def bytes_now(self) -> int:
-        """Bytes of the storages that are still referenced."""
+    def bytes_now(self, index: int) -> int:
+        """Bytes of a device's storages that are still referenced."""
         self._prune()
-        alive = (_alive(ref) for ref in self._storages.values())
-        now = sum(storage.nbytes() for storage in alive if storage is not None)
-        self.peak = max(self.peak, now)
-        return now
+        now: Counter[int] = Counter()
+        for ref, place in self._storages.values():
+            storage = _alive(ref)
+            now[place] += 0 if storage is None else storage.nbytes()
+        self._peaks |= now
+        return now[index]
 
-    def reset_peak(self) -> None:
+    def peak(self, index: int) -> int:
+        """The most bytes that a device held at once, counted when storages arrive (of more than some hundred storages at every
+        so many arrivals)."""
+        self.bytes_now(index)
+        return self._peaks[index]
+
+    def reset_peak(self, index: int) -> None:
         """The peak is what is there now."""
-        self.peak = 0
-        self.bytes_now()
+        self._peaks[index] = self.bytes_now(index)
 
-    def put(self, value: Any, but: Iterable[torch.Tensor] = ()) -> Any:
-        """Marks the tensors of ``value`` (a tensor, or a tuple or list of them) as the device's, and returns it.
+    def put(self, value: Any, index: int = 0, but: Iterable[torch.Tensor] = ()) -> Any:
+        """Marks the tensors of ``value`` (a tensor, or a tuple or list of them) as a device's, and returns it.
 
         Args:
             value: what an operation gave.
+            index: of the device; tensors of another one stay there.
             but: tensors of the host that it was given; a result in their memory is theirs.
         """
         kept = {storage._cdata for tensor in but for storage in _storages(tensor)}
         for tensor in tensors_of([value]):
             for storage in _storages(tensor):
                 if storage._cdata not in kept:
-                    self.put_storage(storage)
+                    self.put_storage(storage, index)
         return value
 
     def holds(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor is on the device."""
+        """Whether a tensor is on a device."""
+        return self.index(tensor) is not None
+
+    def index(self, tensor: torch.Tensor) -> int | None:
+        """The index of a tensor's device; None for one of the host."""
         storage = next(iter(_storages(tensor)), None)
-        return storage is not None and (getattr(self._thread, "everything", False) or self.holds_storage(storage))
+        if storage is None:
+            return None
+        found = self.index_of_storage(storage)
+        return getattr(self._thread, "everything", None) if found is None else found
 
-    def holds_storage(self, storage: Any) -> bool:
-        """Whether the memory of a storage, typed or not, is the device's."""
+    def index_of_storage(self, storage: Any) -> int | None:
+        """The index of the device whose memory a storage, typed or not, is; None for the host's."""
         untyped = getattr(storage, "_untyped_storage", storage)
-        return untyped._cdata in self._storages and not getattr(self._thread, "nothing", False)
+        _, index = self._storages.get(untyped._cdata, (None, None))
+        return None if getattr(self._thread, "nothing", False) else index
 
-    def put_storage(self, storage: Any) -> Any:
-        """Marks a storage as the device's, and returns it."""
+    def put_storage(self, storage: Any, index: int = 0) -> Any:
+        """Marks a storage as a device's, and returns it."""
         untyped = getattr(storage, "_untyped_storage", storage)
         if untyped._cdata not in self._storages:
-            self._storages[untyped._cdata] = StorageWeakRef(untyped)
+            self._storages[untyped._cdata] = (StorageWeakRef(untyped), index)
             self._until_pruning -= 1
             if self._until_pruning <= 0:
-                self.bytes_now()
+                self.bytes_now(index)
         return storage
 
     def reached(self, addresses: torch.Tensor) -> list[torch.Tensor]:
         """The storages, as bytes, in which some of the numbers of ``addresses`` (int64) are addresses."""
-        alive = (_alive(ref) for ref in self._storages.values())
+        alive = (_alive(ref) for ref, _ in self._storages.values())
         storages = sorted((each for each in alive if each is not None and each.nbytes()), key=lambda each: each.data_ptr())
         if not storages:
             return []
@@ -92,28 +104,28 @@ class Placement:
         return [torch.empty(0, dtype=torch.uint8).set_(storages[index]) for index in place[inside].unique().tolist()]
 
     @contextlib.contextmanager
-    def holding_everything(self) -> Iterator[None]:
-        """While this lasts every tensor counts as the device's in this thread: gradients, which torch's engine makes unseen."""
-        with self._counting("everything"):
+    def holding_everything(self, index: int) -> Iterator[None]:
+        """While this lasts every other tensor is a device's in this thread: gradients, which torch's engine makes unseen."""
+        with self._counting("everything", index):
             yield
 
     @contextlib.contextmanager
     def holding_nothing(self) -> Iterator[None]:
         """While this lasts no storage counts as the device's in this thread: torch shares those of the host with processes."""
-        with self._counting("nothing"):
+        with self._counting("nothing", True):
             yield
 
     @contextlib.contextmanager
-    def _counting(self, what: str) -> Iterator[None]:
-        outer = getattr(self._thread, what, False)
-        setattr(self._thread, what, True)
+    def _counting(self, what: str, value: Any) -> Iterator[None]:
+        outer = getattr(self._thread, what, None)
+        setattr(self._thread, what, value)
         try:
             yield
         finally:
             setattr(self._thread, what, outer)
 
     def _prune(self) -> None:
-        self._storages = {key: ref for key, ref in self._storages.items() if not ref.expired()}
+        self._storages = {key: entry for key, entry in self._storages.items() if not entry[0].expired()}
         self._until_pruning = 1 + len(self._storages) // _LOOKED_AT
 
 

@@ -20,11 +20,13 @@ def run_program(
     arguments: Sequence[str] = (),
     *,
     device: str,
+    devices: int = 1,
     repeat: int = 3,
     checks: str = "all",
     strict: bool = True,
     collect: Callable[[Any], None] | None = None,
     times: str = "auto",
+    reports: str | None = None,
 ) -> Usage:
     """Runs a Python program as ``__main__`` of this process with a virtual device, and says what it did with it.
 
@@ -33,7 +35,8 @@ def run_program(
     Args:
         path: the program's file.
         arguments: its command line.
-        device, repeat, checks, strict, collect, times: see :func:`~tilelang.simulator.virtual.session.virtual_device`.
+        device, devices, repeat, checks, strict, collect, times, reports: see
+            :func:`~tilelang.simulator.virtual.session.virtual_device`.
 
     Returns:
         The launches that the program made, and the clock that it asked for times; also where it ended by ``sys.exit(0)``.
@@ -45,7 +48,9 @@ def run_program(
     if not Path(path).is_file():
         raise SimulatorArgumentError(f"there is no program {path}")
     sys.argv, sys.path[0] = [path, *arguments], str(Path(path).resolve().parent)
-    there = virtual_device(device, repeat=repeat, checks=checks, strict=strict, collect=collect, times=times)
+    there = virtual_device(
+        device, devices=devices, repeat=repeat, checks=checks, strict=strict, collect=collect, times=times, reports=reports,
+    )  # fmt: skip
     usage = there.__enter__()
     atexit.register(there.__exit__, None, None, None)
     try:

@@ -19,10 +19,11 @@ def shared_with_processes(placement: Placement) -> Iterator[None]:
     """While this lasts storages of the device are shared as those of the host are, by memory that both processes map."""
 
     def reduce(storage: torch.UntypedStorage) -> tuple[Any, ...]:
-        if not placement.holds_storage(storage):
+        index = placement.index_of_storage(storage)
+        if index is None:
             return reductions.reduce_storage(storage)
         with placement.holding_nothing():
-            return _on_device, reductions.reduce_storage(storage)
+            return _on_device, (index, *reductions.reduce_storage(storage))
 
     reducers: dict[type, Any] = vars(ForkingPickler)["_extra_reducers"]
     before = reducers[torch.UntypedStorage]
@@ -33,7 +34,7 @@ def shared_with_processes(placement: Placement) -> Iterator[None]:
         ForkingPickler.register(torch.UntypedStorage, before)
 
 
-def _on_device(rebuild: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def _on_device(index: int, rebuild: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """The storage in the process that receives it."""
     storage, device = rebuild(*args), active.current()
-    return storage if device is None else device.placement.put_storage(storage)
+    return storage if device is None else device.placement.put_storage(storage, index)

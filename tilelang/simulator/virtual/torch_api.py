@@ -10,16 +10,17 @@ from typing import Any
 
 import torch
 import torch.backends.cudnn
-import torch.utils._pytree as pytree
 import torch.utils.dlpack
 
-from tilelang.simulator.virtual import amp, cuda_api
+from tilelang.simulator.virtual import amp, comm, cuda_api
+from tilelang.simulator.virtual.devices import current, index_of
 from tilelang.simulator.virtual.distributed import distributed
 from tilelang.simulator.virtual.events import AnyEvent, Stream, fresh_streams
-from tilelang.simulator.virtual.mode import DEVICE, parse_to
+from tilelang.simulator.virtual.mode import parse_to
 from tilelang.simulator.virtual.models import DeviceModel
 from tilelang.simulator.virtual.placement import Placement
 from tilelang.simulator.virtual.replaced import constant, replaced
+from tilelang.simulator.virtual.tensor_types import set_default_tensor_type
 
 Change = tuple[Any, str, Any]
 """(owner, name, value)"""
@@ -31,15 +32,15 @@ def patched(model: DeviceModel, placement: Placement) -> Iterator[None]:
     of_cuda = cuda_api.replacements(model, placement)
     changes = [
         *_of_cuda(of_cuda), *_whole_torch(), *_unseen_by_modes(placement), *_markers(), *_accelerator(of_cuda), *_libraries(),
-        *amp.replacements(), *distributed(),
+        *amp.replacements(), *comm.replacements(), *distributed(),
     ]  # fmt: skip
     with contextlib.ExitStack() as stack:
         stack.enter_context(fresh_streams())
         stack.enter_context(amp.half_by_default())
         for owner, name, value in changes:
-            if hasattr(owner, name):
+            if hasattr(owner, name) or owner is torch._C:
                 stack.enter_context(replaced(owner, name, value))
-        stack.enter_context(replaced(torch._C, "_cuda_getCurrentRawStream", lambda device: Stream.current().cuda_stream))
+        stack.enter_context(replaced(torch._C, "_cuda_getCurrentRawStream", lambda device: Stream.current(device).cuda_stream))
         stack.enter_context(_without_graph_trees())
         yield
 
@@ -80,7 +81,7 @@ def _whole_torch() -> list[Change]:
         (vars(torch._C)["_nn"], "_parse_to", parse_to),  # of modules; tensors have a rule of the mode
         (torch._C, "_get_accelerator", lambda check=None: torch.device("cuda")),
         (torch.Tensor, "record_stream", lambda *_: None),  # nothing is pending when a tensor dies
-        (torch.nn.DataParallel, "forward", _of_one_device),
+        (torch, "set_default_tensor_type", set_default_tensor_type),
     ]
 
 
@@ -91,13 +92,17 @@ def _unseen_by_modes(placement: Placement) -> list[Change]:
     def sharing(ext_tensor: Any, **settings: Any) -> torch.Tensor:
         with torch._C.DisableTorchFunction():
             tensor = from_dlpack(ext_tensor, **settings)
-            return placement.put(tensor) if placement.reached(torch.tensor([tensor.data_ptr()])) else tensor
+            _, device = getattr(ext_tensor, "__dlpack_device__", lambda: (None, 0))()
+            return placement.put(tensor, device) if placement.reached(torch.tensor([tensor.data_ptr()])) else tensor
+
+    def to_device(self: torch.UntypedStorage, device: Any = None, non_blocking: bool = False) -> torch.UntypedStorage:
+        return placement.put_storage(self.clone(), current() if device is None else index_of(device) or 0)
 
     return [
         (torch, "from_dlpack", sharing),
         (torch.utils.dlpack, "from_dlpack", sharing),
-        (torch.UntypedStorage, "cuda", lambda self, device=None, non_blocking=False: placement.put_storage(self.clone())),
-        (torch.UntypedStorage, "is_cuda", property(placement.holds_storage)),
+        (torch.UntypedStorage, "cuda", to_device),
+        (torch.UntypedStorage, "is_cuda", property(lambda self: placement.index_of_storage(self) is not None)),
     ]
 
 
@@ -127,6 +132,7 @@ def _libraries() -> list[Change]:
     return [
         (torch.backends.cuda, "is_built", constant(True)),
         (torch.backends.cudnn, "is_available", constant(True)),
+        (sys.modules["torch.cuda.nccl"], "is_available", constant(False)),  # copies between devices are not its work here
         (torch.backends.cudnn, "version", constant(91400)),
         (torch.backends.cudnn, "is_acceptable", constant(False)),
     ]
@@ -167,9 +173,3 @@ def _unscripted(script: Callable[..., Any]) -> Callable[..., Any]:
         return script(obj, *args, **settings) if is_torchs else obj
 
     return call
-
-
-def _of_one_device(self: Any, *inputs: Any, **kwargs: Any) -> Any:
-    """A module on all devices, of which there is one."""
-    inputs, kwargs = pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to(DEVICE), (inputs, kwargs))
-    return self.module(*inputs, **kwargs)
