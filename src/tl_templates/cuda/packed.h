@@ -22,9 +22,10 @@ TL_DEVICE int wrap_nibble_s(int value) { return ((value & 15) ^ 8) - 8; }
 // float4_e2m1fn, of a code (sign, two bits of exponent, one of mantissa) and to one: the nearest, of two the even one; what is
 // larger than 6, and NaN, is 6.
 TL_DEVICE float e2m1_to_float(int code) {
-  const int exponent = (code >> 1) & 3, mantissa = code & 1;
-  const uint32_t bits = exponent ? (exponent + 126u) << 23 | mantissa << 22 : mantissa * 0x3f000000u;
-  return __uint_as_float(bits | static_cast<uint32_t>(code & 8) << 28);
+  // The exponent's bias is 1 instead of 15: as the upper bits of a float16, subnormal or not, it is 2^-14 times the number.
+  float scaled;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(scaled) : "h"(static_cast<uint16_t>((code & 7) << 9 | (code & 8) << 12)));
+  return scaled * 16384.0f;
 }
 template <typename T>
 TL_DEVICE int to_e2m1(T value) {

@@ -162,3 +162,20 @@ def test_negative_bounds_of_packed_integers(arch):
     b = torch.zeros(8, dtype=torch.int8)
     simulate(main, packed(values), b, arch=arch)
     assert torch.equal(b, packed(values.clamp(-4, 4)))
+
+
+@pytest.mark.parametrize("fast_math", [False, True])
+def test_every_code_of_float4_is_its_number(fast_math):
+    """With fast math, too, which takes subnormal numbers of float32 for 0."""
+
+    @T.prim_func
+    def main(A: T.Tensor((32,), "float4_e2m1fn"), B: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(32):
+                B[i] = T.cast(A[i], "float32")
+
+    codes, b = torch.arange(16), torch.zeros(32)
+    simulate(main, (codes * 17).to(torch.uint8).view(torch.int8), b, pass_configs={"tl.enable_fast_math": fast_math})
+    sizes = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    expected = torch.cat([sizes, -sizes]).repeat_interleave(2)
+    assert torch.equal(b.view(torch.int32), expected.view(torch.int32))
