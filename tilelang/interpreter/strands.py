@@ -190,11 +190,14 @@ def _unseen(strand: Strand, numbers: Any, times: np.ndarray) -> np.ndarray:
     """Which of the accesses that strands made at some times a strand has not seen; time 0 is none."""
     numbers = np.broadcast_to(numbers, times.shape)
     others = (times != 0) & (numbers != strand.number)
-    unseen = np.zeros(times.shape, bool)
+    if not others.any():
+        return others
     # Many elements, but few different pairs: whole tiles are accessed by one strand at one time.
-    for number, time in set(zip(numbers[others].tolist(), times[others].tolist())):
-        if not strand.has_seen(number, time):
-            unseen |= (numbers == number) & (times == time)
+    pairs = numbers[others].astype(np.int64) << 32 | times[others]
+    different = pairs[:1] if (pairs == pairs[0]).all() else np.unique(pairs)
+    missed = [pair for pair in different.tolist() if not strand.has_seen(pair >> 32, pair & 0xFFFFFFFF)]
+    unseen = np.zeros(times.shape, bool)
+    unseen[others] = np.isin(pairs, missed) if missed else False
     return unseen
 
 

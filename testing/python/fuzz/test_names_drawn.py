@@ -32,10 +32,10 @@ NOT_DRAWN = {
     "one protocol of several calls, of which most orders have no meaning: hand-written programs of Hopper": (
         "alloc_cluster_barrier mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_wait"
         " ptx_init_barrier_thread_count ptx_arrive_barrier ptx_arrive_barrier_expect_tx"
-        " ptx_arrive_cluster_barrier cp_async_barrier_noinc ptx_cp_async fence_proxy_async ptx_fence_barrier_init tma_load"
+        " ptx_arrive_cluster_barrier ptx_cp_async fence_proxy_async ptx_fence_barrier_init tma_load"
         " tma_store warpgroup_arrive warpgroup_commit_batch warpgroup_wait warpgroup_fence_operand cluster_arrive"
         " alloc_descriptor alloc_wgmma_desc initialize_wgmma_descriptor increase_descriptor_offset ptx_wgmma_ss ptx_wgmma_rs"
-        " cluster_arrive_relaxed cluster_wait create_tma_descriptor WarpSpecialize set_max_nreg inc_max_nreg dec_max_nreg"
+        " cluster_arrive_relaxed cluster_wait create_tma_descriptor WarpSpecialize inc_max_nreg dec_max_nreg"
         " annotate_consumer_reg_alloc"
     ),
     "fragments of instructions, whose lanes the program places itself: test_thread_programs.py": (

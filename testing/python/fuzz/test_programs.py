@@ -53,10 +53,10 @@ def test_programs_are_steered_to_new_pairs():
     coverage = Coverage()
     coverage.add(pairs_of(draw_program(5)))
     hits = 0
-    for seed in range(60):
+    for seed in range(120):
         aim = coverage.aim()
         hits += any(pair[1:] == aim for pair in pairs_of(draw_program(seed, aim)))
-    assert hits > 15
+    assert hits > 30
 
 
 def test_a_failure_is_shrunk_to_its_cause():
@@ -70,7 +70,7 @@ def test_a_failure_is_shrunk_to_its_cause():
 
 def has_product(program: Program) -> bool:
     """Whether the text is a program with a product in a loop and other statements."""
-    if "T.gemm(" not in str(program):
+    if "T.gemm(" not in str(program) or {statement.kind for statement in program.statements()}.isdisjoint(PRODUCTS):
         return False
     try:
         traced(program)

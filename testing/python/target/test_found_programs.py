@@ -459,3 +459,49 @@ def test_a_slice_and_its_sums_whose_indices_name_different_axes(rows, target):
     a, b = torch.randint(-4, 5, (3, 2, rows, 4)).float(), torch.zeros(3, 2, 4)
     check(main, target, a, b)
     assert torch.equal(b, a.sum(2))
+
+
+@every_target
+def test_an_extent_that_a_tensor_of_int64_has(target):
+    @T.prim_func
+    def main(A: T.Tensor((2, 2), "int32"), N: T.Tensor((2,), "int64"), B: T.Tensor((2, 2), "int32")):
+        with T.Kernel(2, threads=32) as bx:
+            for i, j in T.Parallel(2, T.min(N[bx], 2)):
+                B[i, j] = A[T.cast(i, "uint32") % T.uint32(2), j % 2]
+
+    check(
+        main, target, torch.arange(4, dtype=torch.int32).view(2, 2), torch.tensor([2, 2]), torch.zeros((2, 2), dtype=torch.int32)
+    )
+
+
+@every_target
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_scan_of_memory_that_has_a_view_of_vectors(reverse, target):
+    @T.prim_func
+    def main(A: T.Tensor((4, 4), "float32"), B: T.Tensor((4, 4), "float32")):
+        with T.Kernel(1, threads=32):
+            tile, sums = T.alloc_shared((4, 4), "float32"), T.alloc_shared((4, 4), "float32")
+            T.copy(A, tile)
+            vectors = T.view(tile, (4, 1), "float32x4")
+            for i, j in T.Parallel(4, 1):
+                vectors[i, j] = vectors[i, j] + vectors[i, j]
+            T.cumsum(tile, sums, dim=1, reverse=reverse)
+            T.copy(sums, B)
+
+    check(main, target, torch.arange(16.0).view(4, 4), torch.zeros(4, 4))
+
+
+@every_target
+@pytest.mark.parametrize("outside", [False, True])
+def test_a_view_of_a_tensor_at_an_address(outside, target):
+    @T.prim_func
+    def main(at: T.ptr("int32"), B: T.Tensor((2,), "int32")):
+        A = T.make_tensor(at, (4,), "int32")
+        if outside:
+            V = T.Tensor((2, 2), "int32", A.data)
+        with T.Kernel(1, threads=32):
+            W = V if outside else T.Tensor((2, 2), "int32", A.data)
+            T.copy(W[1, 0:2], B)
+            B[0] += A[0]
+
+    check(main, target, torch.arange(4, dtype=torch.int32), torch.zeros(2, dtype=torch.int32))

@@ -110,9 +110,9 @@ def for_llvm(value: Any, target: str) -> Any:
 def _from_signed(x: Any, target: str) -> Any:
     """A uint64 as a float, by conversions of int64 alone: of numbers that int64 has not, half of them is converted and doubled.
 
-    The bit that is lost in the half is kept in the lowest one, which no rounding reaches but to see on which side of a tie a number
-    is. LLVM 22 ends the process on vectors of conversions of uint64 where code uses AVX-512 without its extension DQ, as code with
-    masks in general registers must (``codegen_llvm.py``).
+    The bit that the half loses is kept in its lowest one, which decides on which side of a tie a number lies. LLVM 22 ends the
+    process on vectors of conversions of uint64 where code uses AVX-512 without its extension DQ, as code with masks in general
+    registers must (``codegen_llvm.py``).
     """
     one, top = ir.IntImm("uint64", 1), x >> ir.IntImm("uint64", 63)
     near = ir.Cast(target, bits((x >> top) | (x & top), "int64"))

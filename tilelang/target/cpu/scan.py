@@ -111,18 +111,23 @@ def _piece(record: Scan, before: list[Any], part: tuple[int, int, int], start: A
 
     def step(turn: Any) -> Any:
         first = turn * lanes + done
-        offsets = [*before, span(extents[-1] - lanes - first if record.reverse else first, lanes)]
-        value = ir.BufferLoad(src.buffer, [low + offset for low, offset in zip(src.mins, offsets)])
+        offsets = [*before, extents[-1] - lanes - first if record.reverse else first]
+        value = ir.BufferLoad(src.buffer, _spanning([low + offset for low, offset in zip(src.mins, offsets)], lanes))
         sums, so_far = ir.Var("sums", value.ty), ir.BufferLoad(total, at)
         indices = dst.index([offset for offset, extent in zip(offsets, extents) if extent != 1])
         return seq(
             ir.Bind(sums, _call("scan", value, lanes, record.reverse)),
-            ir.BufferStore(dst.buffer, so_far + sums, indices),
+            ir.BufferStore(dst.buffer, so_far + sums, _spanning(indices, lanes)),
             ir.BufferStore(total, so_far + _call("last", sums, lanes, record.reverse), at),
         )
 
     fill = ir.BufferStore(total, splat(start, lanes), at)
     return seq(register_alloc(total, lanes), fill, loop("r", count, step)), ir.BufferLoad(total, [0])
+
+
+def _spanning(indices: list[Any], lanes: int) -> list[Any]:
+    """The places of consecutive elements of the last axis, of which the first is given."""
+    return [*indices[:-1], span(indices[-1], lanes)]
 
 
 def _pieces(length: int, lanes: int) -> list[tuple[int, int]]:

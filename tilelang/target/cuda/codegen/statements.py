@@ -150,6 +150,12 @@ def _while(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
     return [LoopCode(e.value(stmt.condition), Block(statement(e, stmt.body, owner)))]
 
 
+def _pointer(e: Emitter, stmt: Any) -> DefinePointer:
+    """A tensor at an address, or a view of one."""
+    start = e.value(stmt.data) if isinstance(stmt.data, ir.Var) else e.array(stmt.data.args[0])
+    return DefinePointer(e.array(stmt.buffer), Cast(start, str(stmt.buffer.dtype)))
+
+
 _RULES: Mapping[type, Callable[[Emitter, Any, Value | None], list[Any]]] = {
     ir.SeqStmt: _sequence,
     ir.BufferStore: _store,
@@ -161,7 +167,7 @@ _RULES: Mapping[type, Callable[[Emitter, Any, Value | None], list[Any]]] = {
     ir.AttrStmt: lambda e, stmt, owner: statement(e, stmt.body, owner),
     ir.Break: lambda e, stmt, owner: [Jump("break")],
     ir.Continue: lambda e, stmt, owner: [Jump("continue")],
-    ir.DeclBuffer: lambda e, stmt, owner: [DefinePointer(e.array(stmt.buffer), Cast(e.value(stmt.data), str(stmt.buffer.dtype)))],
+    ir.DeclBuffer: lambda e, stmt, owner: [_pointer(e, stmt)],
     ir.AllocBuffer: lambda e, stmt, owner: [],
     ir.AssertStmt: lambda e, stmt, owner: [],
 }

@@ -185,8 +185,8 @@ class _Writer:
         """Other names of registers and tensors."""
         written = self._written_buffers() if self.tree.aliases else set()
         for buffer, source in self.tree.aliases.items():
-            if not lies_in_shared(buffer):
-                root = self.tree.root_of(buffer)
+            root = self.tree.root_of(buffer)
+            if not lies_in_shared(buffer) and root not in self.tree.pointers:
                 constant = root in self.kernel.func.params and root not in written
                 array, start = self._array(buffer), self._array(source)
                 yield DefinePointer(array, Cast(start, array.dtype, constant=constant), constant)

@@ -159,9 +159,9 @@ def chunked(nest: Nest) -> tuple[list[tuple[Any, Any]], Nest]:
         # The innermost axis alone is taken in chunks; of the others one index at a time.
         size = _CHUNK if place == innermost else 1
         chunk, inner = ir.Var(f"{axis.var.name}_chunk", "int32"), ir.Var(axis.var.name, "int32")
-        limit = ir.Cast("int32", axis.limit) if str(axis.limit.ty) != "int32" else axis.limit
+        limit = cast_to(axis.limit, "int32")
         loops.append((chunk, (limit + (size - 1)) // size))
-        values[axis.var] = chunk * size + inner
+        values[axis.var] = cast_to(chunk * size + inner, str(axis.var.ty))
         axes.append(Axis(inner, size, limit - chunk * size if size > 1 else None))
     return loops, nest.over(substitute(nest.body, values), tuple(axes))
 

@@ -380,11 +380,12 @@ class Reader:
             return []
         if isinstance(stmt, ir.DeclBuffer):
             # A view of a buffer has that buffer's address as its data, an expression; a tensor at an address has a variable.
-            if not isinstance(stmt.data, ir.Var):
+            if isinstance(stmt.data, ir.Var):
+                self.tree.pointers[stmt.buffer] = stmt.data
+            else:
                 self.tree.aliases[stmt.buffer] = stmt.data.args[0]
-                return []
-            self.tree.pointers[stmt.buffer] = stmt.data
-            return [Scalar(stmt)]
+            # The kernel's code defines such a tensor, and then its views; all other views are declared before the code.
+            return [Scalar(stmt)] if self.tree.root_of(stmt.buffer) in self.tree.pointers else []
         return [Scalar(stmt)]
 
     def loop(self, stmt: Any) -> Loop:
