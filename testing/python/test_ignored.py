@@ -76,6 +76,18 @@ def test_a_program_with_an_ignored_annotation_is_compiled_and_keeps_its_shortcut
     assert kernel.source_reason == ""
 
 
+def test_a_barrier_of_a_product_that_is_complete():
+    def kernel(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            tile, total, full = T.alloc_shared((64, 64), "float16"), T.alloc_fragment((64, 64), "float32"), T.alloc_barrier([1])
+            T.copy(A, tile)
+            T.gemm(tile, tile, total, clear_accum=True, mbar=full[0])
+            T.copy(total, C)
+
+    with pytest.warns(IgnoredParameterWarning, match=r"T\.gemm: mbar=full\[0\] has no effect"):
+        T.prim_func(kernel)
+
+
 def calls() -> Iterator[tuple[str, list[str]]]:
     """(function, parameters) of each call of ``ignored`` in the package."""
     for path in sorted(PACKAGE.rglob("*.py")):

@@ -67,17 +67,18 @@ def gemm(
         clear_accum: start from zero instead of C's old value; a Python bool or a run-time condition.
         k_pack: K steps packed in one instruction on targets that know it, 1 or 2.
         wg_wait: warp-group products that may stay in flight; 0 completes the statement.
-        mbar: barrier of the fifth-generation tensor cores.
+        mbar: has no effect, as the product is complete when the statement is; a value warns. Only
+            :func:`tcgen05_gemm` signals a barrier.
         annotations: has no effect; a value warns.
 
     Raises:
         GemmShapeError, GemmDtypeError: the operands do not fit.
         OptionError: another ``k_pack``.
     """
-    ignored("T.gemm", annotations=annotations)
+    ignored("T.gemm", mbar=mbar, annotations=annotations)
     if not isinstance(k_pack, Integral) or isinstance(k_pack, bool) or k_pack not in (1, 2):
         raise OptionError(f"T.gemm k_pack must be an int equal to 1 or 2, got {k_pack!r}")
-    _emit_product(A, B, C, transpose_A, transpose_B, policy, clear_accum, "gemm", wg_wait, mbar, int(k_pack))
+    _emit_product(A, B, C, transpose_A, transpose_B, policy, clear_accum, "gemm", wg_wait, k_pack=int(k_pack))
 
 
 def wgmma_gemm(
