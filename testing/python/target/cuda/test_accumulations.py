@@ -84,6 +84,28 @@ def test_groups_of_a_row_are_summed(arch):
     assert torch.equal(total, a.view(16, 6, 16).sum(2).int())
 
 
+@pytest.mark.parametrize("place", [lambda i, j: i % 4 * 8 + j, lambda i, j: i % 4 * 8 + j % 8, lambda i, j: (i % 6 * 8 + j) % 32])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_rows_that_come_round_again_are_summed(arch, place):
+    """Iterations along ``i`` that lie a multiple of a distance apart store to one element, neighbours do not."""
+
+    @T.prim_func
+    def main(A: T.Tensor((12, 8), "int32"), largest: T.Tensor((48,), "int32")):
+        with T.Kernel(1, threads=64):
+            own = T.alloc_fragment((48,), "int32")
+            T.clear(own)
+            for i, j in T.Parallel(12, 8):
+                own[place(i, j)] = T.max(own[place(i, j)], A[i, j])
+            T.copy(own, largest)
+
+    a, largest, expected = torch.arange(96).view(12, 8).int(), torch.zeros(48).int(), [0] * 48
+    for i in range(12):
+        for j in range(8):
+            expected[place(i, j)] = max(expected[place(i, j)], int(a[i, j]))
+    simulate(main, a, largest, arch=arch)
+    assert largest.tolist() == expected
+
+
 def test_a_quotient_beside_its_remainder_stays_shared_out():
     """``[i // 8, i % 8]`` is another element in each iteration."""
 

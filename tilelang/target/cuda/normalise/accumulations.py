@@ -3,12 +3,15 @@
 ``for i, j in T.Parallel(m, n): total[i] += a[i, j]`` has no meaning, as its iterations along ``j`` are in no order and change one
 element; the interpreter says so. Shared out over threads it would lose most of the terms without a word. Programs that were
 written where a thread has whole rows expect the sum, and one of the orders gives it. In ``total[i, j // 32] += a[i, j]``, 32
-iterations along ``j`` change one element. Where no axis is left to share out (``total[0] += x[i]``), each thread sums its
-iterations in a reducer; what is no sum becomes a single iteration, which all threads that hold the element run.
+iterations along ``j`` change one element. In ``total[i % 8] += a[i]`` every eighth one does: eight iterations are shared out, and
+a thread that has one of them runs those that lie a multiple of 8 from it, too. Where no axis is left to share out
+(``total[0] += x[i]``), each thread sums its iterations in a reducer; what is no sum becomes a single iteration, which all threads
+that hold the element run.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -16,7 +19,7 @@ from typing import Any
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import constant, difference, float_constant
+from tilelang.ir.expr import as_int, constant, difference, float_constant
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import FRAGMENT, is_fragment
 from tilelang.ir.region import Region
@@ -56,10 +59,17 @@ def accumulate_in_order(kernel: Kernel, target: Any) -> Kernel:
 def _ordered(loop: Any, reducers: set[Any]) -> Any:
     loops = parallel_loops(loop)
     body = loops[-1].body
-    summed = [axis for axis in loops if any(_accumulates(*store, axis, body) for store in _stores(body, reducers))]
-    kept = [axis for axis in loops if axis not in summed]
-    if not summed or "tl.loop_layout" in loop.annotations:
+    stores = list(_stores(body, reducers))
+    periods = {axis: _period(stores, axis, body) for axis in loops}
+    if not any(periods.values()) or "tl.loop_layout" in loop.annotations:
         return loop
+    kept, summed = [], []
+    for axis, period in periods.items():
+        inner, outer = _split(axis, period) if period > 1 else (axis, axis)
+        kept += [inner] if period != 1 else []
+        summed += [outer] if period else []
+        if period > 1:
+            body = substitute(body, {axis.loop_var: axis.min + outer.loop_var * period + inner.loop_var})
     if not kept:
         reduced = _reduced(loop, reducers)
         if reduced is not None:
@@ -145,19 +155,48 @@ def _reads_its_place(store: Any) -> bool:
     return any(tvm_ffi.structural_equal(list(load.indices), list(store.indices)) for load in loads)
 
 
-def _accumulates(store: Any, guards: tuple[Any, ...], axis: Any, body: Any) -> bool:
-    """Whether iterations along ``axis`` store to one element, as far as the indices show."""
+def _period(stores: list[Any], axis: Any, body: Any) -> int:
+    """The distance along ``axis`` at which iterations store to one element, as far as the indices show; 0 if none do.
+
+    Beyond 1 it divides the extent.
+    """
+    distance = math.gcd(*(_distance(store, guards, axis, body) for store, guards in stores))
+    return math.gcd(distance, as_int(axis.extent)) if distance > 1 else distance
+
+
+def _split(axis: Any, period: int) -> tuple[Any, Any]:
+    """The loops over an axis' places in a period, and over its periods."""
+    sizes = (period, as_int(axis.extent) // period)
+    inner, outer = (
+        ir.For(ir.Var(f"{axis.loop_var.name}_{number}", "int32"), _ZERO, constant(size), axis.kind, axis.body, span=axis.span)
+        for number, size in enumerate(sizes)
+    )
+    return inner, outer
+
+
+def _distance(store: Any, guards: tuple[Any, ...], axis: Any, body: Any) -> int:
+    """How far apart along ``axis`` two iterations are that store to one element, as far as the indices show; 0 if none."""
     moved = computed_from([axis.loop_var], body)
     # Under i == j one iteration along an axis stores, which is legal.
     single = [part for guard in guards for part in walk_expr(guard) if isinstance(part, ir.EQ)]
     if any(mentions(expr, moved) for expr in single):
-        return False
+        return 0
     indices = [index for index in store.indices if mentions(index, moved)]
-    return not any(mentions(index, moved - {axis.loop_var}) for index in indices) and _first_two_agree(indices, axis)
+    if any(index.same_as(axis.loop_var) or mentions(index, moved - {axis.loop_var}) for index in indices):
+        return 0
+    return math.gcd(*(distance for distance in _distances(axis) if _agree(indices, axis, distance)))
 
 
-def _first_two_agree(indices: list[Any], axis: Any) -> bool:
-    """Whether the first two iterations of ``axis`` have the same indices, as those of a quotient have."""
+def _distances(axis: Any) -> Iterator[int]:
+    """The distances that are looked at: of neighbours, powers of two, and divisors of the extent."""
+    yield 1
+    extent = as_int(axis.extent)
+    if isinstance(extent, int):
+        yield from (each for each in range(2, extent) if extent % each == 0 or each & (each - 1) == 0)
+
+
+def _agree(indices: list[Any], axis: Any, distance: int) -> bool:
+    """Whether the first iteration of ``axis`` and the one so far after it have the same indices."""
     facts = Facts()
-    first, second = ([substitute(index, {axis.loop_var: axis.min + offset}) for index in indices] for offset in (0, 1))
+    first, second = ([substitute(index, {axis.loop_var: axis.min + offset}) for index in indices] for offset in (0, distance))
     return all(facts.simplify(difference(one, other)) == 0 for one, other in zip(first, second, strict=True))
