@@ -12,6 +12,11 @@ import tilelang.language as T
 from testing.python.target.cuda.support import cuda
 from tilelang import interpreter
 
+BITS = {
+    "a row": lambda i, j: (i >> 1, j),
+    "of both axes": lambda i, j: ((i * 32 + j) >> 6, j ^ 1),
+    "columns": lambda i, j: (i & 3, j >> 1),
+}
 TARGETS = {"cpu": "cpu", "c": "c", "sm_80": cuda("sm_80"), "sm_90a": cuda("sm_90a")}
 every_target = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 
@@ -505,3 +510,17 @@ def test_a_view_of_a_tensor_at_an_address(outside, target):
             B[0] += A[0]
 
     check(main, target, torch.arange(4, dtype=torch.int32), torch.zeros(2, dtype=torch.int32))
+
+
+@every_target
+@pytest.mark.parametrize("place", BITS.values(), ids=BITS)
+def test_places_in_a_fragment_by_bits(place, target):
+    @T.prim_func
+    def main(A: T.Tensor((8, 32), "float32"), B: T.Tensor((8, 32), "float32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_fragment((8, 32), "float32")
+            T.copy(A, tile)
+            for i, j in T.Parallel(8, 32):
+                B[i, j] = tile[place(i, j)]
+
+    check(main, target, torch.randn(8, 32), torch.zeros(8, 32))

@@ -112,3 +112,26 @@ def test_only_loops_that_index_registers_are_unrolled():
     a, b = torch.randn(8), torch.zeros(512, 32)
     simulate(main, a, b)
     assert torch.equal(b, a[3].expand(512, 32))
+
+
+@ARCHS
+@pytest.mark.parametrize("ends", ["break", "continue"])
+def test_a_loop_over_parts_that_ends_early(ends, arch):
+    @T.prim_func
+    def main(A: T.Tensor((4, 32), "float32"), B: T.Tensor((4, 32), "float32"), n: T.int32):
+        with T.Kernel(1, threads=64):
+            a = T.alloc_fragment((4, 32), "float32")
+            T.copy(A, a)
+            for k in T.serial(4):
+                if k == n:
+                    if ends == "break":
+                        break
+                    else:
+                        continue
+                for j in T.Parallel(32):
+                    a[k, j] += 1
+            T.copy(a, B)
+
+    a, b = torch.randn(4, 32), torch.empty(4, 32)
+    simulate(main, a, b, 2, arch=arch)
+    assert torch.equal(b, a + torch.tensor([1, 1, 0, 0 if ends == "break" else 1]).view(4, 1))
