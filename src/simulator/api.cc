@@ -46,17 +46,20 @@ class ModuleRef : public tvm::ffi::ObjectRef {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(ModuleRef, tvm::ffi::ObjectRef, ModuleObject);
 };
 
+/// A ValueError in Python. Without a backtrace of this library: the first one in a process reads the symbols of every loaded
+/// library, which takes seconds, and a signal has to end a launch within 100 ms.
+[[noreturn]] void throw_value_error(const std::exception& error) { throw tvm::ffi::Error("ValueError", error.what(), ""); }
+
 /// Runs f; its errors become ValueErrors in Python.
 template <class F>
 auto guarded(F&& f) -> decltype(f()) {
   try {
     return f();
   } catch (const ProgramError& error) {
-    TVM_FFI_THROW(ValueError) << error.what();
+    throw_value_error(error);
   } catch (const LaunchError& error) {
-    TVM_FFI_THROW(ValueError) << error.what();
+    throw_value_error(error);
   }
-  TVM_FFI_UNREACHABLE();
 }
 
 ModuleRef load_module(String ptx) {
