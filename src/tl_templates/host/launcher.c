@@ -219,7 +219,9 @@ static int32_t tl_encode(void* unused, int32_t kernel, int32_t map, void* base, 
 
 /* tvm-ffi's, where the process has it. */
 #pragma weak TVMFFIEnvGetStream
-#pragma weak TVMFFIErrorSetRaisedFromCStr
+#pragma weak TVMFFIErrorCreate
+#pragma weak TVMFFIErrorSetRaised
+#pragma weak TVMFFIObjectDecRef
 extern void* TVMFFIEnvGetStream(int32_t device_type, int32_t device_id);
 
 static void* tl_stream(int32_t device_type, int32_t device_id) {

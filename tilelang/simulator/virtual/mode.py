@@ -12,6 +12,7 @@ from torch.utils._device import DeviceContext, _device_constructors
 from torch.utils.dlpack import DLDeviceType
 
 from tilelang.simulator.virtual.devices import index_of, named
+from tilelang.simulator.virtual.division import as_on_gpu
 from tilelang.simulator.virtual.events import AnyEvent, Stream
 from tilelang.simulator.virtual.graphs import refuse_in_capture
 from tilelang.simulator.virtual.one_device import check_one_device
@@ -78,6 +79,7 @@ class VirtualDeviceMode(TorchFunctionMode):
         Raises:
             torch.OutOfMemoryError: this machine has no memory for its result.
         """
+        func, args = as_on_gpu(func, args, kwargs)
         try:
             with self.placement.holding_everything(index):  # also for hooks that look at its results before they are marked
                 return func(*args, **kwargs)

@@ -31,12 +31,23 @@ typedef struct {
 } Any;
 enum { kNone = 0, kInt = 1, kBool = 2, kFloat = 3, kPointer = 4, kDLTensor = 7, kTensor = 70, kObjectHeader = 24 };
 
-extern void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message);
+typedef struct { const char* data; size_t size; } Bytes;
+extern int TVMFFIErrorCreate(const Bytes* kind, const Bytes* message, const Bytes* backtrace, void** error);
+extern void TVMFFIErrorSetRaised(void* error);
+extern int TVMFFIObjectDecRef(void* object);
 
-static int refuse(const char* message) {
-  TVMFFIErrorSetRaisedFromCStr("ValueError", message);
+/* The backtrace is empty: for the first one of a process the symbols of every loaded library are read, up to a second. */
+static int fail(const char* kind, const char* message) {
+  Bytes parts[] = {{kind, strlen(kind)}, {message, strlen(message)}, {"", 0}};
+  void* error = 0;
+  if (TVMFFIErrorCreate(parts, parts + 1, parts + 2, &error) == 0) {
+    TVMFFIErrorSetRaised(error);
+    TVMFFIObjectDecRef(error);
+  }
   return -1;
 }
+
+static int refuse(const char* message) { return fail("ValueError", message); }
 
 static const DLTensor* as_tensor(const Any* any) {
   if (any->type_index == kDLTensor) return (const DLTensor*)any->value.p;
@@ -95,10 +106,7 @@ class _Packed:
         values = [f"address(t{i})" if param.kind == "tensor" else f"v{i}" for i, param in enumerate(params)]
         values += [self.sizes[name] for name in self.program.dynamic]
         values.append(f"runtime->current_stream(runtime->device_type, {device})")
-        self._emit(f"if ({self.program.name}_call({', '.join(values)})) {{")
-        self._emit('  TVMFFIErrorSetRaisedFromCStr("RuntimeError", tilelang_last_error());')
-        self._emit("  return -1;")
-        self._emit("}")
+        self._emit(f'if ({self.program.name}_call({", ".join(values)})) return fail("RuntimeError", tilelang_last_error());')
         self._emit("result->type_index = kNone;")
         self._emit("return 0;")
         body = "\n".join("  " + line for line in self.lines)
