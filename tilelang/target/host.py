@@ -24,6 +24,14 @@ _X86_FEATURES = {
     "avx_vnni": "avxvnni", "amx_tile": "amx-tile", "amx_bf16": "amx-bf16", "amx_int8": "amx-int8",
 }  # fmt: skip
 
+_TILE_FLAGS = frozenset({"amx_tile", "amx_bf16", "amx_int8"})
+"""Flags of instructions that a process may use once the system has granted it the tiles' registers."""
+
+_ASK, _TILE_DATA = 0x1023, 18
+"""``ARCH_REQ_XCOMP_PERM`` and the state component of the tiles' content, as ``arch_prctl`` names them."""
+
+_ARCH_PRCTL = 158
+
 SLOW_BF16_DOT = "slow-dpbf16ps"
 """Feature of a target, named as LLVM names its own of this kind: vdpbf16ps sums products slower than float32 multiply-adds do."""
 
@@ -53,6 +61,8 @@ def host_cpu() -> HostCpu:
     machine = platform.machine().lower()
     system = {"darwin": "apple-darwin", "windows": "pc-windows-msvc"}.get(platform.system().lower(), "unknown-linux-gnu")
     vendor, flags = _kernel_report()
+    if flags & _TILE_FLAGS and not grants_tiles():
+        flags -= _TILE_FLAGS
     if machine in ("x86_64", "amd64"):
         arch = next(name for name, needed in _X86_LEVELS if needed <= flags)
         features = _translate(_X86_FEATURES, flags) + _translate(_SLOW.get(vendor, {}), flags)
@@ -61,6 +71,16 @@ def host_cpu() -> HostCpu:
         features = _translate(_ARM_FEATURES, flags) or ("neon",)
         return HostCpu("apple-m1" if system == "apple-darwin" else "generic", features, f"aarch64-{system}")
     return HostCpu("generic", (), f"{machine}-{system}")
+
+
+def grants_tiles() -> bool:
+    """Asks the system for the registers of AMX, for this process and those that it forks; whether it grants them.
+
+    It refuses where a thread has too small a stack for signals.
+    """
+    import ctypes
+
+    return ctypes.CDLL(None).syscall(_ARCH_PRCTL, _ASK, _TILE_DATA) == 0
 
 
 def _translate(table: dict[str, str], flags: Iterable[str]) -> tuple[str, ...]:

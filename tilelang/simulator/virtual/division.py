@@ -1,7 +1,7 @@
 """Quotients of a tensor and a number.
 
-torch's kernels for CUDA multiply by the reciprocal, formed in the type that they compute in (float32, or float64 of float64 tensors;
-``div_true_kernel_cuda``), where those for the CPU divide: the last bit of a result may differ.
+torch's kernels for CUDA multiply by the reciprocal, formed in the type that they compute in (float32, or float64 of float64
+tensors; ``div_true_kernel_cuda``), where those for the CPU divide: the last bit of a result may differ.
 """
 
 from __future__ import annotations
@@ -25,7 +25,12 @@ _PRODUCTS: dict[Callable[..., Any], Callable[..., Any]] = {
 
 
 def as_on_gpu(func: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> tuple[Callable[..., Any], tuple]:
-    """A function of torch and its positional arguments such that kernels for the CPU give the result of those for CUDA."""
+    """A function of torch and its positional arguments such that kernels for the CPU give the result of those for CUDA.
+
+    Args:
+        func: the function that the program calls.
+        args, kwargs: its arguments.
+    """
     product = _PRODUCTS.get(func)
     if product is None or len(args) != 2 or "rounding_mode" in kwargs or not isinstance(args[0], torch.Tensor):
         return func, args

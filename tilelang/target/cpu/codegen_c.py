@@ -131,7 +131,7 @@ def _machine_flags(context: Any) -> list[str]:
     target = context.request.target
     if not target.triple.startswith("x86_64"):
         return ["-mcpu=native"]
-    flags = [f"-m{feature}" for feature in target.instruction_sets if not feature.startswith("amx")]
+    flags = [f"-m{feature}" for feature in target.instruction_sets]
     # Compilers prefer registers of 32 bytes even with AVX-512, because of clocks that older processors lowered.
     return [*flags, "-mprefer-vector-width=512"] if target.has("avx512f") else flags
 

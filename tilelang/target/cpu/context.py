@@ -20,6 +20,7 @@ class VectorUnit:
         bf16_dot: pairs of bfloat16 products are summed into float32 lanes by one instruction (AVX512-BF16).
         slow_bf16_dot: that instruction is slower than multiply-adds of float32.
         int_dot: pairs of 16-bit and fours of 8-bit products are summed into int32 lanes by one instruction (AVX512-VNNI).
+        tiles: the types whose products are formed by tiles of AMX: "bfloat16", "int8" (signed or not).
         like_dot: fours of products of 8-bit numbers that are both signed, or both unsigned, are (Arm's dot product extension).
     """
 
@@ -29,6 +30,7 @@ class VectorUnit:
     int_dot: bool = False
     like_dot: bool = False
     slow_bf16_dot: bool = False
+    tiles: tuple[str, ...] = ()
 
     def lanes(self, dtype_bits: int) -> int:
         """Elements of a type in one register."""
@@ -42,6 +44,9 @@ _UNITS = (
     ("avx", 256, 16),
     ("neon", 128, 32),
 )
+
+_TILES = (("amx-bf16", "bfloat16"), ("amx-int8", "int8"))
+"""LLVM feature -> the type whose products it brings to the tiles."""
 
 
 def vector_unit(target: TargetInfo) -> VectorUnit:
@@ -57,6 +62,7 @@ def vector_unit(target: TargetInfo) -> VectorUnit:
                 wide and has("avx512vnni"),
                 like_dot=arm and has("dotprod"),
                 slow_bf16_dot=has(SLOW_BF16_DOT),
+                tiles=tuple(dtype for feature, dtype in _TILES if has("amx-tile") and has(feature)),
             )
     return VectorUnit(128, 16)
 

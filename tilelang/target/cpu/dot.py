@@ -10,6 +10,7 @@ from tilelang.dtypes import DType, canonical, vector
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.emit import cast
+from tilelang.target.cpu.tile_code import INSTRUCTIONS, WORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class DotProduct:
         depth: products summed in one step: 1, 2 or 4.
         helper: the helper function of a step; empty for ``acc + a * b``.
         operand_b: the element type of B's panels where it is another one.
+        tile: the instruction of AMX that multiplies tiles; empty where registers are multiplied.
         bias: what is added to B's elements in the panels when their sign bit is flipped; 0 if it is not.
     """
 
@@ -33,6 +35,12 @@ class DotProduct:
     helper: str = ""
     operand_b: str = ""
     bias: int = 0
+    tile: str = ""
+
+    @property
+    def unit(self) -> int:
+        """Elements along K that products are cut by: those of a step, or of a tile's row."""
+        return self.depth * (WORDS if self.tile else 1)
 
     def panel_vector(self, lanes: int) -> str:
         """The type of a register of panel elements."""
@@ -106,7 +114,7 @@ class DotProduct:
         return whole >> shift(32 - width, "int32") if operand.startswith("int") else whole
 
 
-def choose_dot_product(a: str, b: str, c: str, k: Any, context: Any, loads_bind: bool = False) -> DotProduct:
+def choose_dot_product(a: str, b: str, c: str, k: Any, context: Any, loads_bind: bool = False, tiles: bool = True) -> DotProduct:
     """The fastest form for operands and an accumulator of these types.
 
     Floating-point sums are kept in float32 at least, integer sums in C's type. Where the machine sums products of 8 bits by fours
@@ -117,12 +125,16 @@ def choose_dot_product(a: str, b: str, c: str, k: Any, context: Any, loads_bind:
         k: extent of the summed axis; an expression where it is not known.
         context: the context of the pipeline, for the machine's instructions.
         loads_bind: elements are used so seldom that reading them takes longer than multiplying them.
+        tiles: whether tiles of AMX may form the product.
     """
     left, right, target = canonical(a), canonical(b), canonical(c)
 
     def divides(depth: int) -> bool:
         return isinstance(k, int) and k % depth == 0
 
+    by_tiles = _by_tiles(left, right, target, context.vectors) if tiles and not loads_bind else None
+    if by_tiles is not None and divides(by_tiles.depth):
+        return by_tiles
     # The instruction sums pairs along K, so K has to be even: an odd rest would need a form of its own.
     # A slow one still saves the instructions that widen its operands.
     pairs = context.vectors.bf16_dot and (loads_bind or not context.vectors.slow_bf16_dot)
@@ -143,6 +155,16 @@ def choose_dot_product(a: str, b: str, c: str, k: Any, context: Any, loads_bind:
         return DotProduct(dtype, dtype, dtype)
     # All else in C's own type, in which sums wrap around as they should.
     return DotProduct(str(target), str(target), str(target))
+
+
+def _by_tiles(a: DType, b: DType, c: DType, unit: Any) -> DotProduct | None:
+    """Products by the tiles of AMX; None where the machine has none for these types."""
+    if a == b == "bfloat16" and "bfloat16" in unit.tiles and c != "float64":
+        return DotProduct("bfloat16", "uint32", "float32", 2, tile=INSTRUCTIONS["bfloat16", "bfloat16"])
+    if not (a.is_integer and b.is_integer and a.bits <= 8 and b.bits <= 8 and c == "int32" and "int8" in unit.tiles):
+        return None
+    pair = _signedness(a), _signedness(b)
+    return DotProduct(pair[0], "uint32", "int32", 4, operand_b=pair[1], tile=INSTRUCTIONS[pair])
 
 
 def _by_fours(a: str, b: str) -> DotProduct:

@@ -5,14 +5,16 @@ conversion, and is converted into scratch otherwise. The micro-kernel (``tiles.p
 all of K: each step loads ``vectors`` registers of B, and broadcasts ``rows`` elements of A. A K that is too long for the caches
 is cut into products that follow each other. Few rows with a transposed B are dot products (``thin.py``).
 
-Products are formed as ``dot.py`` chooses: element by element in float32, float64 or an integer type, or by
-instructions that sum several products (two of bfloat16 into float32, two of 16-bit or four of 8-bit integers into int32).
+Products are formed as ``dot.py`` chooses: element by element in float32, float64 or an integer type, by instructions that sum
+several products (two of bfloat16 into float32, two of 16-bit or four of 8-bit integers into int32), or by those of AMX on whole
+tiles (``amx.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -20,6 +22,7 @@ from tilelang.errors import ThreadsOnCpuError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.region import Region
+from tilelang.target.cpu.amx import multiply_by_tiles
 from tilelang.target.cpu.dot import DotProduct, choose_dot_product
 from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, seq, span, splat, when
 from tilelang.target.cpu.lower import Scope, rule
@@ -39,12 +42,18 @@ def lower_gemm(record: Gemm, scope: Scope) -> Any:
     read_once = few and not record.transpose_b and record.b.dtype == "bfloat16" and not len(record.b.buffer.strides)
     # Ways that sum several products need pairs of rows of B packed, which does not pay if they are read only once.
     depth = None if read_once else as_int(record.k)
-    dot = choose_dot_product(record.a.dtype, record.b.dtype, record.c.dtype, depth, scope.context, loads_bind=few)
+    types = record.a.dtype, record.b.dtype, record.c.dtype
+    dot = choose_dot_product(*types, depth, scope.context, loads_bind=few, tiles=_fits_tiles(record))
     scratch, c, into, out_of = _accumulator(record, dot)
     result = scope.results.get(hash(c.buffer)) if c.is_whole and not few else None
     if result is not None:
         scope.stored[hash(c.buffer)] = result.apart
     return seq(scratch, into, _by_depths(record, dot, c, result, scope), out_of)
+
+
+def _fits_tiles(record: Gemm) -> bool:
+    """Whether tiles can hold blocks of C: its extents are known, and its rows are evenly spaced."""
+    return all(isinstance(as_int(size), int) for size in (record.m, record.n)) and not len(record.c.buffer.strides)
 
 
 def _is_few(record: Gemm) -> bool:
@@ -64,10 +73,11 @@ def _by_depths(record: Gemm, dot: DotProduct, c: Region, result: Result | None, 
         scope: of the statement.
     """
     k, cleared = as_int(record.k), _cleared(record)
-    if not isinstance(k, int) or k <= STEPS * dot.depth or _is_few(record):
+    if not isinstance(k, int) or _is_few(record) or k <= STEPS * dot.depth and (k % dot.unit == 0 or k < dot.unit):
         return _product(record, dot, c, cleared, result, scope)
-    steps = k // dot.depth
-    count = -(-steps // STEPS)
+    # Of tiles along K, the last may have fewer words: a product of its own.
+    steps, ragged = divmod(k, dot.unit)
+    count = -(-steps * dot.unit // (STEPS * dot.depth))
     # As equal as possible: a short one would load and store all of C for a few steps.
     each, longer = divmod(steps, count)
 
@@ -83,9 +93,11 @@ def _by_depths(record: Gemm, dot: DotProduct, c: Region, result: Result | None, 
 
         return loop("kk", count, part)
 
-    long = (each + 1) * dot.depth
-    rest = parts(longer * long, count - longer, each * dot.depth, False if longer else cleared, result)
-    return seq(parts(0, longer, long, cleared, None), rest)
+    long = (each + 1) * dot.unit
+    ending = None if ragged else result
+    rest = parts(longer * long, count - longer, each * dot.unit, False if longer else cleared, ending)
+    last = parts(k - ragged, 1, ragged, False, result) if ragged else None
+    return seq(parts(0, longer, long, cleared, None), rest, last)
 
 
 def _at(number: int, turn: Any, condition: Any) -> Any:
@@ -116,11 +128,14 @@ def _product(record: Gemm, dot: DotProduct, c: Region, cleared: Any, result: Res
     m, n, k = as_int(record.m), as_int(record.n), as_int(record.k)
     steps = k // dot.depth if isinstance(k, int) else k
     before = Before([], [])
+    if dot.tile:
+        elements = partial(element, record.a)
+        by_tiles = _with_result(Matrices(m, n, steps, elements, c, dot, cleared), result)
+        multiplied = multiply_by_tiles(record, by_tiles, before)
+        return seq(before.allocations, before.statements, multiplied)
     a = _elements_of_a(record, dot, steps, scope, before)
     excess = _row_sums(record, dot, a, steps, scope, before) if dot.bias else None
-    product = Matrices(m, n, steps, a, c, dot, cleared, excess)
-    if result is not None:
-        product = replace(product, fetched=result.fetches(steps), target=(result.region, result.stored))
+    product = _with_result(Matrices(m, n, steps, a, c, dot, cleared, excess), result)
     static = all(isinstance(extent, int) and extent > 0 for extent in (n, steps))
     thin = _is_few(record) and static and not scope.context.emits_c
     rows = _rows_of_b(record, dot, scope, before) if thin else None
@@ -130,6 +145,13 @@ def _product(record: Gemm, dot: DotProduct, c: Region, cleared: Any, result: Res
         tile = register_tile(scope.context.vectors, dot.accumulator, m, n)
         multiplied = multiply(product, columns_of(record, dot, tile, steps, before), tile)
     return seq(before.allocations, before.statements, multiplied)
+
+
+def _with_result(product: Matrices, result: Result | None) -> Matrices:
+    """The product with the place that its sums are copied to."""
+    if result is None:
+        return product
+    return replace(product, fetched=result.fetches(product.k), target=(result.region, result.stored))
 
 
 # Operands

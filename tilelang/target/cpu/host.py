@@ -19,19 +19,30 @@ from tilelang.ir.dim import to_expr
 from tilelang.ir.host_value import host_names
 from tilelang.ir.visit import variables
 from tilelang.target.cpu import formats, packed
-from tilelang.target.cpu.emit import seq
+from tilelang.target.cpu.emit import extern_call, seq
 from tilelang.target.cpu.host_sizes import solve_sizes, wide_sizes
 from tilelang.target.cpu.program import CpuProgram
+from tilelang.target.cpu.tile_code import CONFIGURE, GRANTED
 from tilelang.target.params import dynamic_names, kernel_params
 from tilelang.transform.in_place import are_distinct
+
+_NOT_GRANTED = "the system does not let this process use the tiles of AMX; name a target without the features amx-tile"
 
 
 def make_entry(program: CpuProgram, context: Any) -> CpuProgram:
     """The program as the function over plain C arguments; what the caller sees is kept as :attr:`CpuProgram.signature`."""
     parts = tuple(replace(part, func=plain_part(part.func)) for part in program.parts)
-    return replace(
-        program, func=plain_entry(program.func, context.name, context.assumptions), signature=program.func, parts=parts
-    )
+    needed = {CONFIGURE: GRANTED}
+    permissions = tuple(needed[name] for name in program.all_helpers if name in needed)
+    checks = [_granted(name) for name in permissions]
+    func = plain_entry(program.func, context.name, context.assumptions, checks)
+    return replace(program, func=func, signature=program.func, parts=parts, helpers=(*program.helpers, *permissions))
+
+
+def _granted(helper: str) -> Any:
+    """The assertion that the system lets the process use the tiles of AMX."""
+    granted = extern_call(helper, [], "int32", pure=False) != ir.IntImm("int32", 0)
+    return ir.AssertStmt(granted, ir.StringImm("RuntimeError"), [ir.StringImm(_NOT_GRANTED)])
 
 
 def plain_part(func: Any) -> Any:
@@ -78,13 +89,14 @@ def _passed(param: Any) -> Any:
     return ir.Cast("float64" if dtype.startswith(("float", "bfloat")) else "int64", param)
 
 
-def plain_entry(func: Any, name: str, assumptions: Iterable[Assumption]) -> Any:
+def plain_entry(func: Any, name: str, assumptions: Iterable[Assumption], checks: Iterable[Any] = ()) -> Any:
     """The function ``<name>_call`` over plain C arguments.
 
     Args:
         func: the kernel, over the parameters that the user wrote.
         name: of the program.
         assumptions: what is checked before anything runs.
+        checks: statements that check what else must hold.
     """
     params, binds = [], []
     for param in func.params:
@@ -99,7 +111,7 @@ def plain_entry(func: Any, name: str, assumptions: Iterable[Assumption]) -> Any:
         # Before the parameters, whose shapes use the sizes.
         binds.insert(0, ir.Bind(variable, _converted(wide, str(variable.ty))))
     params.append(ir.Var("stream", "handle"))
-    body = seq(binds, list(_checks(func, assumptions, given)), func.body, ir.tirx.Return(ir.IntImm("int32", 0)))
+    body = seq(binds, list(checks), list(_checks(func, assumptions, given)), func.body, ir.tirx.Return(ir.IntImm("int32", 0)))
     plain = ir.PrimFunc(params, body, ret_type=ir.ir.PrimType("int32"))
     return plain.with_attr("global_symbol", f"{name}_call").with_attr("tirx.noalias", are_distinct(func))
 

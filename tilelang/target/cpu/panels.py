@@ -195,7 +195,8 @@ def fetch(load: Any) -> Any:
 def _panels(record: Gemm, dot: DotProduct, tile: Tile, count: Any, before: Before) -> Any:
     """The buffer of ``count`` panels of B as ``[panel, step, column]``; of columns past N the micro-kernel reads nothing."""
     depth = bound(record.b, 1 if record.transpose_b else 0)
-    panel = local("b_panel", (count, _ceil(depth, dot.depth), tile.columns), dot.panel)
+    steps = _ceil(depth, dot.unit) * (dot.unit // dot.depth)
+    panel = local("b_panel", (count, steps, tile.columns), dot.panel)
     before.allocations.append(ir.AllocBuffer(panel))
     return panel
 

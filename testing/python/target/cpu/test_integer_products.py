@@ -74,7 +74,9 @@ def test_the_instruction_of_a_product_follows_from_the_targets_features():
 
 
 def test_the_dot_product_is_used_where_the_target_has_it():
-    if "avx512vnni" not in parse_target("cpu").features:
+    features = parse_target("cpu").features
+    if "avx512vnni" not in features:
         pytest.skip("no AVX512-VNNI here")
-    assert "vpdpbusd" in build(product(32, 64, 64, "int8", False, False)).get_kernel_source()
-    assert "vpdpwssd" in build(product(32, 64, 64, "int16", False, False)).get_kernel_source()
+    registers = {"kind": "cpu", "features": [feature for feature in features if not feature.startswith("amx")]}
+    assert "vpdpbusd" in build(product(32, 64, 64, "int8", False, False), registers).get_kernel_source()
+    assert "vpdpwssd" in build(product(32, 64, 64, "int16", False, False), registers).get_kernel_source()
