@@ -19,8 +19,8 @@ GLOBAL, FREE, IMPORTED = "global", "free", "imported"
 MEMBERSHIP, IDENTITY, ANNOTATION, PRESENCE, CALLED = "membership", "identity", "annotation", "presence", "called"
 ATTRIBUTE_READERS = ("getattr", "hasattr")
 TEXT_BUILTINS = (str, repr, ascii, format)
-MADE, RAISED = "{}", "raise {}"
-"""What stands among the names that code reads where a text is made of a value, and where it is only raised."""
+MADE, RAISED, CLASS_MADE = "{}", "raise {}", "class {}"
+"""Among the names that code reads: a text is made of a value, one that is only raised, a class."""
 
 
 class Import(NamedTuple):
@@ -274,6 +274,8 @@ class _Part:
                     yield "__format__"
             elif step.kind is opcodes.GLOBAL and step.argument in _TEXT_BUILTINS and not self._checks_type(position):
                 yield self._text_made(step)
+            elif step.kind is opcodes.GLOBAL and step.argument == "__build_class__":
+                yield CLASS_MADE
             elif step.kind is opcodes.OTHER and step.argument is not None:
                 yield step.argument
             elif step.kind is opcodes.CLASS_PATTERN:

@@ -19,7 +19,7 @@ from typing import Any
 
 from tilelang.fingerprint import addresses, attributes, watch
 from tilelang.fingerprint.canonical import canonical
-from tilelang.fingerprint.reads import MADE
+from tilelang.fingerprint.reads import CLASS_MADE, MADE
 
 MAX_VALUES = 50_000
 SCALARS = (type(None), bool, int, float, complex, str, bytes)
@@ -274,6 +274,8 @@ class Describer:
         given = {what: kind for part in parts for what, kind in part._addressed.items()}
         if addresses.are_bound(*(set().union(*(getattr(part, name) for part in parts)) for name in ("values", "methods"))):
             given = dict.fromkeys((addresses.TEXT, addresses.SET), "a method")
+        if CLASS_MADE in names:
+            given = dict.fromkeys((addresses.TEXT, addresses.SET), "of a class that it makes")
         if addresses.SET in given and addresses.SET in names:
             raise self.refuse(f"the order of a set may depend on the address of an object ({given[addresses.SET]})")
         if addresses.TEXT in given and addresses.makes_text(names, texts, any(part.catches for part in parts)):
