@@ -114,7 +114,21 @@ _active = threading.local()
 _is_user: dict[CodeType, bool] = {}
 _environment_code = env.lookup_code()
 _lock = threading.Lock()
-os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+_forks: list[bool] = []
+
+
+def _before_fork() -> None:
+    _lock.acquire()
+    _forks.append(True)
+
+
+def _after_fork() -> None:
+    if _forks:  # not where this module was imported while the fork waited for something
+        _forks.pop()
+        _lock.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 _hooked: list[bool] = []
 
 

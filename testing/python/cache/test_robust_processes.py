@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import gc
+import importlib
 import os
 import signal
 import sqlite3
@@ -17,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+import tilelang
 from tilelang.cache.database import index
 from tilelang.cache.entries import sources, store
 from tilelang.cache.kernel_cache import KernelCache
@@ -133,6 +136,26 @@ def test_forks_while_other_threads_compile(cache):
         stop.set()
         for thread in threads:
             thread.join()
+
+
+def test_a_fork_waits_for_imports_of_other_threads(tmp_path, monkeypatch):
+    """Python leaves the locks of modules that another thread imports locked in the child."""
+    (tmp_path / "slow_part.py").write_text("import time\nSTARTED.set()\ntime.sleep(0.2)\n")
+    started = threading.Event()
+    monkeypatch.setattr(tilelang, "__path__", [*tilelang.__path__, str(tmp_path)])
+    monkeypatch.setattr(builtins, "STARTED", started, raising=False)
+    thread = threading.Thread(target=importlib.import_module, args=("tilelang.slow_part",))
+    thread.start()
+    started.wait()
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(10)
+        importlib.import_module("tilelang.slow_part")
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    thread.join()
+    del sys.modules["tilelang.slow_part"]
 
 
 def test_an_unreferenced_connection_closes_only_where_no_fork_happens(cache):
