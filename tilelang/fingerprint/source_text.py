@@ -6,10 +6,11 @@ indentation of what follows it.
 
 from __future__ import annotations
 
+import ast
 import functools
 import linecache
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType
 from typing import Any
 
@@ -69,15 +70,30 @@ def changed_file(codes: Iterable[CodeType]) -> str | None:
             continue  # a text that was noted for this very code
         linecache.checkcache(file)
         lines = linecache.getlines(file)
-        text = "".join(lines)
-        try:
-            compiled = {_place(part): part for part in code_tree(compile(text, file, "exec", dont_inherit=True))}
-        except (SyntaxError, ValueError):
-            return file
-        # An annotation of a local variable is in the text alone.
-        if not all(_same(code, compiled.get(_place(code))) and block(code) == _block(lines, code) for code in members):
+        if not any(_is_text_of(members, lines, compiled) for compiled in (_as_module, _as_cell)):
             return file
     return None
+
+
+def _is_text_of(codes: Iterable[CodeType], lines: list[str], compiled: Callable[[str, str], Iterator[CodeType]]) -> bool:
+    """Whether code comes from a text that was compiled in one of two ways."""
+    codes = list(codes)
+    try:
+        parts = {_place(part): part for whole in compiled("".join(lines), codes[0].co_filename) for part in code_tree(whole)}
+    except (SyntaxError, ValueError):
+        return False
+    # An annotation of a local variable is in the text alone.
+    return all(_same(code, parts.get(_place(code))) and block(code) == _block(lines, code) for code in codes)
+
+
+def _as_module(text: str, file: str) -> Iterator[CodeType]:
+    yield compile(text, file, "exec", dont_inherit=True)
+
+
+def _as_cell(text: str, file: str) -> Iterator[CodeType]:
+    """Statement by statement, as notebooks do; calls of what the same unit imports have other instructions."""
+    for statement in ast.parse(text, file).body:
+        yield compile(ast.Module([statement], []), file, "exec", dont_inherit=True)
 
 
 def _place(code: CodeType) -> tuple[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import linecache
 import sys
@@ -78,6 +79,20 @@ def test_a_generated_module():
     text = ADDING.replace("NUMBER", "9")
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     assert torch.equal(loaded(text, name)["eager"](torch.zeros(4)), torch.full((4,), -9.0))
+
+
+def test_a_cell_of_a_notebook_keeps_its_shortcut():
+    """A notebook compiles its cells statement by statement: what a call loads first then differs from a module's code."""
+    name = "<cell of a notebook>"
+    text = ADDING.replace("NUMBER", "12")
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    names: dict = {}
+    for statement in ast.parse(text, name).body:
+        exec(compile(ast.Module([statement], []), name, "exec", dont_inherit=True), names)
+    kernel = names["factory"](4)
+    assert kernel.source_reason == ""
+    assert torch.equal(kernel(torch.zeros(4)), torch.full((4,), 12.0))
+    assert torch.equal(names["eager"](torch.zeros(4)), torch.full((4,), -12.0))
 
 
 def test_errors_show_the_line_of_the_text():
