@@ -113,7 +113,7 @@ def _c(instruction: str, rows: int, columns: int) -> str:
         "  const char *from = (const char*)from_, *a = (const char*)a_, *b = (const char*)b_;\n"
         "  char* to = (char*)to_;\n"
         # GCC's _tile_loadd does not say that it reads memory: stores of what it loads would come later, or never.
-        '  __asm__ volatile("" ::: "memory");\n'
+        '  __asm__ volatile("" : : "r"(from), "r"(a), "r"(b) : "memory");\n'
         f"  if (cleared) {{ {zeros} }} else {{ {each('_tile_loadd', 'from')} }}\n"
         f"  for (int64_t k = 0; k < steps; ++k) {{\n    {body}\n  }}\n"
         f"  {each('_tile_stored', 'to')}\n  return 0;\n}}"
