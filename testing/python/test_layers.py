@@ -32,6 +32,7 @@ BELOW = {
     "identifiers": "",
     "keywords": "",
     "progress": "",
+    "temporary": "",
     "tensor_maps": "",
     "storage": "artifact",
     "sizes": "records artifact storage",
@@ -44,18 +45,19 @@ BELOW = {
     "transform": "unknown attributes tileop ir errors",
     "interpreter": "sizes tileop ir dtypes tensor_maps env errors",
     "target": (
-        "records identifiers assumptions transform tileop ir layout artifact dtypes sizes storage tensor_maps policy env errors"
+        "records identifiers temporary assumptions transform tileop ir layout artifact dtypes sizes storage tensor_maps policy"
+        " env errors"
     ),
     "simulator": "layout dtypes tensor_maps env errors",
-    "execution": "records identifiers simulator assumptions artifact sizes storage tensor_maps dtypes errors",
+    "execution": "records identifiers temporary simulator assumptions artifact sizes storage tensor_maps dtypes errors",
     "fingerprint": "code_texts moved env",
-    "cache": "records provided fingerprint artifact env errors",
+    "cache": "records provided temporary fingerprint artifact env errors",
     "option": "cache",
     "utils": "target frontend ir attributes artifact dtypes errors",
     "profiler": "ignored attributes keywords utils artifact simulator",
     "jit": (
-        "records unknown ignored attributes keywords progress log cache fingerprint execution target interpreter transform"
-        " language frontend tileop ir profiler option artifact assumptions storage dtypes env errors"
+        "records unknown ignored attributes keywords progress temporary log cache fingerprint execution target interpreter"
+        " transform language frontend tileop ir profiler option artifact assumptions storage dtypes env errors"
     ),
     "autotuner": "ir ignored attributes keywords progress jit cache fingerprint profiler simulator utils env errors",
 }

@@ -10,6 +10,7 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 
+from tilelang import temporary
 from tilelang.artifact import KernelArtifact
 from tilelang.errors import ExecutionError
 
@@ -68,7 +69,7 @@ def open_private_library(artifact: KernelArtifact, path: Path) -> ctypes.CDLL:
         ExecutionError: it cannot be loaded.
     """
     try:
-        with tempfile.NamedTemporaryFile(suffix=".so") as copy:
+        with tempfile.NamedTemporaryFile(suffix=".so", dir=temporary.folder()) as copy:
             copy.write(path.read_bytes())
             copy.flush()
             return ctypes.CDLL(copy.name)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tilelang import temporary
 from tilelang.artifact import KernelArtifact, KernelParam, evaluate_dim
 from tilelang.errors import ArgumentCountError, ArgumentError, ExecutionError
 from tilelang.execution.native import is_device_artifact
@@ -49,7 +50,7 @@ def _entry(artifact: KernelArtifact) -> Any:
     """The packed function, of a library that stays loaded when its file is gone."""
     import tvm_ffi
 
-    with tempfile.TemporaryDirectory(prefix="tilelang-jax-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tilelang-jax-", dir=temporary.folder()) as folder:
         path = Path(folder) / "kernel.so"
         export_library(artifact, path)
         module: Any = tvm_ffi.load_module(str(path), keep_module_alive=True)  # pyright: ignore[reportUnknownMemberType]

@@ -8,12 +8,16 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
+import tilelang
+import tilelang.language as T
 from tilelang.cache import warn
 from tilelang.cache.database import journal
 from tilelang.cache.entries import manifest, scratch, store
@@ -28,6 +32,7 @@ from . import fakes, hostile
 from .needs import as_nobody
 
 SOURCE = SourceKey("5" * 64, "module.make")
+SM90 = {"kind": "cuda", "arch": "sm_90a"}
 
 
 # -- values ---------------------------------------------------------------------------------------------------------
@@ -222,6 +227,26 @@ def test_the_scratch_directory_is_deleted(cache):
         assert (entry.path / "kernel_lib.so").is_file()
         shutil.rmtree(scratch.root())
     cache.enable()
+
+
+@pytest.mark.parametrize(
+    ("target", "backend"),
+    [("cpu", "tvm_ffi"), ("cpu", "cython"), ("c", "ctypes"), (SM90, "nvrtc"), (SM90, "tvm_ffi")],
+    ids=lambda value: value if isinstance(value, str) else "cuda",
+)
+def test_the_directory_for_temporary_files_is_deleted(target, backend, tmp_path, monkeypatch, own_cache):
+    """As by a batch system whose job ends while one of its processes still compiles."""
+
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32):
+            T.copy(A, B)
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    a, b = torch.randn(8), torch.empty(8)
+    with tilelang.simulator():
+        tilelang.compile(main, target=target, execution_backend=backend)(a, b)
+    assert torch.equal(a, b)
 
 
 def test_kernels_in_memory_whose_files_were_removed_are_made_again(cache, monkeypatch):

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from tilelang import temporary
 from tilelang.cache.locks.forks import Lock
 
 _lock = Lock()
@@ -19,7 +20,7 @@ def root() -> Path:
     with _lock:
         here = _made.get(os.getpid())
         if here is None or not os.path.isdir(here):
-            here = _made[os.getpid()] = Path(tempfile.mkdtemp(prefix="tilelang-"))
+            here = _made[os.getpid()] = Path(tempfile.mkdtemp(prefix="tilelang-", dir=temporary.folder()))
         return here
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilelang import temporary
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.c_stmt import CStatements
@@ -107,7 +108,7 @@ def _function(statements: CStatements, name: str) -> str:
 
 def build_c(source: CSource, context: Any) -> Library:
     """Compiles the C file and links it, with the checked entry of TVM's convention where that is wanted."""
-    with tempfile.TemporaryDirectory(prefix="tilelang-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tilelang-", dir=temporary.folder()) as folder:
         directory = Path(folder)
         (directory / "kernel.c").write_text(source.text)
         objects = [directory / "kernel.c"]

@@ -12,6 +12,7 @@ from typing import Any
 
 import tvm_ffi
 
+from tilelang import temporary
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import float_constant
@@ -183,7 +184,7 @@ def generate(host: HostModule, context: Any) -> Library:
     if host.entry is not None:
         objects["entry.o"] = object_code(host.entry, context, ENTRY_LEVEL)
         exported = ("__tvm_ffi_*",)
-    with tempfile.TemporaryDirectory(prefix="tilelang-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tilelang-", dir=temporary.folder()) as folder:
         directory = Path(folder)
         for name, content in objects.items():
             (directory / name).write_bytes(content)
@@ -219,7 +220,7 @@ def object_code(module: Any, context: Any, level: int) -> bytes:
 
 
 def _object(built: Any) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="tilelang-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tilelang-", dir=temporary.folder()) as folder:
         path = Path(folder) / "code.o"
         built.write_to_file(str(path), "o")
         return path.read_bytes()
@@ -228,7 +229,7 @@ def _object(built: Any) -> bytes:
 @lru_cache(maxsize=8)
 def runtime_object(triple: str, packed: bool) -> bytes:
     """The run-time's machine code; compiled once a process."""
-    with tempfile.TemporaryDirectory(prefix="tilelang-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tilelang-", dir=temporary.folder()) as folder:
         source, target = Path(folder) / "runtime.ll", Path(folder) / "runtime.o"
         source.write_text(runtime_text(triple, packed))
         ir.tvm.runtime.load_module(str(source)).write_to_file(str(target), "o")

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from tilelang import temporary
 from tilelang.dtypes import canonical
 from tilelang.errors import DtypeError
 from tilelang.target.hosts.c import c_source
@@ -43,7 +44,7 @@ def host_files(program: HostProgram, backend: str) -> Mapping[str, bytes]:
 
 def compile_host(text: str) -> bytes:
     """A shared library from a generated host."""
-    with tempfile.TemporaryDirectory(prefix="tilelang-host-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tilelang-host-", dir=temporary.folder()) as folder:
         source, compiled, library = (Path(folder) / name for name in ("host.c", "host.o", "host.so"))
         source.write_text(text)
         run([c_compiler(), "-std=c11", "-O1", "-fPIC", "-fvisibility=hidden", "-c", str(source), "-o", str(compiled)])

@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tilelang import temporary
 from tilelang.errors import DeviceCompileError, ToolchainMissingError
 from tilelang.target.cuda.toolchain.locate import ptxas, template_directory, tool
 from tilelang.target.cuda.toolchain.nvrtc import SOURCE_NAME
@@ -44,7 +45,7 @@ def compile_source(source: str, arch: str, flags: Sequence[str] = ()) -> DeviceB
     """
     options = (f"-arch={arch.replace('sm_', 'compute_')}", "-std=c++17", "-lineinfo", *flags)
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="tilelang-nvcc-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tilelang-nvcc-", dir=temporary.folder()) as folder:
         work = Path(folder)
         (work / SOURCE_NAME).write_text(source, encoding="utf-8")
         front_end = [_nvcc(), *options, "-ptx", f"-I{template_directory()}", SOURCE_NAME, "-o", "kernel.ptx"]

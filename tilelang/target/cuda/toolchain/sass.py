@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tilelang import temporary
 from tilelang.errors import DeviceCompileError, ToolchainMissingError
 from tilelang.target.cuda.toolchain.locate import tool
 
@@ -97,7 +98,7 @@ def disassemble(cubin: bytes) -> str:
     nvdisasm = tool("nvdisasm")
     if nvdisasm is None:
         raise ToolchainMissingError("nvdisasm", "pip install nvidia-cuda-nvdisasm")
-    with tempfile.TemporaryDirectory(prefix="tilelang-sass-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tilelang-sass-", dir=temporary.folder()) as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(cubin)
         done = subprocess.run(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilelang import temporary
 from tilelang.target.cuda.toolchain.locate import template_directory
 from tilelang.target.hosts.c import c_source
 from tilelang.target.hosts.text import HostProgram
@@ -46,7 +47,7 @@ def standalone_library(program: HostProgram, image: DeviceImage, rows: Sequence[
     Raises:
         ToolchainError: the system's C compiler is missing or fails.
     """
-    with tempfile.TemporaryDirectory(prefix="tilelang-library-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tilelang-library-", dir=temporary.folder()) as folder:
         directory = Path(folder)
         (directory / "library.c").write_text(_text(program, rows))
         (directory / "kernel.cubin").write_bytes(image.cubin)
