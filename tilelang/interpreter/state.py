@@ -88,7 +88,8 @@ class Lanes:
     def separate(self, mask: Any) -> Strand:
         """The strand (clock) of the threads that take a side of a branch, forked from their own."""
         self.run.strands += 1
-        child = self.strand.child(self.run.strands, np.array_equal(self._warps(mask), self._warps(self.mask)))
+        has_each_warp = self.strand.in_warps > 0 and np.array_equal(self._warps(mask), self._warps(self.mask))
+        child = self.strand.child(self.run.strands, has_each_warp)
         for threads, strand in self.diverged:
             if np.any(threads & mask):
                 child.join(strand)

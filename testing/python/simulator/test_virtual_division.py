@@ -38,6 +38,16 @@ def test_types_of_quotients(dtype):
     assert torch.equal(whole, x.div(3, rounding_mode="floor"))
 
 
+def test_integers_where_float64_is_the_default():
+    torch.set_default_dtype(torch.float64)
+    try:
+        with virtual_device():
+            found = (torch.arange(1, 100).cuda() / 3).cpu()
+        assert torch.equal(found, torch.arange(1, 100) * (1 / 3))
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 def test_other_quotients_are_those_of_the_cpu():
     x = torch.randn(1000)
     with virtual_device():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 import textwrap
 
 import pytest
 
+from tilelang.simulator.virtual.gathered import gathered
 from tilelang.simulator.virtual.session import virtual_device
 
 PASSED_ON = """
@@ -114,3 +116,10 @@ def test_a_report_is_about_all_processes(tmp_path):
     assert said == f"{page}: 3 launches of 3 processes"
     text = page.read_text()
     assert all(f'"grid":[{blocks},1,1]' in text for blocks in (1, 3, 5))
+
+
+def test_a_report_of_a_process_that_was_ended_while_it_wrote(tmp_path):
+    whole = pickle.dumps(["a report"] * 20)
+    for name, content in (("1", whole), ("2", whole + whole[: len(whole) // 2])):
+        (tmp_path / name).write_bytes(content)
+    assert [len(reports) for reports in gathered(str(tmp_path))] == [1, 1]

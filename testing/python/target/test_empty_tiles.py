@@ -55,12 +55,13 @@ def test_a_reduction_of_none_is_the_first_value(allocate, target):
 
 
 @every_target
-def test_a_product_over_none_is_zero(target):
+@pytest.mark.parametrize(("dtype", "total"), [("float16", "float32"), ("bfloat16", "float32"), ("int8", "int32")])
+def test_a_product_over_none_is_zero(dtype, total, target):
     @T.prim_func
-    def main(C: T.Tensor((16, 16), "float32")):
+    def main(C: T.Tensor((16, 16), total)):
         with T.Kernel(1, threads=32):
-            a, b = T.alloc_shared((16, 0), "float16"), T.alloc_shared((0, 16), "float16")
-            c = T.alloc_fragment((16, 16), "float32")
+            a, b = T.alloc_shared((16, 0), dtype), T.alloc_shared((0, 16), dtype)
+            c = T.alloc_fragment((16, 16), total)
             T.gemm(a, b, c, clear_accum=True)
             T.copy(c, C)
 

@@ -1,7 +1,7 @@
 """Quotients of a tensor and a number.
 
 torch's kernels for CUDA multiply by the reciprocal, formed in the type that they compute in (float32, or float64 of float64
-tensors; ``div_true_kernel_cuda``), where those for the CPU divide: the last bit of a result may differ.
+results; ``div_true_kernel_cuda``), where those for the CPU divide: the last bit of a result may differ.
 """
 
 from __future__ import annotations
@@ -37,5 +37,5 @@ def as_on_gpu(func: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> 
     tensor, divisor = args
     if not isinstance(divisor, (int, float)) or tensor.is_complex():
         return func, args
-    wide = torch.float64 if tensor.dtype == torch.float64 else torch.float32
+    wide = torch.promote_types(torch.result_type(tensor, 1.0), torch.float32)
     return product, (tensor, torch.tensor(divisor, dtype=wide).reciprocal().item())

@@ -40,6 +40,6 @@ def gathered(folder: str) -> Iterator[list[Any]]:
             while True:
                 try:
                     reports.append(pickle.load(file))
-                except EOFError:  # also of a process that was ended while it wrote
+                except (EOFError, pickle.UnpicklingError):  # the latter of a process that was ended while it wrote
                     break
         yield reports

@@ -133,7 +133,8 @@ def choose_dot_product(a: str, b: str, c: str, k: Any, context: Any, loads_bind:
         return isinstance(k, int) and k % depth == 0
 
     by_tiles = _by_tiles(left, right, target, context.vectors) if tiles and not loads_bind else None
-    if by_tiles is not None and divides(by_tiles.depth):
+    # A block begins with a step, so there has to be one.
+    if by_tiles is not None and k != 0 and divides(by_tiles.depth):
         return by_tiles
     # The instruction sums pairs along K, so K has to be even: an odd rest would need a form of its own.
     # A slow one still saves the instructions that widen its operands.

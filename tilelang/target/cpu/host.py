@@ -26,7 +26,7 @@ from tilelang.target.cpu.tile_code import CONFIGURE, GRANTED
 from tilelang.target.params import dynamic_names, kernel_params
 from tilelang.transform.in_place import are_distinct
 
-_NOT_GRANTED = "the system does not let this process use the tiles of AMX; name a target without the features amx-tile"
+_NOT_GRANTED = "the system does not let this process use the tiles of AMX; name a target without the feature amx-tile"
 
 
 def make_entry(program: CpuProgram, context: Any) -> CpuProgram:
