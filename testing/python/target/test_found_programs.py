@@ -524,3 +524,20 @@ def test_places_in_a_fragment_by_bits(place, target):
                 B[i, j] = tile[place(i, j)]
 
     check(main, target, torch.randn(8, 32), torch.zeros(8, 32))
+
+
+@every_target
+def test_shifts_of_two_tiles_that_cancel_in_the_number_of_the_thread(target):
+    # `row[i, 8 + j]` lies in thread 4 i + 2 + j / 4 of its layout, and so does `tile[i, 1, j]`, from other digits.
+    @T.prim_func
+    def main(A: T.Tensor((8, 16), "int32"), B: T.Tensor((8, 2, 8), "float16")):
+        with T.Kernel(1, threads=32):
+            row = T.alloc_fragment((8, 16), "int32")
+            tile = T.alloc_fragment((8, 2, 8), "float16")
+            T.copy(A, row)
+            T.copy(B, tile)
+            T.copy(tile[:, 1, :], row[:, 8:16])
+            T.copy(row, A)
+
+    A = torch.arange(128, dtype=torch.int32).reshape(8, 16)
+    check(main, target, A, torch.arange(128, dtype=torch.float16).reshape(8, 2, 8))

@@ -351,7 +351,6 @@ def register_form(
     forms = loop.forms
     position = Form()
     threads: dict[tuple[Digit, int, int], int] = {}
-    fixed = 0
     for index, modes in zip(access_indices, layout.modes):
         try:
             form = form_of(index, forms)
@@ -366,13 +365,14 @@ def register_form(
                 if mode.coord == REGISTER:
                     position = position + part.scaled(mode.stride)
                     continue
-                fixed += part.offset * mode.stride
+                # A constant part of the thread would be another thread's element.
+                if not (isinstance(part.offset, int) and part.offset == 0):
+                    return None
                 threads |= {(term.digit, term.low, term.extent): term.weight * mode.stride for term in part}
         except NotMixedRadix:
             return None
-    # A constant part of the thread would be another thread's element; a register whose number depends on the thread would need an
-    # array in local memory.
-    if fixed or any(term.digit.coord == THREAD for term in position):
+    # A register whose number depends on the thread would need an array in local memory.
+    if any(term.digit.coord == THREAD for term in position):
         return None
     return position if _threads_agree(threads, layout, loop, every_copy) else None
 
