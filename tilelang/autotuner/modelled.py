@@ -16,19 +16,22 @@ MODEL = "model"
 
 
 def milliseconds(kernel: JITKernel, inputs: Sequence[Any]) -> tuple[float, str]:
-    """What the model says of a call, and which device that is for: the one of the kernel's architecture.
+    """What the model says of a call, and which device that is for: the virtual one, else one of the kernel's architecture.
 
     Raises:
         TuningError: the kernel is not for CUDA.
     """
     from tilelang.simulator.timing import modelled_seconds
-    from tilelang.simulator.virtual.models import model_of_arch
+    from tilelang.simulator.virtual import active
+    from tilelang.simulator.virtual.models import device_model, model_of_arch
 
     target = json.loads(kernel.artifact.target)
     if target["kind"] != "cuda":
         raise TuningError(f"{kernel.artifact.name}: backend='model' ranks kernels for CUDA")
-    name, device = model_of_arch(target["arch"])
-    return modelled_seconds(lambda: kernel(*inputs), name) * 1e3, f"by the model of {device.name}, not measured"
+    virtual = active.current()
+    name = model_of_arch(target["arch"])[0] if virtual is None else virtual.launches.device
+    seconds = modelled_seconds(lambda: kernel(*inputs), name)
+    return seconds * 1e3, f"by the model of {device_model(name).name}, not measured"
 
 
 def note() -> str:

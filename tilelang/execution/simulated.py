@@ -204,8 +204,7 @@ def _before_launch() -> bool:
     """Whether the launch is held back: those of one stream run in order."""
     residents, stream = _residents()
     try:
-        residents.advance()
-        return bool(residents.before(stream))
+        return residents.hold_back(stream)
     except BaseException as error:
         _state.error = error
         raise

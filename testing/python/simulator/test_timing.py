@@ -199,6 +199,27 @@ def test_tuning_by_the_model_needs_no_gpu_and_says_so():
     result = copied.tune(512)
     assert result.config == {"stages": 3}
     assert all("by the model of NVIDIA A100" in trial.detail for trial in result.trials)
+    source = torch.zeros(512, 128)
+    for trial in result.trials:  # times are those of `modelled_seconds`
+        kernel = copied.jit_function(512, **trial.config)
+        assert trial.milliseconds == pytest.approx(modelled_seconds(lambda kernel=kernel: kernel(source), "a100") * 1e3)
+
+
+def test_tuning_on_a_virtual_device_is_by_the_model_of_that_device():
+    @tilelang.autotune(configs={"threads": [32, 64]}, backend="model")
+    @tilelang.jit(out_idx=[1])
+    def doubled(size, threads=32):
+        @T.prim_func
+        def main(A: T.Tensor((size,), "float32"), B: T.Tensor((size,), "float32")):
+            with T.Kernel(1, threads=threads):
+                for i in T.Parallel(size):
+                    B[i] = A[i] * 2
+
+        return main
+
+    with tilelang.simulator.virtual_device("h200"):  # of the architecture of the H100
+        result = doubled.tune(256)
+    assert {trial.detail for trial in result.trials} == {"by the model of NVIDIA H200, not measured"}
 
 
 def test_results_of_a_simulated_device_are_not_those_of_the_gpu_it_is_called_after():

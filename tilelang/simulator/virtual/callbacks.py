@@ -15,6 +15,7 @@ import torch.autograd.graph
 
 from tilelang.simulator.session import current, entered
 from tilelang.simulator.virtual.mode import VirtualDeviceMode
+from tilelang.simulator.virtual.queued import in_order
 from tilelang.simulator.virtual.replaced import replaced
 
 
@@ -33,7 +34,7 @@ def _backward_under(mode: VirtualDeviceMode) -> Any:
         index = next((place for place in map(mode.placement.index, roots) if place is not None), None)
         if index is None:
             return engine(roots, *args, **kwargs)
-        with mode, mode.placement.holding_everything(index):
+        with mode, mode.placement.holding_everything(index), in_order(mode.residents, index):
             found = engine(roots, *args, **kwargs)
         return mode.placement.put(found, index)
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from tilelang.simulator.virtual import active, devices
 from tilelang.simulator.virtual.clock import Clock, Moment
 from tilelang.simulator.virtual.graphs import GraphCapture, refuse_in_capture
-from tilelang.simulator.virtual.resident import Resident, Residents
+from tilelang.simulator.virtual.resident import Pending, Residents
 
 
 def residents() -> Residents:
@@ -148,7 +148,7 @@ class AnyEvent:
         self.device = devices.named(devices.current())
         self.cuda_event = self.event_id = id(self)
         self._at: Moment | None = None
-        self.after: list[Resident] = []
+        self.after: list[Pending] = []
 
     def record(self, stream: Any = None) -> None:
         """Takes the time, and what the stream still has to do.
@@ -173,7 +173,7 @@ class AnyEvent:
     def query(self) -> bool:
         """Whether everything before the event is complete."""
         residents().advance()
-        return all(resident.ended for resident in self.after)
+        return all(pending.ended for pending in self.after)
 
     def synchronize(self) -> None:
         """Waits for what was before the event."""

@@ -9,7 +9,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from tilelang.simulator.virtual.placement import tensors_of
+from tilelang.simulator.virtual.again import Contents, write_into, written_by
 
 
 class CUDAGraph:
@@ -69,7 +69,7 @@ class GraphCapture(TorchDispatchMode):
         super().__init__()
         self.graph = cuda_graph
         self.last: tuple[Any, Any] = (None, None)
-        self._before: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
+        self._before = Contents()
 
     def __enter__(self) -> GraphCapture:
         self.graph.reset()
@@ -79,16 +79,13 @@ class GraphCapture(TorchDispatchMode):
     def __exit__(self, *error: Any) -> None:
         GraphCapture.current = None
         super().__exit__(*error)
-        for storage, content in self._before.values():
-            storage.copy_(content)
-        self._before.clear()
+        self._before.restore()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
         if func in _WAITING:
             refuse_in_capture()
-        named = {**dict(zip((each.name for each in func._schema.arguments), args)), **(kwargs or {})}
-        into = [each.name for each in func._schema.arguments if each.alias_info is not None and each.alias_info.is_write]
-        return self.record(lambda: func(*args, **(kwargs or {})), [named.get(name) for name in into])
+        kwargs = kwargs or {}
+        return self.record(lambda: func(*args, **kwargs), written_by(func, args, kwargs))
 
     def record_call(self, name: Any, call: Callable[[], Any], arguments: Iterable[Any]) -> Any:
         """Records a kernel's call. A repeated one (a benchmark captures hundreds) only gets memory for its results, till replays.
@@ -116,24 +113,10 @@ class GraphCapture(TorchDispatchMode):
             first: gives where its results go, instead of doing it now.
         """
         with _disable_current_modes():  # neither copies nor what a kernel allocates are steps of the graph
-            for tensor in tensors_of(written):
-                storage = tensor.untyped_storage()
-                if storage._cdata not in self._before:
-                    self._before[storage._cdata] = (storage, storage.clone())
+            self._before.keep(written)
             result = (first or work)()
-        self.graph.steps.append(lambda: _write(work(), result))
+        self.graph.steps.append(lambda: write_into(result, work()))
         return result
-
-
-def _write(again: Any, first: Any) -> None:
-    """Puts the tensors of a repeated call where those of the captured one are."""
-    if isinstance(first, torch.Tensor):
-        with torch._C.DisableTorchFunction():  # the device has no such copy, whose time would count
-            if again is not first and again.data_ptr() != first.data_ptr():
-                first.copy_(again)
-    elif isinstance(first, (tuple, list)):
-        for new, old in zip(again, first, strict=True):
-            _write(new, old)
 
 
 _WAITING = {torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default, torch.ops.aten.masked_select.default}

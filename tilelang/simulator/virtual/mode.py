@@ -3,6 +3,7 @@ to be on the device."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from tilelang.simulator.virtual.events import AnyEvent, Stream
 from tilelang.simulator.virtual.graphs import refuse_in_capture
 from tilelang.simulator.virtual.one_device import check_one_device
 from tilelang.simulator.virtual.placement import Placement, tensors_of
+from tilelang.simulator.virtual.queued import in_order
 from tilelang.simulator.virtual.resident import Residents
 from tilelang.simulator.virtual.tensor_types import parsed
 
@@ -43,8 +45,15 @@ class VirtualDeviceMode(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = dict(kwargs or {})
         rule = _RULES.get(func)
-        if rule is not None:
-            return rule(self, args, kwargs)
+        return self.perform(func, args, kwargs) if rule is None else rule(self, args, kwargs)
+
+    def perform(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A call of a function of torch that has no rule of its own.
+
+        Args:
+            func: what is called.
+            args, kwargs: its arguments; ``kwargs`` is changed.
+        """
         if func in _device_constructors() and kwargs.get("device") is None:
             kwargs["device"] = _default_device()
         pinned = kwargs.pop("pin_memory", False)
@@ -57,7 +66,8 @@ class VirtualDeviceMode(TorchFunctionMode):
             result = func(*args, **kwargs)
             return self.pinned.put(result) if pinned else result
         host = [tensor for tensor, place in zip(operands, places) if place is None]
-        self.residents.settle_stream(Stream.current(index).cuda_stream)
+        if host:
+            self.residents.settle_stream(Stream.current(index).cuda_stream)
         start = AnyEvent.clock.now()
         result = self._on_device(index, func, args, kwargs)
         if next(tensors_of([result]), None) is not None:
@@ -81,7 +91,8 @@ class VirtualDeviceMode(TorchFunctionMode):
         """
         func, args = as_on_gpu(func, args, kwargs)
         try:
-            with self.placement.holding_everything(index):  # also for hooks that look at its results before they are marked
+            # Everything, also for hooks that look at its results before they are marked.
+            with self.placement.holding_everything(index), in_order(self.residents, index):
                 return func(*args, **kwargs)
         except RuntimeError as error:
             if "DefaultCPUAllocator: can't allocate memory" not in str(error):
@@ -112,12 +123,15 @@ class VirtualDeviceMode(TorchFunctionMode):
         """
         before = self.placement.index(tensor)
         after = before if device is None else index_of(device)
-        if before is not None and after is None and not options.pop("non_blocking", False):
+        blocking = not options.pop("non_blocking", False)
+        if before is not None and after is None and blocking:
             refuse_in_capture()
-        for index in {before, after} - {None}:
-            self.residents.settle_stream(Stream.current(index).cuda_stream)
+        if before != after and (blocking or before is not None):  # a copy to new memory of a device may be made at once
+            for index in {before, after} - {None}:
+                self.residents.settle_stream(Stream.current(index).cuda_stream)
         copy = options.pop("copy", False) or after != before
-        result = tensor.to(device if device is not None and after is None else _CPU, copy=copy, **options)
+        with contextlib.nullcontext() if after is None else in_order(self.residents, after):
+            result = tensor.to(device if device is not None and after is None else _CPU, copy=copy, **options)
         return result if after is None else self.placement.put(result, after)
 
 
@@ -265,8 +279,10 @@ def _array(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 @_rule(torch.Tensor.__repr__)
 def _repr(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> str:
-    text = torch.Tensor.__repr__(args[0], **kwargs)  # a parameter's own calls this one
     index = mode.placement.index(args[0])
+    if index is not None:
+        Stream.current(index).synchronize()
+    text = torch.Tensor.__repr__(args[0], **kwargs)  # a parameter's own calls this one
     return text if index is None else f"{text[:-1]}, device='{named(index)}')"
 
 
@@ -311,8 +327,11 @@ def _with_lengths(function: Any) -> Any:
 
     def rule(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> Any:
         index = mode.placement.index(args[0])
-        data, lengths = function(*args, **kwargs)
-        return (data if index is None else mode.placement.put(data, index)), lengths
+        if index is None:
+            return function(*args, **kwargs)
+        with in_order(mode.residents, index):
+            data, lengths = function(*args, **kwargs)
+        return mode.placement.put(data, index), lengths
 
     return rule
 
@@ -327,8 +346,6 @@ def _attention(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> 
     allowed = torch.backends.cuda.math_sdp_enabled()
     torch.backends.cuda.enable_math_sdp(True)
     try:
-        result = torch.nn.functional.scaled_dot_product_attention(*args, **kwargs)
-        index = mode.placement.index(args[0])
-        return result if index is None else mode.placement.put(result, index)
+        return mode.perform(torch.nn.functional.scaled_dot_product_attention, args, kwargs)
     finally:
         torch.backends.cuda.enable_math_sdp(allowed)
