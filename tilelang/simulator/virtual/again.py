@@ -11,7 +11,12 @@ from tilelang.simulator.virtual.placement import tensors_of
 
 
 def written_by(operator: Any, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
-    """The arguments that an operator of torch writes to."""
+    """The arguments that an operation of torch writes to.
+
+    Args:
+        operator: the overload that is called.
+        args, kwargs: all of its arguments.
+    """
     declared = operator._schema.arguments
     named = {**dict(zip((each.name for each in declared), args)), **kwargs}
     return [named.get(each.name) for each in declared if each.alias_info is not None and each.alias_info.is_write]
