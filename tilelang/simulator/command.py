@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -9,6 +12,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from tilelang.errors import SimulatorArgumentError
 
 
 def simulate(
@@ -30,17 +35,34 @@ def simulate(
 
     What follows the program's name is the program's own command line.
     """
-    from tilelang.errors import SimulatorArgumentError
     from tilelang.simulator.report import Report
     from tilelang.simulator.virtual.gathered import gathered
     from tilelang.simulator.virtual.program import frames_of, run_program, summary
+    from tilelang.simulator.virtual.session import Usage
 
     reports: list[Report] = []
-    folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True) if report else None
+    ended: list[Usage] = []
+    folder = None
+    process = os.getpid()
+
+    def conclude() -> None:
+        if os.getpid() != process:
+            return  # a process that the program forked
+        said = _written(report, [reports, *gathered(folder)], device) if report and folder else ""
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+        for line in filter(None, [said, *map(summary, ended)]):
+            if not quiet:
+                typer.echo(line, err=True)
+
     try:
+        if report:
+            _prepare(report)
+            folder = tempfile.mkdtemp()
+        atexit.register(conclude)  # before the device's own, so that it is done after the program's
         usage = run_program(
             program, context.args, device=device, devices=devices, repeat=repeat, checks=checks, times=times,
-            collect=reports.append if report else None, reports=folder.name if folder else None,
+            collect=reports.append if report else None, reports=folder,
         )  # fmt: skip
     except SimulatorArgumentError as error:
         typer.echo(f"tilelang simulate: {error}", err=True)
@@ -49,14 +71,21 @@ def simulate(
         error.__traceback__ = frames_of(error, program)  # as if the program ran by itself
         sys.excepthook(type(error), error, error.__traceback__)
         raise typer.Exit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
-    finally:
-        if report and folder:
-            said = _written(report, [reports, *gathered(folder.name)], device)
-            folder.cleanup()
-            if not quiet:
-                typer.echo(said, err=True)
-    if not quiet:
-        typer.echo(summary(usage), err=True)
+    ended.append(usage)
+
+
+def _prepare(path: Path) -> None:
+    """Makes the directory of a page.
+
+    Raises:
+        SimulatorArgumentError: there cannot be such a file.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SimulatorArgumentError(f"cannot write {path}: {error.strerror}") from None
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise SimulatorArgumentError(f"cannot write {path}: {'it is a directory' if path.is_dir() else 'permission denied'}")
 
 
 def _written(path: Path, processes: Sequence[Sequence[Any]], device: str) -> str:

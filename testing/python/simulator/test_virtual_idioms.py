@@ -249,6 +249,8 @@ def test_types_of_tensors_of_cuda():
     assert x.is_cuda and x.type() == "torch.cuda.FloatTensor" and isinstance(x, torch.cuda.FloatTensor)
     assert torch.cuda.LongTensor(3).shape == (3,) and torch.cuda.HalfTensor.dtype is torch.half
     assert not isinstance(x, torch.cuda.HalfTensor) and not isinstance(torch.ones(1), torch.cuda.FloatTensor)
+    assert isinstance(torch.ones(1), torch.FloatTensor) and not isinstance(x, (torch.FloatTensor, torch.HalfTensor))
+    assert torch.FloatTensor([1, 2]).tolist() == [1, 2] and torch.IntTensor(3).dtype is torch.IntTensor.dtype is torch.int32
     half, back = torch.ones(2).type("torch.cuda.HalfTensor"), x.type(torch.FloatTensor)
     assert half.is_cuda and half.dtype is torch.half and not back.is_cuda and x.type(torch.double).is_cuda
     with pytest.raises(TypeError, match="expected CUDA"):
@@ -259,6 +261,33 @@ def test_types_of_tensors_of_cuda():
     finally:
         torch.set_default_tensor_type("torch.FloatTensor")
     assert torch.zeros(2).type() == "torch.FloatTensor"
+
+
+def test_memory_by_its_address():
+    address = torch.cuda.caching_allocator_alloc(64)
+    assert torch.cuda.memory_allocated() == 64
+    torch.cuda.caching_allocator_delete(address)
+    assert torch.cuda.memory_allocated() == 0
+
+
+def test_states_of_generators_as_graphs_need_them():
+    generator = torch.Generator(device="cuda").manual_seed(3)
+    state = generator.graphsafe_get_state()
+    first = torch.rand(2, device="cuda", generator=generator)
+    assert state.device.type == "cuda" and not torch.equal(torch.rand(2, device="cuda", generator=generator), first)
+    generator.graphsafe_set_state(state)
+    assert torch.equal(torch.rand(2, device="cuda", generator=generator), first)
+
+
+def test_contexts_of_streams_are_classes():
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream) as nothing:
+        assert nothing is None and torch.cuda.current_stream() == stream
+    with torch.cuda.StreamContext(None):
+        assert torch.cuda.current_stream() == torch.cuda.default_stream()
+    assert isinstance(torch.cuda.stream(stream), torch.cuda.StreamContext)
+    again = torch.cuda.get_stream_from_external(stream.cuda_stream, 0)
+    assert again == torch.cuda.ExternalStream(stream.cuda_stream) == stream
 
 
 def test_memory_statistics_by_parts_of_their_names():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 
@@ -129,9 +130,27 @@ def test_an_error_of_the_program_shows_the_program_alone(tmp_path, error, code):
 
 
 LATE = """
-import atexit, sys, threading, time, torch
+import atexit, os, sys, threading, time, torch, tilelang, tilelang.language as T
 
-atexit.register(lambda: print(torch.ones(1, device="cuda").device, flush=True))
+@tilelang.jit
+def doubled(n):
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(n):
+                A[i] *= 2
+    return main
+
+def at_exit():
+    x = torch.ones(32, device="cuda")
+    doubled(32)(x)  # compiled when the interpreter starts no more threads
+    print(x.device, x[0].item(), flush=True)
+
+atexit.register(at_exit)
+if os.fork() == 0:
+    atexit.unregister(at_exit)
+    sys.exit(0)  # nothing is said of a forked process
+os.wait()
 
 def late():
     time.sleep(0.2)
@@ -142,12 +161,24 @@ sys.exit(0)
 """
 
 
-def test_what_runs_after_the_program_sees_the_device(tmp_path):
-    path = tmp_path / "program.py"
+def test_what_runs_after_the_program_sees_the_device_and_is_reported(tmp_path):
+    path, page = tmp_path / "program.py", tmp_path / "new" / "page.html"
     path.write_text(LATE)
-    run = subprocess.run([sys.executable, "-m", "tilelang.simulator", str(path)], capture_output=True, text=True)
-    assert run.returncode == 0 and run.stdout.split("\n")[:2] == ["(9, 0)", "cuda:0"], run.stderr
-    assert run.stderr == "NVIDIA H100 80GB HBM3 (simulated): 0 kernel calls\n"
+    command = [sys.executable, "-m", "tilelang.simulator", "--report", str(page), str(path)]
+    run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)})
+    assert run.returncode == 0 and run.stdout.split("\n")[:2] == ["(9, 0)", "cuda:0 2.0"], run.stderr
+    assert run.stderr.splitlines() == [f"{page}: 1 launch of 1 process", "NVIDIA H100 80GB HBM3 (simulated): 1 kernel calls"]
+    assert '"grid":[1,1,1]' in page.read_text()
+
+
+@pytest.mark.parametrize(("page", "why"), [(".", "it is a directory"), ("program.py/page.html", "File exists")])
+def test_a_page_that_cannot_be_written_is_refused_before_the_program_runs(tmp_path, page, why):
+    path = tmp_path / "program.py"
+    path.write_text("print('ran')\n")
+    command = [sys.executable, "-m", "tilelang.simulator", "--report", str(tmp_path / page), str(path)]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == f"tilelang simulate: cannot write {tmp_path / page}: {why}\n"
 
 
 def test_modules_move_by_index_and_optimisers_step():
@@ -209,6 +240,11 @@ def test_what_has_no_meaning_on_a_simulator_can_be_asked_for():
     assert torch.cuda.cudart().cudaProfilerStop() == 0 and torch.cuda.clock_rate() == 1980
     assert torch.accelerator.memory_allocated() == 0 and torch.accelerator.get_memory_info()[1] == 80 * 2**30
     assert repr(torch.cuda.get_device_properties(0)).startswith("_CudaDeviceProperties(name='NVIDIA H100")
+    with torch.autograd.profiler.emit_nvtx():
+        assert torch.cuda.cudart().cudaMemGetInfo(0) == torch.cuda.mem_get_info()
+    torch.backends.cuda.preferred_linalg_library("cusolver")
+    torch.cuda.caching_allocator_enable(False)
+    torch.accelerator.empty_host_cache()
     untimed = torch.cuda.Event()
     untimed.record()
     with pytest.raises(RuntimeError, match="enable_timing=True"):

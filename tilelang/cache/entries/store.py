@@ -151,9 +151,13 @@ def _flush_all(paths: list[Path]) -> None:
     with forks.native:
         from concurrent.futures import ThreadPoolExecutor  # nothing that a process needs whose kernels are all there
 
-    with ThreadPoolExecutor(min(len(paths), _FLUSH_THREADS)) as pool:
-        for _ in pool.map(_flush, paths):
-            pass  # an error is raised here
+    try:
+        with ThreadPoolExecutor(min(len(paths), _FLUSH_THREADS)) as pool:
+            for _ in pool.map(_flush, paths):
+                pass  # an error is raised here
+    except RuntimeError:  # there are no new threads when the interpreter ends, or beyond the system's limit
+        for path in paths:
+            _flush(path)
 
 
 def _flush(path: Path) -> None:

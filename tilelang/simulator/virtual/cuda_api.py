@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from tilelang.simulator.virtual import devices
-from tilelang.simulator.virtual.events import Event, Stream, residents
+from tilelang.simulator.virtual.events import Event, ExternalStream, Stream, StreamContext, residents
 from tilelang.simulator.virtual.graphs import CUDAGraph, GraphCapture, refuse_in_capture
 from tilelang.simulator.virtual.models import DeviceModel
 from tilelang.simulator.virtual.placement import Placement
@@ -46,7 +46,7 @@ def replacements(model: DeviceModel, placement: Placement) -> dict[str, Any]:
         "get_device_properties": lambda device: properties(model, device),
         "get_arch_list": lambda: [model.arch],
         "is_bf16_supported": lambda including_emulation=True: model.capability >= (8, 0),
-        "mem_get_info": lambda device: (max(model.memory_bytes - placement.bytes_now(device), 0), model.memory_bytes),
+        "mem_get_info": lambda device: _free_and_total(model, placement, device),
         "memory_stats": lambda device: memory_stats(placement, device),
         "memory_stats_as_nested_dict": lambda device: _nested(memory_stats(placement, device)),
         **{name: lambda device: 0 for name in ("utilization", "memory_usage", "temperature", "power_draw")},
@@ -59,10 +59,12 @@ def replacements(model: DeviceModel, placement: Placement) -> dict[str, Any]:
         "get_sync_debug_mode": lambda: 0,
         "can_device_access_peer": lambda device, peer_device: device != devices.index_of(peer_device),
         "default_generators": (random,) * devices.count(),
-        "cudart": lambda: _RUNTIME,
+        "cudart": lambda: _runtime(model, placement),
         "current_blas_handle": lambda: 0,
         "list_gpu_processes": lambda device: f"GPU:{model.name} (simulated)\nno processes are running",
         "host_memory_stats": lambda: defaultdict(int),
+        "host_memory_stats_as_nested_dict": dict,
+        **_raw_memory(placement),
         "MemPool": _MemPool,
         "use_mem_pool": lambda pool, device=None: contextlib.nullcontext(),
         "_is_compiled": lambda: True,
@@ -75,10 +77,11 @@ def replacements(model: DeviceModel, placement: Placement) -> dict[str, Any]:
         "current_stream": lambda device: Stream.current(device),
         "default_stream": lambda device: Stream.default(device),
         "set_stream": _set_stream,
-        "stream": lambda chosen: chosen if chosen is not None else contextlib.nullcontext(),
+        "stream": StreamContext,
         "Stream": Stream,
-        "ExternalStream": lambda stream_ptr, device=None, **_: Stream(device, stream_ptr=stream_ptr),
-        "StreamContext": lambda chosen: chosen if chosen is not None else contextlib.nullcontext(),
+        "ExternalStream": ExternalStream,
+        "StreamContext": StreamContext,
+        "get_stream_from_external": lambda data_ptr, device=None: Stream(device, stream_ptr=data_ptr),
         "Event": Event,
         "CUDAGraph": CUDAGraph,
         "graph": GraphCapture,
@@ -112,7 +115,7 @@ def _of_device(value: Any) -> Any:
 _WITHOUT_EFFECT = (
     "init", "empty_cache", "ipc_collect", "set_per_process_memory_fraction", "set_sync_debug_mode", "check_error",
     "reset_peak_host_memory_stats", "reset_accumulated_host_memory_stats", "_lazy_init", "_sleep", "_record_memory_history",
-    "_dump_snapshot",
+    "_dump_snapshot", "caching_allocator_enable",
 )  # fmt: skip
 _RESETS = (
     "reset_peak_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached", "reset_accumulated_memory_stats",
@@ -122,6 +125,10 @@ _RESETS = (
 def _synchronize() -> None:
     refuse_in_capture()
     residents().settle_all()
+
+
+def _free_and_total(model: DeviceModel, placement: Placement, index: int) -> tuple[int, int]:
+    return max(model.memory_bytes - placement.bytes_now(index), 0), model.memory_bytes
 
 
 def memory_stats(placement: Placement, index: int) -> dict[str, int]:
@@ -187,6 +194,33 @@ class _MemPool:
     def __init__(self, *_: Any, **__: Any):
         self.id = (0, 1)
 
+    def snapshot(self, include_traces: bool = True) -> list[Any]:
+        """Its segments: none."""
+        return []
 
-_RUNTIME = types.SimpleNamespace(cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0)
-"""What programs call of CUDA's own runtime."""
+    def use_count(self) -> int:
+        """Its owners: whoever asks."""
+        return 1
+
+
+def _raw_memory(placement: Placement) -> dict[str, Any]:
+    """Memory that a program takes and gives back by its address."""
+    taken: dict[int, torch.Tensor] = {}
+
+    def allocate(size: int, device: Any = None, stream: Any = None) -> int:
+        tensor = placement.put(torch.empty(size, dtype=torch.uint8), device)
+        taken[tensor.data_ptr()] = tensor
+        return tensor.data_ptr()
+
+    return {"caching_allocator_alloc": allocate, "caching_allocator_delete": lambda mem_ptr: taken.pop(mem_ptr)}
+
+
+def _runtime(model: DeviceModel, placement: Placement) -> Any:
+    """What torch gives of CUDA's own runtime: functions whose result is a code, 0 for no error."""
+    names = ("cudaProfilerStart", "cudaProfilerStop", "cudaHostRegister", "cudaHostUnregister")
+    return types.SimpleNamespace(
+        cudaMemGetInfo=lambda device: _free_and_total(model, placement, device),
+        cudaGetErrorString=lambda error: "no error" if error == 0 else f"error {int(error)}",
+        cudaError=types.SimpleNamespace(success=0),
+        **{name: constant(0) for name in names},
+    )

@@ -112,6 +112,28 @@ class Stream:
         devices.choose(index)
 
 
+class ExternalStream(Stream):
+    """A stream that another library made, as ``torch.cuda.ExternalStream`` takes it."""
+
+    def __init__(self, stream_ptr: int, device: Any = None, **_: Any):
+        super().__init__(device, stream_ptr=stream_ptr)
+
+
+class StreamContext:
+    """``with torch.cuda.stream(stream):``; without a stream it changes nothing."""
+
+    def __init__(self, stream: Stream | None):
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        if self.stream is not None:
+            self.stream.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        if self.stream is not None:
+            self.stream.__exit__(*error)
+
+
 _defaults = {0: Stream(0, stream_ptr=0)}
 """The default stream of each device; handles are of all devices, so only the first one's is 0."""
 

@@ -47,6 +47,12 @@ class CUDAGraph:
         """Forgets what was captured."""
         self.steps.clear()
 
+    def enable_debug_mode(self) -> None:
+        """Without effect."""
+
+    def register_generator_state(self, generator: torch.Generator) -> None:
+        """Without effect: a replay draws new numbers from every generator."""
+
     def pool(self) -> tuple[int, int]:
         """An identifier of the graph's memory."""
         return (0, 0)

@@ -298,7 +298,7 @@ def _type(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> Any:
         return mode.move(tensor, "cuda" if index is None else None, dtype=dtype)
     if index is not None and isinstance(kind, torch.dtype):
         return mode.move(tensor, None, dtype=kind)
-    return mode.move(tensor, _CPU).type(kind)
+    return mode.move(tensor, _CPU).type(dtype)
 
 
 @_rule(torch.Tensor.__dlpack_device__)

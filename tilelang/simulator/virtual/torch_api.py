@@ -20,7 +20,7 @@ from tilelang.simulator.virtual.mode import parse_to
 from tilelang.simulator.virtual.models import DeviceModel
 from tilelang.simulator.virtual.placement import Placement
 from tilelang.simulator.virtual.replaced import constant, replaced
-from tilelang.simulator.virtual.tensor_types import set_default_tensor_type
+from tilelang.simulator.virtual.tensor_types import host_types, set_default_tensor_type
 
 Change = tuple[Any, str, Any]
 """(owner, name, value)"""
@@ -82,6 +82,7 @@ def _whole_torch() -> list[Change]:
         (torch._C, "_get_accelerator", lambda check=None: torch.device("cuda")),
         (torch.Tensor, "record_stream", lambda *_: None),  # nothing is pending when a tensor dies
         (torch, "set_default_tensor_type", set_default_tensor_type),
+        *((torch, name, kind) for name, kind in host_types().items()),
     ]
 
 
@@ -109,7 +110,8 @@ def _unseen_by_modes(placement: Placement) -> list[Change]:
 def _markers() -> list[Change]:
     """Markers and switches of NVIDIA's profilers, without effect here."""
     marks = [(torch.cuda.nvtx, name, constant(0)) for name in ("mark", "range_push", "range_pop", "range_start", "range_end")]
-    return marks + [(torch.cuda.profiler, name, constant(None)) for name in ("start", "stop")]
+    emitting = (torch.autograd.profiler, "emit_nvtx", lambda enabled=True, record_shapes=False: contextlib.nullcontext())
+    return [*marks, emitting, *((torch.cuda.profiler, name, constant(None)) for name in ("start", "stop"))]
 
 
 def _accelerator(of_cuda: dict[str, Any]) -> list[Change]:
@@ -122,6 +124,7 @@ def _accelerator(of_cuda: dict[str, Any]) -> list[Change]:
         "set_device_idx": of_cuda["set_device"],
         "device_index": of_cuda["device"],
         "get_memory_info": of_cuda["mem_get_info"],
+        "empty_host_cache": constant(None),
     }
     shared = {name: of_cuda[name] for name in torch.accelerator.__all__ if name in of_cuda}
     return [(torch.accelerator, name, value) for name, value in (shared | others).items()]
@@ -133,8 +136,11 @@ def _libraries() -> list[Change]:
         (torch.backends.cuda, "is_built", constant(True)),
         (torch.backends.cudnn, "is_available", constant(True)),
         (sys.modules["torch.cuda.nccl"], "is_available", constant(False)),  # copies between devices are not its work here
+        (sys.modules["torch.cuda.nccl"], "version", constant((2, 28, 3))),
         (torch.backends.cudnn, "version", constant(91400)),
         (torch.backends.cudnn, "is_acceptable", constant(False)),
+        (torch.backends.cuda, "preferred_linalg_library", lambda backend=None: torch._C._LinalgBackend.Default),
+        (torch.backends.cuda, "preferred_blas_library", lambda backend=None: torch._C._BlasBackend.Cublas),
     ]
 
 
@@ -151,6 +157,20 @@ class Generator(torch.Generator):
     def device(self) -> torch.device:  # pyright: ignore[reportIncompatibleVariableOverride]
         """As the program named it."""
         return self._named
+
+    def clone_state(self) -> Generator:
+        """Another generator in the same state."""
+        other = Generator(self._named)
+        other.set_state(self.get_state())
+        return other
+
+    def graphsafe_get_state(self) -> Generator:
+        """Its state, as a generator."""
+        return self.clone_state()
+
+    def graphsafe_set_state(self, state: torch.Generator) -> None:
+        """Takes the state of another generator."""
+        self.set_state(state.get_state())
 
 
 class _profile(torch.profiler.profile):  # noqa: N801 (torch's name)
