@@ -23,6 +23,7 @@ from tilelang.ir.expr import constant
 from tilelang.ir.region import Region
 from tilelang.target.cpu.dot import DotProduct
 from tilelang.target.cpu.emit import address_of, extern_call, local, loop, nest, seq
+from tilelang.target.cpu.kept import Kept
 from tilelang.target.cpu.panels import Before, are_rows_dense, bound, columns_of, pitch
 from tilelang.target.cpu.tile_code import CONFIGURE, RELEASE, ROWS, WORDS, block_name
 from tilelang.target.cpu.tiles import Columns, Matrices, Tile, element
@@ -55,18 +56,20 @@ class _Run:
     extent: int
 
 
-def multiply_by_tiles(record: Gemm, x: Matrices, before: Before) -> Any:
+def multiply_by_tiles(record: Gemm, x: Matrices, before: Before, kept: Kept | None) -> Any:
     """All of C.
 
     Args:
         record: the product; A and B are read as it says.
         x: the same with its C; its extents are numbers.
         before: takes the statements that run before the product.
+        kept: the panels that blocks leave for the next ones.
     """
     a = _rows_of_a(record, x.dot, x.k, before)
-    b = columns_of(record, x.dot, BLOCK, x.k, before)
-    panel = b.registers(0, 0, 0, 1).source
-    before.statements.append(_zeros(panel, (panel.shape[0],), x.k, int(panel.shape[1]), (BLOCK.columns,)))
+    b = columns_of(record, x.dot, BLOCK, x.k, before, kept)
+    panels, length = (int(size) for size in b.registers(0, 0, 0, 1).source.shape[:2])
+    filled = min(panels, -(-x.n // BLOCK.columns))
+    before.statements.append(_zeros(lambda *at: b.registers(*at, 1), (filled,), (x.k, length), (BLOCK.columns,)))
     rows, columns = _runs(x.m), _runs(x.n)
     one = len(rows) == len(columns) == 1
 
@@ -76,19 +79,12 @@ def multiply_by_tiles(record: Gemm, x: Matrices, before: Before) -> Any:
     def blocks(row: _Run, column: _Run, q: Any, p: Any) -> Any:
         return _block(x, a, b, (q, p), (row.extent, column.extent))
 
-    def by_rows(row: _Run, q: Any) -> Any:
-        # The rows of A stay in the first-level cache, and panels come from the second in order.
-        return [seq(shaped(row, column), _loop("p", column, lambda p, c=column: blocks(row, c, q, p))) for column in columns]
-
-    def by_panels(pack: Callable[[Any, Any], Any], column: _Run, p: Any) -> Any:
-        # The panel stays in the first-level cache, where it has just been packed.
+    def under(column: _Run, p: Any) -> Any:
+        # A panel stays in the first-level cache, while rows of A come from the second.
         runs = [seq(shaped(row, column), _loop("q", row, lambda q, r=row: blocks(r, column, q, p))) for row in rows]
-        return seq(pack(p, column.extent), *runs)
+        return seq(b.pack(p, column.extent) if b.pack else None, *runs)
 
-    if b.pack is not None:
-        product = [_loop("p", column, partial(by_panels, b.pack, column)) for column in columns]
-    else:
-        product = [_loop("q", row, lambda q, r=row: seq(by_rows(r, q))) for row in rows]
+    product = [_loop("p", column, partial(under, column)) for column in columns]
     start = _configured((rows[0].extent, columns[0].extent)) if one else None
     return seq(start, product, ir.Evaluate(extern_call(RELEASE, [], "int32", pure=False)))
 
@@ -159,8 +155,9 @@ def _rows_of_a(record: Gemm, dot: DotProduct, steps: int, before: Before) -> _Ro
     scratch = local("a_panel", (rows, length), dot.panel)
     before.allocations.append(ir.AllocBuffer(scratch))
     pack = _pack_transposed if record.transpose_a else _pack
-    before.statements.extend([*pack(record, dot, steps, scratch, before), _zeros(scratch, (rows,), steps, length, ())])
-    return _Rows(lambda row: ir.BufferLoad(scratch, [row, 0]), ir.IntImm("int64", 4 * length))
+    word = lambda *at: ir.BufferLoad(scratch, list(at))  # noqa: E731
+    before.statements.extend([*pack(record, dot, steps, scratch, before), _zeros(word, (rows,), (steps, length), ())])
+    return _Rows(lambda row: word(row, 0), ir.IntImm("int64", 4 * length))
 
 
 def _pack(record: Gemm, dot: DotProduct, steps: int, target: Any, before: Before) -> Iterator[Any]:
@@ -196,11 +193,18 @@ def _pack_transposed(record: Gemm, dot: DotProduct, steps: int, target: Any, bef
     yield nest([m - rows * SIDE, steps], lambda at: single(at, rows * SIDE, 0), "mk")
 
 
-def _zeros(target: Any, outer: tuple[Any, ...], first: int, end: int, inner: tuple[int, ...]) -> Any:
-    """Zeros in the words of K from ``first`` to ``end``, which fill the last tile."""
-    nothing, axis = ir.IntImm(str(target.dtype), 0), len(outer)
+def _zeros(word: Callable[..., Any], outer: tuple[Any, ...], words: tuple[int, int], inner: tuple[int, ...]) -> Any:
+    """Zeros in words of K, which fill the last tile.
+
+    Args:
+        word: indices -> the load of a word.
+        outer, inner: extents of the axes before and after that of K.
+        words: the first word of K, and the one after the last.
+    """
+    axis = len(outer)
 
     def store(at: list[Any]) -> Any:
-        return ir.BufferStore(target, nothing, [*at[:axis], at[axis] + first, *at[axis + 1 :]])
+        load = word(*at[:axis], at[axis] + words[0], *at[axis + 1 :])
+        return ir.BufferStore(load.source, ir.IntImm(str(load.ty), 0), load.indices)
 
-    return nest([*outer, end - first, *inner], store)
+    return nest([*outer, words[1] - words[0], *inner], store)

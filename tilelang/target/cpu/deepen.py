@@ -23,7 +23,7 @@ from tilelang.target.cpu.dot import choose_dot_product
 from tilelang.target.cpu.elide import is_call, record_of
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.lower import Scope
-from tilelang.target.cpu.panels import STEPS, summed
+from tilelang.target.cpu.panels import summed
 from tilelang.target.cpu.rewriter import StmtRewriter
 from tilelang.tileop.gemm import Gemm
 from tilelang.transform.substitute import substitute
@@ -50,8 +50,7 @@ class _Deepening(StmtRewriter):
     def _turns(self, record: Gemm) -> int:
         """The largest number of products that one deep product replaces."""
         # Products of 256 steps, which are 512 or 1024 elements along K where a step sums two or four.
-        dot = _dot_product(record, self.scope)
-        return max(1, STEPS * dot.depth // record.k)
+        return max(1, _dot_product(record, self.scope).most // record.k)
 
 
 @dataclass(frozen=True)

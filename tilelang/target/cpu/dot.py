@@ -12,6 +12,12 @@ from tilelang.target.cpu import helpers
 from tilelang.target.cpu.emit import cast
 from tilelang.target.cpu.tile_code import INSTRUCTIONS, WORDS
 
+STEPS = 256
+"""Steps of a deep product: a panel of B as wide as two registers of 64 bytes takes 32 KiB of the first-level cache then."""
+
+_TILE_STEPS = 128
+"""The same by tiles: a panel of 16 KiB leaves room for the rows of A that pass it."""
+
 
 @dataclass(frozen=True, slots=True)
 class DotProduct:
@@ -41,6 +47,11 @@ class DotProduct:
     def unit(self) -> int:
         """Elements along K that products are cut by: those of a step, or of a tile's row."""
         return self.depth * (WORDS if self.tile else 1)
+
+    @property
+    def most(self) -> int:
+        """Elements along K of a product that is not cut into several."""
+        return self.depth * (_TILE_STEPS if self.tile else STEPS)
 
     def panel_vector(self, lanes: int) -> str:
         """The type of a register of panel elements."""

@@ -57,7 +57,8 @@ def loop(name: str, extent: Any, body: Body) -> Any:
         return no_op()
     extent = constant(extent)
     var = ir.Var(name, extent.ty)
-    return ir.For(var, ir.IntImm(extent.ty, 0), extent, ir.ForKind.SERIAL, body(var))
+    each = body(var)
+    return each if is_no_op(each) else ir.For(var, ir.IntImm(extent.ty, 0), extent, ir.ForKind.SERIAL, each)
 
 
 def nest(extents: Sequence[Any], body: Callable[[list[Any]], Any], names: str = "ijklmn") -> Any:

@@ -13,6 +13,7 @@ tiles (``amx.py``).
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -26,7 +27,7 @@ from tilelang.target.cpu.amx import multiply_by_tiles
 from tilelang.target.cpu.dot import DotProduct, choose_dot_product
 from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, seq, span, splat, when
 from tilelang.target.cpu.lower import Scope, rule
-from tilelang.target.cpu.panels import STEPS, Before, are_rows_dense, bound, columns_of, summed, widening
+from tilelang.target.cpu.panels import Before, are_rows_dense, bound, columns_of, summed, widening
 from tilelang.target.cpu.results import Result
 from tilelang.target.cpu.thin import ROWS, dot_products
 from tilelang.target.cpu.tiles import Elements, Matrices, element, multiply, register_tile
@@ -63,7 +64,7 @@ def _is_few(record: Gemm) -> bool:
 
 
 def _by_depths(record: Gemm, dot: DotProduct, c: Region, result: Result | None, scope: Scope) -> Any:
-    """The product as several of up to ``STEPS`` steps along K, each of which adds to the sums of the ones before.
+    """The product as several of up to ``dot.most`` elements along K, each of which adds to the sums of the ones before.
 
     Args:
         record: the product; its C is where ``c`` says.
@@ -73,11 +74,11 @@ def _by_depths(record: Gemm, dot: DotProduct, c: Region, result: Result | None, 
         scope: of the statement.
     """
     k, cleared = as_int(record.k), _cleared(record)
-    if not isinstance(k, int) or _is_few(record) or k <= STEPS * dot.depth and (k % dot.unit == 0 or k < dot.unit):
+    if not isinstance(k, int) or _is_few(record) or k <= dot.most and (k % dot.unit == 0 or k < dot.unit):
         return _product(record, dot, c, cleared, result, scope)
     # Of tiles along K, the last may have fewer words: a product of its own.
     steps, ragged = divmod(k, dot.unit)
-    count = -(-steps * dot.unit // (STEPS * dot.depth))
+    count = -(-steps * dot.unit // dot.most)
     # As equal as possible: a short one would load and store all of C for a few steps.
     each, longer = divmod(steps, count)
 
@@ -89,7 +90,8 @@ def _by_depths(record: Gemm, dot: DotProduct, c: Region, result: Result | None, 
             low = turn * depth + first
             shorter = replace(record, a=a.part(a_axis, low, depth), b=b.part(b_axis, low, depth))
             ending = None if result is None else replace(result, last=_at(count - 1, turn, result.last))
-            return _product(shorter, dot, c, _at(0, turn, cleared), ending, scope)
+            with nullcontext() if scope.kept is None else scope.kept.around(turn, 0, count):
+                return _product(shorter, dot, c, _at(0, turn, cleared), ending, scope)
 
         return loop("kk", count, part)
 
@@ -131,7 +133,7 @@ def _product(record: Gemm, dot: DotProduct, c: Region, cleared: Any, result: Res
     if dot.tile:
         elements = partial(element, record.a)
         by_tiles = _with_result(Matrices(m, n, steps, elements, c, dot, cleared), result)
-        multiplied = multiply_by_tiles(record, by_tiles, before)
+        multiplied = multiply_by_tiles(record, by_tiles, before, scope.kept)
         return seq(before.allocations, before.statements, multiplied)
     a = _elements_of_a(record, dot, steps, scope, before)
     excess = _row_sums(record, dot, a, steps, scope, before) if dot.bias else None
@@ -143,7 +145,7 @@ def _product(record: Gemm, dot: DotProduct, c: Region, cleared: Any, result: Res
         multiplied = dot_products(product, rows, scope.context.vectors)
     else:
         tile = register_tile(scope.context.vectors, dot.accumulator, m, n)
-        multiplied = multiply(product, columns_of(record, dot, tile, steps, before), tile)
+        multiplied = multiply(product, columns_of(record, dot, tile, steps, before, scope.kept), tile)
     return seq(before.allocations, before.statements, multiplied)
 
 

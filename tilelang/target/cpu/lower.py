@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from tilelang.errors import TileLangError, UnsupportedError
@@ -25,6 +26,7 @@ from tilelang.target.cpu.guards import Guards
 from tilelang.target.cpu.rewriter import StmtRewriter
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.thread import intrinsic_name
+from tilelang.transform.in_place import are_distinct
 
 Rule = Callable[[Any, "Scope"], Any]
 Lowering = TypeVar("Lowering", bound=Rule)
@@ -64,6 +66,7 @@ class Scope:
     Attributes:
         context: the facts of the compilation.
         facts: the ranges of the loop and block variables in scope, and the conditions around the statement.
+        kept: the panels that blocks leave for the next ones; None outside of kernels.
         results: where the accumulators (by hash) of the kernel's products are copied to.
         stored: those that a product has stored there already, and under which condition.
     """
@@ -72,6 +75,7 @@ class Scope:
         self.context = context
         self.facts = Facts()
         self.safe_values: dict[Any, Any] = {}
+        self.kept: Any = None
         self.results: dict[int, Any] = {}
         self.stored: dict[int, Any] = {}
         self.failures: list[str] = []
@@ -127,6 +131,7 @@ class TileLowering(StmtRewriter):
         self.streams = Streams(func, scope.context)
         safe = not scope.context.request.config(_SAFE_MEMORY_OFF, False)
         self.guards = Guards(scope) if safe else None
+        self.distinct = are_distinct(func)
         self.in_kernel = False
         self.parallel = 0
 
@@ -182,7 +187,22 @@ class TileLowering(StmtRewriter):
         independent = INDEPENDENT in node.annotations or self.parallel == 1
         self.parallel = max(0, self.parallel - 1)
         notes = {INDEPENDENT: constant(1)} if independent else {}
-        return ir.For(node.loop_var, low, extent, kind, self.stmt(node.body), annotations=notes, step=step, span=node.span)
+        with self._around(node.loop_var, low if step is None else None, extent):
+            body = self.stmt(node.body)
+        return ir.For(node.loop_var, low, extent, kind, body, annotations=notes, step=step, span=node.span)
+
+    def _around(self, variable: Any, low: Any, extent: Any) -> AbstractContextManager[None]:
+        """Around the body of a loop; ``low`` is None where it has steps."""
+        kept = self.scope.kept
+        return nullcontext() if kept is None else kept.around(variable, None if low is None else as_int(low), as_int(extent))
+
+    def _sometimes(self) -> AbstractContextManager[None]:
+        """Around statements that not every block runs."""
+        return nullcontext() if self.scope.kept is None else self.scope.kept.sometimes()
+
+    def visit_While(self, node: Any) -> Any:
+        with self._sometimes():
+            return super().visit_While(node)
 
     def _special(self, node: Any) -> Any | None:
         """A ``T.Parallel`` that is streamed, or whose values are looked up; None for any other."""
@@ -194,11 +214,11 @@ class TileLowering(StmtRewriter):
     def visit_IfThenElse(self, node: Any) -> Any:
         condition = self.expr(node.condition)
         # Below `if i < n` an access at i needs no guard.
-        with self.scope.facts.assuming(node.condition):
+        with self._sometimes(), self.scope.facts.assuming(node.condition):
             then = self.stmt(node.then_case)
         otherwise = None
         if node.else_case is not None:
-            with self.scope.facts.assuming(node.condition, holds=False):
+            with self._sometimes(), self.scope.facts.assuming(node.condition, holds=False):
                 otherwise = self.stmt(node.else_case)
         return ir.IfThenElse(condition, then, otherwise, node.span)
 
@@ -249,6 +269,7 @@ class TileLowering(StmtRewriter):
         return dataclasses.replace(record, **{field.name: operand(getattr(record, field.name)) for field in fields})
 
     def _kernel(self, node: Any) -> Any:
+        from tilelang.target.cpu.kept import Kept
         from tilelang.target.cpu.results import results_of
 
         axes: list[tuple[Any, Any]] = []
@@ -262,22 +283,25 @@ class TileLowering(StmtRewriter):
         blocks = [var for var, _ in axes]
         self.streams.begin(blocks, node)
         self.scope.results = results_of(node, blocks, self.streams.tensors, self.scope)
+        self.scope.kept = Kept(axes, node, self.distinct)
         body = self.stmt(node)
-        self.in_kernel = False
-        return seq(grid_loop(axes, body, node.span), self.streams.fence())
+        loop = grid_loop(self.scope.kept, body, node.span)
+        self.in_kernel, self.scope.kept = False, None
+        return seq(loop, self.streams.fence())
 
 
-def grid_loop(axes: list[tuple[Any, Any]], body: Any, span: Any) -> Any:
-    """One parallel loop over all blocks, x fastest; axes of extent 1 take no arithmetic.
+def grid_loop(kept: Any, body: Any, span: Any) -> Any:
+    """The loop over all blocks, x fastest, or in groups that share panels; axes of extent 1 take no arithmetic.
 
     Args:
-        axes: variable and extent of each axis of the grid, x first.
+        kept: the panels that blocks leave for the next ones, with the axes of the grid.
         body: the statement of one block.
         span: the source location of ``T.Kernel``.
     """
     total: Any = 1
     binds = []
     block = ir.Var("block", "int32")
+    axes, places = kept.numbered(block)
     for var, extent in axes:
         extent = as_int(extent)
         index = block if isinstance(total, int) and total == 1 else ir.FloorDiv(block, constant(total))
@@ -287,11 +311,10 @@ def grid_loop(axes: list[tuple[Any, Any]], body: Any, span: Any) -> Any:
         value = ir.IntImm("int32", 0) if extent == 1 else value
         binds.append(ir.Bind(var, value if var.ty == block.ty else ir.Cast(var.ty, value)))
         total = total * extent if isinstance(total, int) and isinstance(extent, int) else constant(total) * constant(extent)
-    annotations = {BLOCK_LOOP: ir.IntImm("int32", len(axes))}
+    annotations = {BLOCK_LOOP: ir.IntImm("int32", len(kept.axes))}
     blocks = total if isinstance(total, int) else math.inf
-    kind = ir.ForKind.PARALLEL if blocks > 1 and blocks * work(body) >= PARALLEL_WORK else ir.ForKind.SERIAL
-    zero = ir.IntImm("int32", 0)
-    return ir.For(block, zero, constant(total), kind, seq(binds, body), annotations=annotations, span=span)
+    parallel = blocks > 1 and blocks * work(body) >= PARALLEL_WORK
+    return kept.loops_over(total, block, seq(binds, places, body), parallel, annotations, span)
 
 
 def work(stmt: Any) -> float:

@@ -22,15 +22,13 @@ from tilelang.ir.region import Region
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.dot import DotProduct
 from tilelang.target.cpu.emit import address_of, extern_call, local, nest, seq, span, splat
+from tilelang.target.cpu.kept import Kept, Place
 from tilelang.target.cpu.tiles import Columns, Tile, element, whole
 from tilelang.target.cpu.transposed import SIDE, transpose
 from tilelang.tileop.gemm import Gemm
 
 _NEAR = 24 * 1024
 """Bytes from the first to the last element of a B that several rows of tiles read in place: less than a first-level cache has."""
-
-STEPS = 256
-"""Steps of a deep product: a panel of B as wide as two registers of 64 bytes takes 32 KiB of the first-level cache then."""
 
 _AHEAD = 8
 """Rows between what is read and what is fetched: with more, what was fetched leaves the first-level cache before it is read, as
@@ -54,7 +52,7 @@ class Before:
     statements: list[Any]
 
 
-def columns_of(record: Gemm, dot: DotProduct, tile: Tile, steps: Any, before: Before) -> Columns:
+def columns_of(record: Gemm, dot: DotProduct, tile: Tile, steps: Any, before: Before, kept: Kept | None = None) -> Columns:
     """How the micro-kernel reads B: in place where packing does not pay, else from packed panels.
 
     Args:
@@ -63,6 +61,7 @@ def columns_of(record: Gemm, dot: DotProduct, tile: Tile, steps: Any, before: Be
         tile: the register tile.
         steps: extent of K in steps of ``dot``.
         before: takes the statements that run before the product.
+        kept: the panels that blocks leave for the next ones.
     """
     if _needs_no_packing(record, dot, tile):
         columns = _in_place(record, dot, tile, before)
@@ -71,8 +70,8 @@ def columns_of(record: Gemm, dot: DotProduct, tile: Tile, steps: Any, before: Be
     if _is_vectors(record.b, record.transpose_b, dot) and all(isinstance(size, int) for size in (record.m, record.n, steps)):
         return _packed_by_the_first(record, dot, tile, before)
     if record.transpose_b:
-        return _packed_one_by_one(record, dot, tile, steps, before)
-    return _packed(record, dot, tile, steps, before)
+        return _packed_one_by_one(record, dot, tile, steps, before, kept)
+    return _packed(record, dot, tile, steps, before, kept)
 
 
 def summed(record: Gemm) -> list[tuple[Region, int]]:
@@ -194,11 +193,21 @@ def fetch(load: Any) -> Any:
 
 def _panels(record: Gemm, dot: DotProduct, tile: Tile, count: Any, before: Before) -> Any:
     """The buffer of ``count`` panels of B as ``[panel, step, column]``; of columns past N the micro-kernel reads nothing."""
-    depth = bound(record.b, 1 if record.transpose_b else 0)
-    steps = _ceil(depth, dot.unit) * (dot.unit // dot.depth)
-    panel = local("b_panel", (count, steps, tile.columns), dot.panel)
+    panel = local("b_panel", _shape(record, dot, tile, count), dot.panel)
     before.allocations.append(ir.AllocBuffer(panel))
     return panel
+
+
+def _shape(record: Gemm, dot: DotProduct, tile: Tile, count: Any) -> tuple[Any, ...]:
+    depth = bound(record.b, 1 if record.transpose_b else 0)
+    return count, _ceil(depth, dot.unit) * (dot.unit // dot.depth), tile.columns
+
+
+def _all_panels(record: Gemm, dot: DotProduct, tile: Tile, kept: Kept | None) -> Place | None:
+    """Where all panels of B are kept for the next blocks; None where they are not."""
+    count = _ceil(bound(record.b, 0 if record.transpose_b else 1), tile.columns)
+    static = all(isinstance(size, int) for size in (record.m, record.n, record.k))
+    return kept.place(record.b, _shape(record, dot, tile, count), dot.panel) if kept is not None and static else None
 
 
 def _packed_by_the_first(record: Gemm, dot: DotProduct, tile: Tile, before: Before) -> Columns:
@@ -213,14 +222,20 @@ def _packed_by_the_first(record: Gemm, dot: DotProduct, tile: Tile, before: Befo
     return Columns(place, first=replace(in_place, keep=keep))
 
 
-def _packed_one_by_one(record: Gemm, dot: DotProduct, tile: Tile, steps: Any, before: Before) -> Columns:
+def _packed_one_by_one(record: Gemm, dot: DotProduct, tile: Tile, steps: Any, before: Before, kept: Kept | None) -> Columns:
     """Panels of a transposed B, each packed when its turn comes."""
     b, width = record.b, tile.columns
-    panel = _panels(record, dot, tile, 1, before)
+    every = _all_panels(record, dot, tile, kept)
+    place = every or Place(_panels(record, dot, tile, 1, before))
+    panel = place.buffer
+
+    def number(p: Any) -> Any:
+        """Of a panel in the buffer; without others, it lies where the one before it lay."""
+        return place.first + p if every else 0
 
     def store(p: Any, step: Any, column: Any) -> Any:
         one = lambda d: element(b, p * width + column, step * dot.depth + d)  # noqa: E731
-        return ir.BufferStore(panel, dot.pack_b(one), [0, step, column])
+        return ir.BufferStore(panel, dot.pack_b(one), [number(p), step, column])
 
     # Words of a transposed B: elements in each, and rows of the panel that it becomes.
     elements, rows = (2, 2) if dot.depth == 1 and b.dtype == "bfloat16" else (dot.depth, 1)
@@ -229,7 +244,7 @@ def _packed_one_by_one(record: Gemm, dot: DotProduct, tile: Tile, steps: Any, be
     def block(p: Any, v: Any, k: Any) -> Any:
         source = element(b, p * width + v * SIDE, k * (SIDE * elements))
         words = pitch(b) // elements
-        target = ir.BufferLoad(panel, [0, k * side, v * SIDE])
+        target = ir.BufferLoad(panel, [number(p), k * side, v * SIDE])
         return transpose(target, width, source, words, 0x80808080 if dot.bias else 0, widened=rows == 2)
 
     in_blocks = steps // side * side if _is_of_words(b, dot, tile, steps, elements) else 0
@@ -237,28 +252,29 @@ def _packed_one_by_one(record: Gemm, dot: DotProduct, tile: Tile, steps: Any, be
     def pack(p: Any, columns: Any) -> Any:
         done = in_blocks if isinstance(columns, int) and columns == width else 0
         blocks = nest([width // SIDE, done // side], lambda at: block(p, *at), "vk") if done else None
-        return seq(blocks, nest([steps - done, columns], lambda at: store(p, done + at[0], at[1]), "kj"))
+        return place.packing(seq(blocks, nest([steps - done, columns], lambda at: store(p, done + at[0], at[1]), "kj")))
 
-    return Columns(lambda p, k, column, lanes: ir.BufferLoad(panel, [0, k, span(column, lanes)]), pack=pack)
+    return Columns(lambda p, k, column, lanes: ir.BufferLoad(panel, [number(p), k, span(column, lanes)]), pack=pack)
 
 
-def _packed(record: Gemm, dot: DotProduct, tile: Tile, steps: Any, before: Before) -> Columns:
+def _packed(record: Gemm, dot: DotProduct, tile: Tile, steps: Any, before: Before, kept: Kept | None) -> Columns:
     """All panels, packed before the product."""
     b, width = record.b, tile.columns
-    panel = _panels(record, dot, tile, _ceil(bound(b, 1), width), before)
+    place = _all_panels(record, dot, tile, kept) or Place(_panels(record, dot, tile, _ceil(bound(b, 1), width), before))
 
     def store(p: Any, step: Any, column: Any) -> Any:
         one = lambda d: element(b, step * dot.depth + d, p * width + column)  # noqa: E731
-        return ir.BufferStore(panel, dot.pack_b(one), [p, step, column])
+        return ir.BufferStore(place.buffer, dot.pack_b(one), [place.first + p, step, column])
 
     full = whole(record.n, width)
     # Row by row: the rest of a row lies beside its first panel, the next row pages away.
-    before.statements.append(nest([steps, full, width], lambda at: store(at[1], at[0], at[2]), "kpj"))
+    packing = [nest([steps, full, width], lambda at: store(at[1], at[0], at[2]), "kpj")]
     # Not zero, or not known: in the second case the loop may have no iterations.
     rest = as_int(record.n - full * width)
     if rest != 0:
-        before.statements.append(nest([steps, rest], lambda at: store(full, at[0], at[1]), "kj"))
-    return Columns(lambda p, k, column, lanes: ir.BufferLoad(panel, [p, k, span(column, lanes)]))
+        packing.append(nest([steps, rest], lambda at: store(full, at[0], at[1]), "kj"))
+    before.statements.append(place.packing(seq(packing)))
+    return Columns(lambda p, k, column, lanes: ir.BufferLoad(place.buffer, [place.first + p, k, span(column, lanes)]))
 
 
 def _is_of_words(b: Region, dot: DotProduct, tile: Tile, steps: Any, elements: int) -> bool:

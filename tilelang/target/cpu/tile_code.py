@@ -5,6 +5,8 @@ Tiles are named by constants, so that each combination of instruction and number
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tilelang.target.cpu import helpers
 
 ROWS, WORDS = 16, 16
@@ -38,6 +40,24 @@ def block_name(instruction: str, rows: int, columns: int) -> str:
     return f"tl_{instruction}_{rows}x{columns}"
 
 
+def _step(rows: int, columns: int, load: Callable[[str, int], str], product: Callable[[int, int], str]) -> list[str]:
+    """One step along K as text.
+
+    A tile is loaded right before the first product that needs it: a product takes as long as a load, so that both go on together.
+
+    Args:
+        rows, columns: 1 or 2 tiles.
+        load: ``("a" or "b", number)`` -> the load of a tile.
+        product: ``(row, column)`` -> the product of two.
+    """
+    lines, loaded = [], set()
+    for r, c in ((r, c) for r in range(rows) for c in range(columns)):
+        operands = [each for each in (("b", c), ("a", r)) if each not in loaded]
+        loaded.update(operands)
+        lines += [*(load(*each) for each in operands), product(r, c)]
+    return lines
+
+
 def _llvm(instruction: str, rows: int, columns: int) -> str:
     places = [(r, c) for r in range(rows) for c in range(columns)]
 
@@ -52,14 +72,18 @@ def _llvm(instruction: str, rows: int, columns: int) -> str:
         )
 
     zeros = "\n".join(f"  call void @llvm.x86.tilezero(i8 {_C[2 * r + c]})" for r, c in places)
-    loads = "\n".join(
-        f"  %{name}.p{i} = getelementptr i8, ptr %{name}.k, i64 {offset}\n"
-        f"  call void @llvm.x86.tileloadd64(i8 {tiles[i]}, ptr %{name}.p{i}, i64 {stride})"
-        for name, tiles, count, stride, step in (("a", _A, rows, "%a.row", None), ("b", _B, columns, _PANEL_ROW, 4 * WORDS))
-        for i in range(count)
-        for offset in ["%a.half" if step is None and i else (step or 0) * i]
-    )
-    products = "\n".join(f"  call void @llvm.x86.{instruction}(i8 {_C[2 * r + c]}, i8 {_A[r]}, i8 {_B[c]})" for r, c in places)
+
+    def operand(name: str, i: int) -> str:
+        tile, offset, row = (_A[i], f"%a.half{i}", "%a.row") if name == "a" else (_B[i], str(4 * WORDS * i), str(_PANEL_ROW))
+        return (
+            f"  %{name}.p{i} = getelementptr i8, ptr %{name}.k, i64 {offset}\n"
+            f"  call void @llvm.x86.tileloadd64(i8 {tile}, ptr %{name}.p{i}, i64 {row})"
+        )
+
+    def product(r: int, c: int) -> str:
+        return f"  call void @llvm.x86.{instruction}(i8 {_C[2 * r + c]}, i8 {_A[r]}, i8 {_B[c]})"
+
+    step = "\n".join(_step(rows, columns, operand, product))
     return f"""
 declare void @llvm.x86.tileloadd64(i8, ptr, i64)
 declare void @llvm.x86.tilestored64(i8, ptr, i64)
@@ -68,7 +92,8 @@ declare void @llvm.x86.{instruction}(i8, i8, i8)
 define i32 @{block_name(instruction, rows, columns)}(ptr %from, i64 %from.row, ptr %to, i64 %to.row, ptr %a, i64 %a.row, ptr %b,
     i64 %steps, i32 %cleared) alwaysinline {{
 entry:
-  %a.half = mul i64 %a.row, {ROWS}
+  %a.half0 = mul i64 %a.row, 0
+  %a.half1 = mul i64 %a.row, {ROWS}
   %new = icmp ne i32 %cleared, 0
   br i1 %new, label %zero, label %load
 zero:
@@ -81,8 +106,7 @@ step:
   %k = phi i64 [ 0, %zero ], [ 0, %load ], [ %k.next, %step ]
   %a.k = phi ptr [ %a, %zero ], [ %a, %load ], [ %a.next, %step ]
   %b.k = phi ptr [ %b, %zero ], [ %b, %load ], [ %b.next, %step ]
-{loads}
-{products}
+{step}
   %a.next = getelementptr i8, ptr %a.k, i64 {4 * WORDS}
   %b.next = getelementptr i8, ptr %b.k, i64 {_PANEL_ROW * ROWS}
   %k.next = add i64 %k, 1
@@ -102,10 +126,16 @@ def _c(instruction: str, rows: int, columns: int) -> str:
         return " ".join(f"{what}({_C[2 * r + c]}, {pointer} + {ROWS * r} * {row} + {4 * WORDS * c}, {row});" for r, c in places)
 
     zeros = " ".join(f"_tile_zero({_C[2 * r + c]});" for r, c in places)
-    loads = [f"_tile_loadd({_A[r]}, a + {ROWS * r} * a_row + {4 * WORDS} * k, a_row);" for r in range(rows)]
-    loads += [f"_tile_loadd({_B[c]}, b + {_PANEL_ROW * ROWS} * k + {4 * WORDS * c}, {_PANEL_ROW});" for c in range(columns)]
-    products = [f"_tile_{instruction[1:]}({_C[2 * r + c]}, {_A[r]}, {_B[c]});" for r, c in places]
-    body = "\n    ".join([*loads, *products])
+
+    def operand(name: str, i: int) -> str:
+        if name == "a":
+            return f"_tile_loadd({_A[i]}, a + {ROWS * i} * a_row + {4 * WORDS} * k, a_row);"
+        return f"_tile_loadd({_B[i]}, b + {_PANEL_ROW * ROWS} * k + {4 * WORDS * i}, {_PANEL_ROW});"
+
+    def product(r: int, c: int) -> str:
+        return f"_tile_{instruction[1:]}({_C[2 * r + c]}, {_A[r]}, {_B[c]});"
+
+    body = "\n    ".join(_step(rows, columns, operand, product))
     return (
         "#include <immintrin.h>\n"
         f"static inline int32_t {block_name(instruction, rows, columns)}(const void* from_, int64_t from_row, void* to_,\n"

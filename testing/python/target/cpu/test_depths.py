@@ -13,8 +13,7 @@ from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import walk
-from tilelang.target.cpu.dot import choose_dot_product
-from tilelang.target.cpu.panels import STEPS
+from tilelang.target.cpu.dot import STEPS, choose_dot_product
 from tilelang.target.host import SLOW_BF16_DOT
 from tilelang.target.info import parse_target
 
