@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -59,3 +59,30 @@ def substitute(node: Any, values: Mapping[Any, Any]) -> Any:
     from tilelang.ir import nodes as ir
 
     return tvm_ffi.structural_map(node, [(ir.Var, lambda var: values.get(var, var))])
+
+
+def ir_transform(stmt: Any, preorder: None, postorder: Callable[[Any], Any], only_enable: Collection[str] | None = None) -> Any:
+    """A statement with parts of it replaced, the inner ones first.
+
+    Args:
+        stmt: the statement.
+        preorder: None.
+        postorder: takes a statement or expression; returns what takes its place, or None to keep it.
+        only_enable: the types that it is asked for, as ``"tirx.Evaluate"``; None for all.
+
+    Raises:
+        UnsupportedError: ``preorder`` is a function.
+    """
+    import tvm_ffi
+
+    from tilelang.errors import UnsupportedError
+
+    if preorder is not None:
+        raise UnsupportedError("ir_transform replaces parts after those inside of them: preorder is None")
+    names = None if only_enable is None else {key.rpartition(".")[2] for key in only_enable}
+
+    def call(part: Any) -> Any:
+        found = postorder(part) if names is None or type(part).__name__ in names else None
+        return part if found is None else found
+
+    return tvm_ffi.structural_map(stmt, [(tvm_ffi.Object, call)])

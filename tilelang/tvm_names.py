@@ -1,6 +1,6 @@
 """``tilelang.tvm``, and what programs use on TVM's expressions but stock TVM does not have.
 
-Programs write helpers over scalar expressions with ``from tvm import tirx``: they annotate with ``tirx.PrimExpr``, ask a value
+Programs write helpers over scalar expressions with ``from tvm import tirx``: they annotate with ``PrimExpr``, ask a value
 for its ``dtype``, negate unsigned values (which wrap), and write ``x ** y``. All of it is added when ``tvm.tirx`` is loaded, by
 whomever; this module does not load it. Likewise TVM's targets and pass contexts are watched from their loading on, see
 :mod:`tilelang.target.enclosing` and :mod:`tilelang.transform.enclosing`.
@@ -42,7 +42,7 @@ def _dtype(expr: Any) -> Any:
 def _add_names(tirx: Any) -> None:
     ir = sys.modules["tvm.ir"]
     of_buffer = ir.Var.dtype
-    tirx.PrimExpr = ir.Expr
+    tirx.PrimExpr = ir.PrimExpr = ir.Expr
     ir.Expr.dtype = property(_dtype)
     ir.Var.dtype = property(lambda var: of_buffer.fget(var) if tirx.buffer.is_buffer_var(var) else _dtype(var))
     ir.expr.ExprOperand.__neg__ = _negation(ir.expr.ExprOperand.__neg__, tirx)

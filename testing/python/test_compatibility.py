@@ -1,5 +1,6 @@
 """The public names of the reference package: each is here, or is refused with a reason when it is used."""
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -126,6 +127,12 @@ def test_names_of_tvm_that_moved():
     x = tvm.tirx.SizeVar("x", "int32")
     doubled = tvm.tirx.stmt_functor.substitute(x + 1, {x: x * 2})
     assert tvm.ir.structural_equal(tvm.arith.Analyzer().simplify(doubled - 1), x * 2)
+    assert isinstance(doubled, tvm.ir.PrimExpr)
+    halved = tvm.tirx.stmt_functor.ir_transform(main.body, None, lambda part: part.args[0] / 2, ["tirx.Call"])
+    tvm.tirx.stmt_functor.post_order_visit(halved, found.append)
+    assert isinstance(found[-1], type(main.body)) and sum(isinstance(node, tvm.tirx.Call) for node in found) == 1
+    with pytest.raises(CompileError, match="preorder is None"):
+        tvm.tirx.stmt_functor.ir_transform(main.body, lambda part: None, None)
     with pytest.raises(tvm.TVMError):
         T.copy(1, 2)
 
@@ -167,6 +174,7 @@ def test_executed_kernels_have_the_attributes_of_compiled_ones(tmp_path, capsys)
     kernel = doubled(8)
     assert kernel(torch.arange(8.0)).tolist() == [-1, -1, -1, 6, 8, 10, 12, 14]
     assert doubled.func(8).attrs["global_symbol"] == "main" and kernel.run_once().shape == (8,)
+    assert list(doubled.signature.parameters) == list(inspect.signature(doubled.func).parameters)
     assert kernel.adapter.get_kernel_source() == kernel.kernel_source == kernel.artifact.device_mod
     kernel.print_source_code()
     kernel.print_source_code(file=tmp_path / "kernel.txt")

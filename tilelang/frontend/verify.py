@@ -11,7 +11,7 @@ from typing import Any
 from tilelang.errors import CompileError, DeclarationError, OutOfScopeError
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of
-from tilelang.ir.visit import children, statement_exprs, variables
+from tilelang.ir.visit import children, statement_exprs, variables, walk_expr
 
 
 def verify_scopes(func: Any, dynamic_sizes: Collection[Any] = ()) -> None:
@@ -41,8 +41,9 @@ def _visit(stmt: Any, known: set, sizes: Collection[Any]) -> None:
             inner.update(_defined(part))
         return
     for expr in statement_exprs(stmt):
+        named = {part.var for part in walk_expr(expr) if isinstance(part, ir.Let)}
         for var in variables(expr):
-            if var not in known:
+            if var not in known and var not in named:
                 raise _unknown(var, sizes, location_of(stmt.span))
     scoped = _scoped(stmt)
     inner = known.union(scoped) if scoped else known

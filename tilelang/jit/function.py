@@ -78,6 +78,11 @@ class JitFunction(Generic[_P, _R]):
         """The function under the decorator."""
         return self.function
 
+    @property
+    def signature(self) -> inspect.Signature:
+        """The parameters of the function under the decorator."""
+        return inspect.signature(self.function)
+
     def with_pass_configs(self, pass_configs: Mapping[Any, Any]) -> JitFunction[_P, _R]:
         """The function compiled with these pass configurations over its own."""
         merged: dict[Any, Any] = {**(self.options.get("pass_configs") or {}), **pass_configs}

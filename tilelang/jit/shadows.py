@@ -56,6 +56,7 @@ def _of_cuda() -> list[str]:
     from tilelang.target.cuda.toolchain import locate  # no other target needs these
 
     own = locate.template_directory()
-    names = [str(path.relative_to(own)) for path in (own / "tl_templates").rglob("*.*")]
+    names = [str(path.relative_to(own)) for path in (own / "tl_templates").rglob("*") if path.is_file()]
+    names += [path.name for path in (own / "tl_templates" / "nvrtc").iterdir()]
     toolkit = locate.cuda_include_directory() or Path("/nowhere")
     return [*names, *(str(path.relative_to(toolkit)) for each in ("*.h*", "crt/*.h*") for path in toolkit.glob(each))]

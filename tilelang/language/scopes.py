@@ -155,5 +155,6 @@ def call_extern(*args: Any, dtype: Any = None, func_name: str | None = None) -> 
 
 
 def evaluate(value: Any) -> None:
-    """Evaluates an expression for its side effect."""
-    current("T.evaluate").evaluate(as_expr(value))
+    """Evaluates an expression for its side effect; None is the result of a function that is a statement already."""
+    if value is not None:
+        current("T.evaluate").evaluate(as_expr(value))

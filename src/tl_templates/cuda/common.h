@@ -3,14 +3,7 @@
 #pragma once
 
 #ifdef __CUDACC_RTC__
-using int8_t = signed char;
-using uint8_t = unsigned char;
-using int16_t = short;
-using uint16_t = unsigned short;
-using int32_t = int;
-using uint32_t = unsigned int;
-using int64_t = long;
-using uint64_t = unsigned long;
+#include "../nvrtc/cstdint"
 #else
 #include <cstdint>
 #endif

@@ -125,6 +125,11 @@ def test_thread_index_is_refused_on_the_cpu():
         tilelang.compile(main, target="cpu")
 
 
+def test_a_function_that_is_a_statement_may_be_evaluated():
+    evaluated = program(lambda b, s, x: T.evaluate(T.ptx_commit_group()))
+    assert str(evaluated) == str(program(lambda b, s, x: T.ptx_commit_group()))
+
+
 def test_cp_async_counts_elements():
     call = program(lambda b, s, x: T.ptx_cp_async(T.access_ptr(s[0], "w", 2), T.access_ptr(s, "r", offset=4), 2))
     [emitted] = [e for stmt in walk(call.body) for root in statement_exprs(stmt) for e in walk_expr(root) if intrinsic_name(e)]

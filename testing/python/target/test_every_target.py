@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tvm import tirx
 
 import tilelang
 import tilelang.language as T
@@ -421,3 +422,22 @@ def test_indices_that_leave_a_tensor_by_one(target):
     assert b.tolist() == [*a[1:].tolist(), 0]
     assert c.tolist() == [-1, *a[:-1].tolist()]
     assert d.tolist() == [0, *a[:-1].tolist()]
+
+
+@every_target
+def test_values_named_inside_of_an_expression(target):
+    def with_square(x):
+        value = tirx.Var("value", x.dtype)
+        return tirx.Let(value, x, value * value + value)
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(64):
+                place = T.int32()
+                twice = with_square(with_square(A[i]) + 1)
+                B[T.Let(place, (i + 1) % 64, place)] = T.if_then_else(i < 40, twice, with_square(A[i]))
+
+    a = torch.randint(-3, 4, (64,)).float()
+    once, twice = a * a + a, (a * a + a + 1) * (a * a + a + 2)
+    assert torch.equal(run(main, target, a), torch.where(torch.arange(64) < 40, twice, once).roll(1))

@@ -47,6 +47,23 @@ def test_a_barrier_counts_copies_and_orders_the_flags_beside_them(run):
     assert torch.equal(y, expected)
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_iterations_of_a_parallel_loop_copy_once_each(arch):
+    @T.prim_func
+    def main(X: T.Tensor((4, 256), "float16"), Y: T.Tensor((4, 256), "float16")):
+        with T.Kernel(4, threads=64) as bx:
+            tile = T.alloc_shared((256,), "float16")
+            for j in T.Parallel(128):
+                T.ptx_cp_async(tile[j * 2], X[bx, j * 2], 2)
+            T.ptx_commit_group()
+            T.ptx_wait_group(0)
+            T.copy(tile, Y[bx, :])
+
+    x, y = torch.randn(4, 256).half(), torch.zeros(4, 256).half()
+    simulate(main, x, y, arch=arch)
+    assert torch.equal(x, y)
+
+
 @pytest.mark.parametrize(
     ("vector", "dtype", "size"), [(8, "float16", 16), (4, "float16", 8), (2, "float16", 4), (4, "float32", 16)]
 )

@@ -98,6 +98,17 @@ def test_text_that_names_types_of_the_runtime_compiles() -> None:
     assert "--minimal" in compile_device(plain, "sm_80", compiler="nvrtc").options
 
 
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("letter", ["c", ""])
+def test_device_code_may_include_headers_of_the_c_library(compiler: str, letter: str) -> None:
+    includes = "".join(f"#include <{letter}{name}{'' if letter else '.h'}>\n" for name in ("stdint", "stddef", "string"))
+    body = "uint64_t x = n; size_t size = sizeof(x); __builtin_memcpy(out, &x, size); memcpy(out, &x, 1);"
+    body += " *out += static_cast<std::ptrdiff_t>(std::int32_t(n));" if letter else ""
+    kernel = f'{includes}extern "C" __global__ void k(uint8_t* out, int n) {{ {body} }}'
+    for flags in ((), ("-include", f"{locate.template_directory()}/tl_templates/cuda/common.h")):
+        assert compile_device(kernel, "sm_80", compiler=compiler, flags=flags).cubin
+
+
 def test_spills_and_stack_are_read_from_the_report() -> None:
     report = """ptxas info    : Compiling entry function 'k' for 'sm_90a'
 ptxas info    : Function properties for k

@@ -259,9 +259,12 @@ def is_atomic(expr: Any) -> bool:
 
 
 def names_threads(expr: Any) -> bool:
-    """Whether an expression is an intrinsic whose value may differ between the threads of a block."""
+    """Whether an expression is an intrinsic whose value, or what it does, may differ between the threads of a block.
+
+    One that accesses an element does what its operands say.
+    """
     found = intrinsic(expr)
-    return found is not None and found.threads and found.agree != BLOCK
+    return found is not None and found.threads and found.agree != BLOCK and found.place is None
 
 
 def digit_of(expr: Any) -> tuple[int, int] | None:
