@@ -83,12 +83,16 @@ class SimulatorArgumentError(ArgumentError):
         super().__init__(problem, hint=hint)
 
 
+def _first_of(findings: Sequence[object]) -> str:
+    more = len(findings) - 1
+    return f"{findings[0]}\n... and {more} more finding{'s' * (more > 1)}" if more else str(findings[0])
+
+
 class SimulatorError(ExecutionError):
     """What the simulator's checkers found; ``findings`` has all of it, the message the first."""
 
     def __init__(self, findings: Sequence[object]):
-        others = f"\n... and {len(findings) - 1} more findings" if len(findings) > 1 else ""
-        super().__init__(f"{findings[0]}{others}")
+        super().__init__(_first_of(findings))
         self.findings = tuple(findings)
 
 
@@ -96,6 +100,5 @@ class InterpreterError(ExecutionError):
     """A program with undefined behaviour; ``findings`` has all that the interpreter found, the message the first."""
 
     def __init__(self, findings: Sequence[object]):
-        others = f"\n... and {len(findings) - 1} more findings" if len(findings) > 1 else ""
-        super().__init__(f"{findings[0]}{others}")
+        super().__init__(_first_of(findings))
         self.findings = tuple(findings)

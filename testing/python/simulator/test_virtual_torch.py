@@ -167,7 +167,7 @@ def test_what_runs_after_the_program_sees_the_device_and_is_reported(tmp_path):
     command = [sys.executable, "-m", "tilelang.simulator", "--report", str(page), str(path)]
     run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)})
     assert run.returncode == 0 and run.stdout.split("\n")[:2] == ["(9, 0)", "cuda:0 2.0"], run.stderr
-    assert run.stderr.splitlines() == [f"{page}: 1 launch of 1 process", "NVIDIA H100 80GB HBM3 (simulated): 1 kernel calls"]
+    assert run.stderr.splitlines() == [f"{page}: 1 launch of 1 process", "NVIDIA H100 80GB HBM3 (simulated): 1 kernel call"]
     assert '"grid":[1,1,1]' in page.read_text()
 
 

@@ -75,7 +75,7 @@ def frames_of(error: BaseException, path: str) -> types.TracebackType | None:
 def summary(usage: Usage) -> str:
     """One line on a finished program, and one on its times if it asked for any."""
     launches = usage.launches
-    lines = [f"{usage.model.name} (simulated): {launches.made} kernel calls"]
+    lines = [f"{usage.model.name} (simulated): {launches.made} kernel call{'s' * (launches.made != 1)}"]
     if launches.left_out:
         lines[0] += f", {launches.left_out} more were repetitions of a measured call and were left out"
     return "\n".join(filter(None, [*lines, usage.clock.summary()]))
