@@ -69,7 +69,9 @@ def multiply_by_tiles(record: Gemm, x: Matrices, before: Before, kept: Kept | No
     b = columns_of(record, x.dot, BLOCK, x.k, before, kept)
     panels, length = (int(size) for size in b.registers(0, 0, 0, 1).source.shape[:2])
     filled = min(panels, -(-x.n // BLOCK.columns))
-    before.statements.append(_zeros(lambda *at: b.registers(*at, 1), (filled,), (x.k, length), (BLOCK.columns,)))
+    before.statements.append(
+        _zeros(lambda p, k, column: b.registers(p, k, column, 1), (filled,), (x.k, length), (BLOCK.columns,))
+    )
     rows, columns = _runs(x.m), _runs(x.n)
     one = len(rows) == len(columns) == 1
 

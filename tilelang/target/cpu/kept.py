@@ -24,10 +24,11 @@ from tilelang.ir.access import WRITE
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
-from tilelang.ir.visit import any_statement, statement_exprs, variables, walk, walk_expr
+from tilelang.ir.visit import any_statement, variables, walk, walk_expr
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.accumulate import leaves
 from tilelang.target.cpu.emit import extern_call, local, seq
+from tilelang.target.cpu.random import draws
 from tilelang.transform.in_place import accesses, sources_of
 
 Axes = Sequence[tuple[Any, Any]]
@@ -116,7 +117,7 @@ class Kept:
         self.loops: list[tuple[Any, int, int]] = []
         self._fresh = ir.Var("fresh", "bool")
         self._free = _BYTES
-        self._every_block = distinct and not sources_of(body) and not any_statement(body, leaves) and not _draws(body)
+        self._every_block = distinct and not sources_of(body) and not any_statement(body, leaves) and not draws(body)
 
     @contextmanager
     def sometimes(self) -> Iterator[None]:
@@ -229,9 +230,3 @@ def _group(extent: Any) -> int:
     """The length of groups along an axis: the largest divisor that is not too long; 1 for an extent that is not known."""
     extent = as_int(extent)
     return next(n for n in range(_LONGEST, 0, -1) if extent % n == 0) if isinstance(extent, int) and extent else 1
-
-
-def _draws(body: Any) -> bool:
-    """Whether a kernel draws random numbers, which depend on how blocks are numbered."""
-    nodes = (node for stmt in walk(body) for expr in statement_exprs(stmt) for node in walk_expr(expr))
-    return any(isinstance(node, ir.Call) and isinstance(node.op, ir.Op) and node.op.name.startswith("tl.rng_") for node in nodes)

@@ -21,6 +21,7 @@ from tilelang.ir.expr import as_int, constant
 from tilelang.ir.facts import Facts
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
+from tilelang.ir.visit import mentions, reads_memory
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.guards import Guards
 from tilelang.target.cpu.rewriter import StmtRewriter
@@ -187,6 +188,12 @@ class TileLowering(StmtRewriter):
         independent = INDEPENDENT in node.annotations or self.parallel == 1
         self.parallel = max(0, self.parallel - 1)
         notes = {INDEPENDENT: constant(1)} if independent else {}
+        shorter = self._clipped(node, extent) if independent and self.guards is not None else None
+        if shorter is not None:
+            end, condition = shorter
+            with self.scope.facts.assuming(condition):
+                body = self.stmt(node.body)
+            return ir.For(node.loop_var, low, end, kind, body, annotations=notes, span=node.span)
         with self._around(node.loop_var, low if step is None else None, extent):
             body = self.stmt(node.body)
         return ir.For(node.loop_var, low, extent, kind, body, annotations=notes, step=step, span=node.span)
@@ -203,6 +210,23 @@ class TileLowering(StmtRewriter):
     def visit_While(self, node: Any) -> Any:
         with self._sometimes():
             return super().visit_While(node)
+
+    def _clipped(self, node: Any, extent: Any) -> tuple[Any, Any] | None:
+        """The length that an innermost parallel loop needs, and the condition that holds in it; None where that is not all.
+
+        The loop ends where its only store would leave the tensor, in place of asking for each element.
+        """
+        store, variable = node.body, node.loop_var
+        if self.guards is None or not isinstance(store, ir.BufferStore) or node.step is not None or as_int(node.min) != 0:
+            return None
+        condition = self.guards.condition(store.buffer, store.indices)
+        if not isinstance(condition, ir.LT) or self.scope.facts.holds(condition):
+            return None
+        first = self.scope.facts.simplify(condition.a - variable)
+        plain = not mentions(first, {variable}) and not reads_memory(first) and variable.ty == condition.a.ty
+        if not plain:
+            return None
+        return ir.Min(extent, condition.b - first), condition
 
     def _special(self, node: Any) -> Any | None:
         """A ``T.Parallel`` that is streamed, or whose values are looked up; None for any other."""
@@ -324,7 +348,8 @@ def work(stmt: Any) -> float:
     if isinstance(stmt, ir.SeqStmt):
         return sum(map(work, stmt.seq))
     if isinstance(stmt, ir.For):
-        extent = as_int(stmt.extent)
+        # A loop that ends with the tensor is as long as its tile.
+        extent = as_int(stmt.extent.a if isinstance(stmt.extent, ir.Min) else stmt.extent)
         inside = work(stmt.body)
         return (extent if isinstance(extent, int) else math.inf) * inside if inside else 0.0
     if isinstance(stmt, ir.IfThenElse):

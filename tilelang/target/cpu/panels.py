@@ -30,18 +30,23 @@ from tilelang.tileop.gemm import Gemm
 _NEAR = 24 * 1024
 """Bytes from the first to the last element of a B that several rows of tiles read in place: less than a first-level cache has."""
 
-_AHEAD = 8
-"""Rows between what is read and what is fetched: with more, what was fetched leaves the first-level cache before it is read, as
-rows of large tensors lie a power of two apart."""
+_AHEAD = 32
+"""Rows between what is read and what is fetched, into the second-level cache: in the first one, lines of so many rows would evict
+each other, as rows of large tensors lie a power of two apart."""
 
-_FETCH = "tl_fetch"
-helpers.register(
-    _FETCH,
-    "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
-    # Operands of LLVM's prefetch: for reading (0), to be kept in all caches (3), data (1).
-    f"define i32 @{_FETCH}(ptr %p) alwaysinline {{\n  call void @llvm.prefetch.p0(ptr %p, i32 0, i32 3, i32 1)\n  ret i32 0\n}}",
-    f"static inline int32_t {_FETCH}(const void* place) {{ __builtin_prefetch(place); return 0; }}",
-)
+_FETCHES = {1: "tl_fetch", 2: "tl_fetch_far"}
+"""Level of a cache -> the function that fetches a line into it."""
+
+for _level, _name in _FETCHES.items():
+    # Operands of LLVM's prefetch: for reading (0), to be kept in all caches (3) or all but the first (2), data (1).
+    _locality = 4 - _level
+    helpers.register(
+        _name,
+        "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
+        f"define i32 @{_name}(ptr %p) alwaysinline {{\n"
+        f"  call void @llvm.prefetch.p0(ptr %p, i32 0, i32 {_locality}, i32 1)\n  ret i32 0\n}}",
+        f"static inline int32_t {_name}(const void* place) {{ __builtin_prefetch(place, 0, {_locality}); return 0; }}",
+    )
 
 
 @dataclass(frozen=True)
@@ -178,14 +183,14 @@ def _fetches(b: Region, tile: Tile) -> Callable[[Any, Any], Any] | None:
     line = 64 // canonical(str(b.buffer.dtype)).bytes
 
     def ahead(p: Any, k: Any) -> Any:
-        return seq([fetch(element(b, k + _AHEAD, p * tile.columns + column)) for column in range(0, tile.columns, line)])
+        return seq([fetch(element(b, k + _AHEAD, p * tile.columns + column), 2) for column in range(0, tile.columns, line)])
 
     return ahead
 
 
-def fetch(load: Any) -> Any:
-    """The statement that prefetches a cache line."""
-    return ir.Evaluate(extern_call(_FETCH, [address_of(load)], "int32", pure=False))
+def fetch(load: Any, level: int = 1) -> Any:
+    """The statement that prefetches a cache line into the first- or second-level cache."""
+    return ir.Evaluate(extern_call(_FETCHES[level], [address_of(load)], "int32", pure=False))
 
 
 # Packed

@@ -24,10 +24,11 @@ _NEXT = "tl_rng_next"
 
 def lower_random(func: Any, context: Any) -> Any:
     """The program with explicit generator states."""
-    return func.with_body(_Blocks().stmt(func.body)) if _draws(func.body) else func
+    return func.with_body(_Blocks().stmt(func.body)) if draws(func.body) else func
 
 
-def _draws(body: Any) -> bool:
+def draws(body: Any) -> bool:
+    """Whether a statement draws random numbers, which depend on how the blocks are numbered."""
     found: list[Any] = []
     tvm_ffi.structural_walk(body, [(ir.Call, lambda call: found.append(call) if _is_draw(call) else None)])
     return bool(found)
@@ -39,7 +40,7 @@ def _is_draw(call: Any) -> bool:
 
 class _Blocks(StmtRewriter):
     def visit_For(self, node: Any) -> Any:
-        if BLOCK_LOOP not in node.annotations or not _draws(node.body):
+        if BLOCK_LOOP not in node.annotations or not draws(node.body):
             return super().visit_For(node)
         state = local("rng_state", (3,), "uint64")
         body = tvm_ffi.structural_mutate(node.body, [(ir.Evaluate, _Starter(state, node.loop_var)), (ir.Call, _Drawer(state))])

@@ -131,7 +131,7 @@ def test_a_b_in_place_is_fetched_ahead_where_it_is_read_once(m, is_fetched):
     # B is as wide as a panel, so that several rows of tiles read it in place, too.
     program = product(m, WIDE.lanes(32) * 2, 512, "float32", "float32")
     assert not panels(program)
-    fetches = [each for each in walk(lowered(program)) if isinstance(each, ir.Evaluate) and '"tl_fetch"' in str(each.value)]
+    fetches = [each for each in walk(lowered(program)) if isinstance(each, ir.Evaluate) and '"tl_fetch_far"' in str(each.value)]
     assert bool(fetches) == is_fetched
 
 

@@ -80,3 +80,54 @@ def test_a_nest_around_another_loop_stays_as_it_is():
                     B[i, j] += A[i, j, k]
 
     assert extents(main) == [8, 4, 2]
+
+
+def scaled(m, n, by_rows=True, random=False, gather=False):
+    """``B = 2 A`` in tiles of 16 x 32; the first axis of the grid counts tiles down the columns."""
+
+    @T.prim_func
+    def main(A: T.Tensor((m, n), "float32"), B: T.Tensor((m, n), "float32"), L: T.Tensor((m,), "uint8")):
+        with T.Kernel(T.ceildiv(m, 16), T.ceildiv(n, 32), threads=128) as (bx, by):
+            if random:
+                T.rng_init(7)
+            for i, j in T.Parallel(16, 32):
+                if by_rows:
+                    B[bx * 16 + i, by * 32 + j] = A[bx * 16 + i, by * 32 + j] * 2
+                elif gather:
+                    B[0, L[0] + j] = A[0, L[0] + j] * 2
+                else:
+                    B[by * 32 + j, bx * 16 + i] = A[by * 32 + j, bx * 16 + i] * 2
+
+    return main
+
+
+def first_axis(program):
+    """The axis of the grid along which blocks follow each other."""
+    binds = [stmt for stmt in walk(lowered(program)) if isinstance(stmt, ir.Bind)]
+    return next(stmt.var.name for stmt in binds if isinstance(stmt.value, ir.FloorMod))
+
+
+def test_blocks_follow_each_other_along_rows():
+    assert first_axis(scaled(64, 96)) == "by"
+    assert first_axis(scaled(96, 96, by_rows=False)) == "bx"
+    assert first_axis(scaled(64, 96, random=True)) == "bx", "random numbers depend on the number of the block"
+
+
+def conditions(program):
+    return [stmt for stmt in walk(lowered(program)) if isinstance(stmt, ir.IfThenElse)]
+
+
+def test_a_loop_ends_where_its_store_would_leave_the_tensor():
+    assert not conditions(scaled(64, 70))
+    kinds = [stmt.kind for stmt in walk(lowered(scaled(64, 70))) if isinstance(stmt, ir.For)]
+    assert ir.ForKind.PARALLEL not in kinds, "it is too short for several threads"
+    # Another axis is asked for, or the row changes with what is stored.
+    assert conditions(scaled(60, 70)) and conditions(scaled(64, 70, by_rows=False, gather=True))
+
+
+@on_both
+@pytest.mark.parametrize("m, n", [(16, 1), (32, 31), (48, 33), (7, 70)])
+def test_tiles_with_edges(m, n, target):
+    a, b = torch.randn(m, n), torch.zeros(m, n)
+    build(scaled(m, n), target)(a, b, torch.zeros(m, dtype=torch.uint8))
+    assert torch.equal(b, a * 2)
