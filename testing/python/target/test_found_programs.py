@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -541,3 +542,15 @@ def test_shifts_of_two_tiles_that_cancel_in_the_number_of_the_thread(target):
 
     A = torch.arange(128, dtype=torch.int32).reshape(8, 16)
     check(main, target, A, torch.arange(128, dtype=torch.float16).reshape(8, 2, 8))
+
+
+@every_target
+def test_a_nest_of_extrema_is_as_long_as_it_has_terms(target):
+    @T.prim_func
+    def main(A: T.Tensor((32, 24), "int32"), B: T.Tensor((32,), "int32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(32):
+                B[i] = reduce(T.max, [T.clamp(A[i, k], -k, 90) for k in range(24)])
+
+    A = torch.randint(-99, 99, (32, 24), dtype=torch.int32, generator=torch.Generator().manual_seed(0))
+    check(main, target, A, torch.zeros(32, dtype=torch.int32))

@@ -94,6 +94,22 @@ def test_long_functions_are_written_out_a_few_times(function, limit):
     assert f"#pragma unroll{limit}\n  for (int i_0 = 0; i_0 < 64; ++i_0)" in source(main, "sm_90a")
 
 
+@pytest.mark.parametrize("terms, unroll", [(1, "#pragma unroll\n"), (12, "#pragma unroll 2\n")])
+def test_long_bodies_are_written_out_a_few_times(terms, unroll):
+    @T.prim_func
+    def main(A: T.Tensor((20, 20), "int32"), B: T.Tensor((32,), "int32")):
+        with T.Kernel(1, threads=32):
+            tid = T.get_thread_binding()
+            total = T.alloc_local((2,), "int32")
+            T.clear(total)
+            for i, j in T.Parallel(20, 20):
+                total[1] += sum(A[i, (j + k) % 20] * A[j, k] for k in range(terms))
+            B[tid] = total[1]
+
+    loops = re.findall(r"(#pragma unroll.*\n).*i_0 < 20", source(main, "sm_80"))
+    assert loops == [unroll]
+
+
 def test_only_loops_that_index_registers_are_unrolled():
     """Four threads hold the element, and fill the tile: 4096 iterations of each written out take NVRTC minutes."""
 

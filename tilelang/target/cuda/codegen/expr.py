@@ -227,7 +227,8 @@ def extremum(word: str, left: Value, right: Value, dtype: str) -> Value:
         return converted(Call(f"f{word}f", single), "float32", kind)
     if kind.is_float:
         return Call(f"tl::{word}_number", (left, right))
-    return Select(left.is_(">" if word == "max" else "<", right), left, right)
+    # No `left > right ? left : right`: it writes each operand twice, and a nest of ten a thousand times.
+    return Call(f"tl::{word}_number", (left, right), (Type("int32" if kind.bits < 8 else kind),))
 
 
 # Calls -----------------------------------------------------------------------------------------------------------------

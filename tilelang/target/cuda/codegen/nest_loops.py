@@ -6,6 +6,7 @@ contiguous axis the innermost digit may be a vector, which has no loop: what is 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tilelang.ir import nodes as ir
@@ -27,6 +28,9 @@ from tilelang.target.cuda.tile.nest import Nest
 _REGISTER_ITERATIONS = 512
 """Iterations of a nest on registers that are written out at most, where the registers need no more: one thread may have all
 elements of a tile to fill from a register of its own."""
+
+_NODES = 8192
+"""Nodes of expressions that those iterations have together at most: 400 iterations of a long expression take NVRTC seconds."""
 
 _ITERATIONS = 64
 """Iterations of a nest on memory alone: more of them cost time to compile and instruction cache."""
@@ -92,7 +96,8 @@ class NestLoops:
         registers = [access for access in self.nest.accesses if not is_memory(access.buffer)]
         if not registers:
             return partly_unrolled(self.loops, code, _iterations_written_out(self.nest.body, self.width))
-        return partly_unrolled(self.loops, code, _REGISTER_ITERATIONS, self._numbering(registers))
+        limit = min(_REGISTER_ITERATIONS, max(1, _NODES // (_nodes(self.nest.body) * self.width)))
+        return partly_unrolled(self.loops, code, limit, self._numbering(registers))
 
     def _numbering(self, registers: list[Any]) -> set[Name]:
         """The loops that registers are numbered by, which must be known when the kernel is compiled."""
@@ -205,9 +210,16 @@ def _name_of(dim: Any) -> str:
 
 def _iterations_written_out(body: Any, width: int) -> int:
     """How many iterations of a nest on memory alone, of so many elements each, are written out."""
-    exprs = (expr for stmt in walk(body) for expr in statement_exprs(stmt))
-    calls = sum(_length(node) for expr in exprs for node in walk_expr(expr) if isinstance(node, ir.Call))
+    calls = sum(_length(node) for node in _expressions(body) if isinstance(node, ir.Call))
     return min(_ITERATIONS, max(1, _CALLS // (calls * width))) if calls else _ITERATIONS
+
+
+def _nodes(body: Any) -> int:
+    return max(1, sum(1 for _ in _expressions(body)))
+
+
+def _expressions(body: Any) -> Iterator[Any]:
+    return (node for stmt in walk(body) for expr in statement_exprs(stmt) for node in walk_expr(expr))
 
 
 def _length(call: Any) -> int:
