@@ -10,8 +10,9 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from tilelang.records import Record
 
 
 class Feature(enum.Enum):
@@ -77,8 +78,7 @@ WARP, WARP_GROUP = 32, 128
 """Threads of a warp, and of the four warps that ``wgmma`` is an instruction of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arch:
+class Arch(Record):
     """One architecture.
 
     Attributes:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.artifact import ORIGINS_FILE, KernelArtifact, KernelLaunch
 from tilelang.errors import DeviceCompileError
+from tilelang.records import Record
 from tilelang.target.assemble import assemble
 from tilelang.target.assumptions import assumptions
 from tilelang.target.cuda.codegen.origins import origins_file, place_in
@@ -28,8 +28,7 @@ from tilelang.transform.config import PassConfigKey
 from tilelang.transform.pipeline import run
 
 
-@dataclass(frozen=True)
-class Lowered:
+class Lowered(Record):
     """CUDA text with its launches, its origins in the program, the time of each step, and the dumps."""
 
     source: str

@@ -10,16 +10,15 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import MisplacedError, UnsupportedError
+from tilelang.records import Record
 
 _RULES: dict[type, OperatorRule] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class TileDemand:
+class TileDemand(Record):
     """A layout that an operator demands of a shared tile; of several for one tile, the first with the lowest ``rank`` is met."""
 
     buffer: Any

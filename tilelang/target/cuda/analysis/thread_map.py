@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
@@ -18,14 +17,14 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.visit import walk_expr
 from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD
+from tilelang.records import Record
 from tilelang.target.cuda.intrinsics.table import digit_of, intrinsic
 from tilelang.target.cuda.ir.access import ThreadMap
 from tilelang.target.cuda.tile.program import thread_digits
 from tilelang.target.cuda.tile.tree import Loop, Scalar, TileTree, walk
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(Record):
     """``form`` plus any multiple of ``step``; plus nothing where ``step`` is 0."""
 
     form: Form

@@ -18,6 +18,7 @@ from tilelang.ir.memory import SHARED, is_shared, lies_in_registers
 from tilelang.ir.visit import statement_exprs
 from tilelang.layout.digits import Digit, is_power_of_two
 from tilelang.layout.fragment import Mode
+from tilelang.records import Record
 from tilelang.target.cuda.analysis.disjointness import Iterations, communicating_tensors, repeated_tensors
 from tilelang.target.cuda.analysis.thread_map import ThreadMaps
 from tilelang.target.cuda.analysis.uniformity import Uniformity
@@ -79,8 +80,7 @@ class Names:
         self.used = before | self.kernel_wide
 
 
-@dataclass(frozen=True)
-class KernelOptions:
+class KernelOptions(Record):
     """What pass configurations decide of code generation.
 
     Attributes:

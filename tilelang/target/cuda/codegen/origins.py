@@ -8,18 +8,17 @@ from __future__ import annotations
 import json
 import linecache
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import Location
 from tilelang.ir.span import location_of, portable
+from tilelang.records import Record
 from tilelang.target.cuda.ir.code import Leaf, owner
 from tilelang.target.cuda.ir.instructions import Instruction
 from tilelang.target.cuda.ir.printer import Line
 
 
-@dataclass(frozen=True)
-class Origins:
+class Origins(Record):
     """Of one kernel; lines are counted from 1 in its own text.
 
     Attributes:

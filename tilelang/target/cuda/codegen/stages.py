@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from tilelang.artifact import KernelLaunch, TensorMapSpec
 from tilelang.ir.facts import Facts
 from tilelang.ir.text import expr_text
+from tilelang.records import Record
 from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.codegen.emitter import KernelOptions, Output
 from tilelang.target.cuda.codegen.origins import Origins
@@ -33,8 +33,7 @@ from tilelang.target.request import CompileRequest
 Stage = TypeVar("Stage")
 
 
-@dataclass(frozen=True)
-class CudaContext:
+class CudaContext(Record):
     """Facts that no step changes: the request and the options that it decides."""
 
     request: CompileRequest
@@ -46,8 +45,7 @@ class CudaContext:
         return self.request.target
 
 
-@dataclass(frozen=True, eq=False)
-class Program:
+class Program(Record, eq=False):
     """The kernels of a program between two steps."""
 
     kernels: tuple[Any, ...]
@@ -73,8 +71,7 @@ def check_each(check: Callable[[Any], None]) -> Callable[[Program], None]:
     return of_all
 
 
-@dataclass(frozen=True, eq=False)
-class KernelStatements:
+class KernelStatements(Record, eq=False):
     """A kernel as statements of the tile IR."""
 
     kernel: Kernel
@@ -92,7 +89,6 @@ class KernelStatements:
         return f"{self.kernel.name}\n{self.kernel.body.script(show_meta=False)}\n"
 
 
-@dataclass(frozen=True, eq=False)
 class KernelTree(KernelStatements):
     """A kernel as a tile tree."""
 
@@ -109,7 +105,6 @@ class KernelTree(KernelStatements):
         return "\n".join(_lines(self.tree.root, 0)) + "\n"
 
 
-@dataclass(frozen=True, eq=False)
 class KernelLayouts(KernelTree):
     """A kernel whose tiles have places; its tree has the conversions between them as statements."""
 
@@ -122,8 +117,7 @@ class KernelLayouts(KernelTree):
         return places + "\n".join(_lines(self.tree.root, 0, self.layouts.loops)) + "\n"
 
 
-@dataclass(frozen=True)
-class Declarations:
+class Declarations(Record):
     """The declarations that device code relies on.
 
     Attributes:
@@ -154,7 +148,6 @@ class Declarations:
         return value.text
 
 
-@dataclass(frozen=True, eq=False)
 class KernelCode(KernelLayouts):
     """A kernel as device code; the step that places barriers gives the same kind of record."""
 
@@ -165,7 +158,6 @@ class KernelCode(KernelLayouts):
         return "\n".join(_CodeDump().lines(self.code)) + "\n"
 
 
-@dataclass(frozen=True, eq=False)
 class PlannedCode(KernelCode):
     """A kernel as device code, with the places of its buffers in shared memory."""
 
@@ -176,7 +168,6 @@ class PlannedCode(KernelCode):
         return "".join(f"  // {buffer.name}: {size} bytes from {start}\n" for buffer, (start, size) in places) + super().script()
 
 
-@dataclass(frozen=True, eq=False)
 class KernelText(PlannedCode):
     """A kernel as CUDA text; empty where the program brings its own.
 

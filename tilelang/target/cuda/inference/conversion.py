@@ -9,13 +9,14 @@ the same in every iteration of a loop stands before the loop.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import SHARED
 from tilelang.ir.region import Region
 from tilelang.layout.fragment import FragmentLayout
+from tilelang.records import Record
 from tilelang.target.cuda.analysis.uniformity import is_return
 from tilelang.target.cuda.arch import is_whole_warps
 from tilelang.target.cuda.inference.cost import BARRIER, nest_cost
@@ -57,8 +58,7 @@ def carried_out(problem: Problem, layouts: Layouts) -> tuple[TileTree, Layouts, 
     return tree, new, values
 
 
-@dataclass(frozen=True, eq=False)
-class _Way:
+class _Way(Record, eq=False):
     """How a conversion is carried out.
 
     Attributes:

@@ -12,18 +12,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode
+from tilelang.records import Record
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.inference.cost import SHUFFLE
 from tilelang.target.cuda.inference.loop_layout import Dimension, LoopLayout
 from tilelang.target.cuda.inference.verify import running_thread, same_values
 
 
-@dataclass(frozen=True, eq=False)
-class Exchange:
+class Exchange(Record, eq=False):
     """How each thread gets the elements that it holds under the new layout, as sums of digits of its number and of the loops.
 
     Attributes:

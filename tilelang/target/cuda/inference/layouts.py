@@ -6,7 +6,7 @@ The solver fills such a table; :meth:`Layouts.frozen` is what all later steps se
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from types import MappingProxyType
 from typing import Any
 
@@ -16,12 +16,12 @@ from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.span import location_of
 from tilelang.layout.fragment import FragmentLayout
+from tilelang.records import Record
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.tile.tree import Operator, Parallel, TileTree
 
 
-@dataclass(frozen=True, eq=False)
-class Layouts:
+class Layouts(Record, eq=False):
     """Layouts of a kernel.
 
     Attributes:

@@ -11,17 +11,16 @@ import functools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.ir.expr import as_int
 from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term, largest_divisor
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, merge_modes, on_register, on_thread, split_modes
+from tilelang.records import Record
 from tilelang.target.cuda.tile.nest import Axis, form_of
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Dimension:
+class Dimension(Record, eq=False):
     """One index that the distributed loop walks.
 
     Attributes:
@@ -49,8 +48,7 @@ class Dimension:
         return not (isinstance(self.shift, int) and self.shift == 0)
 
 
-@dataclass(frozen=True, eq=False)
-class LoopLayout:
+class LoopLayout(Record, eq=False):
     """A distributed nest.
 
     Attributes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +11,7 @@ from tilelang.ir.access import ADDRESS, UPDATE
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.visit import walk as walk_statements
+from tilelang.records import Record
 from tilelang.target.cuda.analysis.fragment_homes import homes_of, threads_of
 from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.ir.access import Access
@@ -43,8 +44,7 @@ class Memo:
         return self._given[key]
 
 
-@dataclass(frozen=True, eq=False)
-class Problem:
+class Problem(Record, eq=False):
     """A kernel whose layouts are wanted.
 
     Attributes:

@@ -30,7 +30,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +38,7 @@ from tilelang.dtypes import canonical
 from tilelang.errors import LayoutConflictError
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment
+from tilelang.records import Record
 from tilelang.target.cuda.inference.conversion import carried_out
 from tilelang.target.cuda.inference.cost import cost
 from tilelang.target.cuda.inference.layouts import Layouts
@@ -121,8 +122,7 @@ def _cheapest(start: _State) -> _State:
     return best
 
 
-@dataclass(frozen=True, eq=False)
-class _State:
+class _State(Record, eq=False):
     """A kernel with some choices, and what they lead to.
 
     Attributes:

@@ -16,11 +16,12 @@ A tree is never changed; what is new is a tree of its own that shares all other 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment
 from tilelang.ir.region import Region
+from tilelang.records import Record
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
 from tilelang.target.cuda.tile.overwrites import overwrites
 from tilelang.target.cuda.tile.rename import buffer_like, renamed, spliced
@@ -37,8 +38,7 @@ from tilelang.target.cuda.tile.tree import (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Section:
+class Section(Record, eq=False):
     """Statements ``start`` to ``stop`` (exclusive) of a sequence.
 
     Attributes:
@@ -60,8 +60,7 @@ class Section:
         return self.users is None or node in self.users
 
 
-@dataclass(frozen=True, eq=False)
-class Rewritten:
+class Rewritten(Record, eq=False):
     """A kernel with a copy of a fragment in a section.
 
     Attributes:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import LayoutConflictError, LoopLayoutError
@@ -23,6 +22,7 @@ from tilelang.ir.span import location_of
 from tilelang.ir.visit import mentions
 from tilelang.layout import replicated
 from tilelang.layout.fragment import FragmentLayout
+from tilelang.records import Record
 from tilelang.target.cuda.analysis.uniformity import computes_once, replaces_what_it_reads
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.inference.cost import nest_cost
@@ -56,8 +56,7 @@ Conflicts = Mapping[Any, Mapping[Any, LayoutConflictError]]
 """Statement -> fragment -> why the statement does not find the fragment's elements."""
 
 
-@dataclass(frozen=True, eq=False)
-class Choices:
+class Choices(Record, eq=False):
     """What a solve is told besides the kernel.
 
     Attributes:
@@ -69,7 +68,10 @@ class Choices:
     whole: tuple[tuple[Any, int], ...] = ()
 
 
-def solve(problem: Problem, choices: Choices = Choices()) -> tuple[Layouts, Conflicts]:
+_NONE = Choices()
+
+
+def solve(problem: Problem, choices: Choices = _NONE) -> tuple[Layouts, Conflicts]:
     """The layouts of a kernel under some choices, and the statements that they do not suit."""
     return _Solver(problem, choices).solve()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -16,6 +16,7 @@ from tilelang.ir.memory import is_array, is_global, is_memory
 from tilelang.ir.visit import conjunction, conjuncts, mentions, walk_expr
 from tilelang.layout.digits import Digit, Form, NotMixedRadix
 from tilelang.layout.fragment import REGISTER, Mode
+from tilelang.records import Record
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.cpp_types import is_packed
@@ -93,8 +94,7 @@ def _unit_axis(access: Access, forms: Mapping[Any, Form]) -> int | None:
     return int(step[0].digit.name) if step else None
 
 
-@dataclass(frozen=True, eq=False)
-class Vectors:
+class Vectors(Record, eq=False):
     """Decides how wide the vectors of nests are.
 
     Attributes:

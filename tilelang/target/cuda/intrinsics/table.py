@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tilelang.errors import UnsupportedError
 from tilelang.ir.access import ADDRESS, UPDATE
 from tilelang.ir.expr import as_int
 from tilelang.ir.span import location_of
+from tilelang.records import Record
 from tilelang.target.cuda.arch import WARP, WARP_GROUP, Feature, arch_of
 from tilelang.target.cuda.intrinsics import tensor_maps, values
 from tilelang.target.cuda.intrinsics.values import RNG_STATE, Rule, atomic, atomic_vector, call, ieee, matrix, single, vote
@@ -27,8 +28,7 @@ BLOCK = 1 << 16
 """The group of what all threads of a block agree on, however many they are."""
 
 
-@dataclass(frozen=True, slots=True)
-class Intrinsic:
+class Intrinsic(Record):
     """One intrinsic; :data:`~tilelang.tileop.thread.INTRINSICS` says what it is on every target.
 
     Attributes:

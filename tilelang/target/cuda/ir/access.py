@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.ir.access import READ, UPDATE, WRITE
+from tilelang.records import Record
 
 
 class Agent(enum.Enum):
@@ -27,8 +27,7 @@ class Agent(enum.Enum):
     BULK = "bulk copy"
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadMap:
+class ThreadMap(Record):
     """Which thread touches which element of a buffer, as far as the element's index determines it.
 
     If 128 threads write a tile (32, 64), of which thread ``t`` writes row ``t // 4``, then the index of the first axis determines
@@ -67,8 +66,7 @@ class ThreadMap:
         return known >= max(self.threads, other.threads)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Site:
+class Site(Record, eq=False):
     """Where a statement of the program accesses a buffer.
 
     Attributes:
@@ -100,8 +98,7 @@ ANYWHERE = Site()
 """The site of an access whose indices in the program are unknown, or no longer kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Record):
     """One access of a buffer.
 
     Attributes:

@@ -12,6 +12,7 @@ from math import prod
 from typing import Any, TypeVar, Union
 
 from tilelang.ir.access import READ
+from tilelang.records import Record
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.instructions import Instruction
 from tilelang.target.cuda.ir.values import Name, Number, Value, value_accesses
@@ -19,8 +20,7 @@ from tilelang.target.cuda.ir.values import Name, Number, Value, value_accesses
 Found = TypeVar("Found")
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(Record):
     """One slot of a multi-buffered shared tile; accesses name it in place of the buffer.
 
     Numbers are relative to the iteration of the pipelined loop: within one iteration, equal numbers are the same memory.

@@ -10,10 +10,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Union
 
 from tilelang.ir.access import READ, UPDATE, WRITE
+from tilelang.records import Record
 from tilelang.target.cuda.ir.access import Access, Agent
 from tilelang.target.cuda.ir.values import Array, Name, Value, value_accesses
 from tilelang.target.cuda.ir.wgmma import Wgmma
@@ -39,15 +39,12 @@ def updates(agent: Agent = Agent.THREAD) -> Any:
     return dataclasses.field(metadata={"kind": UPDATE, "agent": agent})
 
 
-@dataclass(frozen=True)
-class Instruction:
+class Instruction(Record):
     """Base of the statements without statements inside.
 
     Attributes:
         span: of the program's statement that it was made for, if known; comparisons ignore it.
     """
-
-    __slots__ = ("span",)
 
     def operands(self) -> Iterator[tuple[Value, str | None, Agent | None]]:
         """Each value of the instruction, with the kind and the agent of the access if it is a place or a pointer."""
@@ -71,7 +68,6 @@ def _fields(record: type) -> tuple[tuple[str, str | None, Agent | None], ...]:
 # A thread's own variables and memory ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
 class Define(Instruction):
     """A variable with its first value; a ``constant`` one never changes."""
 
@@ -81,7 +77,6 @@ class Define(Instruction):
     constant: bool = True
 
 
-@dataclass(frozen=True, slots=True)
 class Declare(Instruction):
     """A variable without a value."""
 
@@ -89,7 +84,6 @@ class Declare(Instruction):
     dtype: str
 
 
-@dataclass(frozen=True, slots=True)
 class DefinePointer(Instruction):
     """A pointer; to constants if ``constant``."""
 
@@ -98,7 +92,6 @@ class DefinePointer(Instruction):
     constant: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class DeclareArray(Instruction):
     """An array of registers.
 
@@ -116,7 +109,6 @@ class DeclareArray(Instruction):
     constant: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Assign(Instruction):
     """A variable or element gets a value.
 
@@ -129,14 +121,12 @@ class Assign(Instruction):
     shared_byte: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Evaluate(Instruction):
     """A value that is computed for its effect: the call of a device function, or of the program's own."""
 
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
 class Move(Instruction):
     """Copies a vector of ``bytes`` bytes from one pointer to another; zeros where the condition ``exists`` does not hold."""
 
@@ -146,7 +136,6 @@ class Move(Instruction):
     exists: Value | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Return(Instruction):
     """Ends the thread."""
 
@@ -154,7 +143,6 @@ class Return(Instruction):
 # Asynchronous copies --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
 class CopyAsync(Instruction):
     """``cp.async`` of 4, 8 or 16 bytes; zeros where the condition ``exists`` does not hold."""
 
@@ -164,17 +152,14 @@ class CopyAsync(Instruction):
     exists: Value | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class CommitCopies(Instruction):
     """``cp.async.commit_group``: the thread's asynchronous copies since the last one are a group."""
 
 
-@dataclass(frozen=True, slots=True)
 class FenceAsync(Instruction):
     """``fence.proxy.async``: orders the thread's writes before accesses of asynchronous agents."""
 
 
-@dataclass(frozen=True, slots=True)
 class BulkLoad(Instruction):
     """``cp.async.bulk.tensor``: the tensor memory accelerator copies a box of a tensor into shared memory.
 
@@ -194,7 +179,6 @@ class BulkLoad(Instruction):
     policy: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class BulkStore(Instruction):
     """``cp.async.bulk.tensor`` from shared memory: stores a box, or combines it with the tensor by ``reduction``."""
 
@@ -204,12 +188,10 @@ class BulkStore(Instruction):
     reduction: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class CommitBulk(Instruction):
     """``cp.async.bulk.commit_group``: the thread's bulk stores since the last one are a group."""
 
 
-@dataclass(frozen=True, slots=True)
 class WaitBulk(Instruction):
     """``cp.async.bulk.wait_group.read``: waits until bulk stores, except the newest ``pending`` groups, have read their source.
 
@@ -220,7 +202,6 @@ class WaitBulk(Instruction):
     complete: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class ExpectBytes(Instruction):
     """``mbarrier.expect_tx``: the barrier's phase waits for ``bytes`` more bytes."""
 
@@ -231,7 +212,6 @@ class ExpectBytes(Instruction):
 # Matrices -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
 class LoadMatrix(Instruction):
     """``ldmatrix`` in the form ``"x4"``, ``"x2_trans"``, ``"bytes_rows"`` …"""
 
@@ -240,7 +220,6 @@ class LoadMatrix(Instruction):
     source: Value = reads()
 
 
-@dataclass(frozen=True, slots=True)
 class StoreMatrix(Instruction):
     """``stmatrix`` in the form ``"x4"`` …"""
 
@@ -249,7 +228,6 @@ class StoreMatrix(Instruction):
     registers: Value = reads()
 
 
-@dataclass(frozen=True, slots=True)
 class Multiply(Instruction):
     """``mma.sync`` by its device function; sparse ones have a register of metadata."""
 
@@ -260,7 +238,6 @@ class Multiply(Instruction):
     metadata: Value | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class WarpGroupMultiply(Instruction):
     """``wgmma.mma_async``: the product is added to the accumulator if ``scale`` is not zero, and replaces it otherwise.
 
@@ -276,24 +253,20 @@ class WarpGroupMultiply(Instruction):
     scale: Value = operand()
 
 
-@dataclass(frozen=True, slots=True)
 class FenceProducts(Instruction):
     """``wgmma.fence``: orders the threads' accesses of registers before those of the next products."""
 
 
-@dataclass(frozen=True, slots=True)
 class CommitProducts(Instruction):
     """``wgmma.commit_group``: the products since the last one are a group."""
 
 
-@dataclass(frozen=True, slots=True)
 class WaitProducts(Instruction):
     """``wgmma.wait_group``: waits until products, except the newest ``pending`` groups, are complete."""
 
     pending: int
 
 
-@dataclass(frozen=True, slots=True)
 class PinRegisters(Instruction):
     """No machine instruction: keeps the device compiler from moving accesses of these registers across this place.
 
@@ -304,7 +277,6 @@ class PinRegisters(Instruction):
     registers: Value = updates()
 
 
-@dataclass(frozen=True, slots=True)
 class SetRegisters(Instruction):
     """``setmaxnreg``: the warp group releases (``"dec"``) or requests (``"inc"``) registers, to ``count`` for each thread."""
 
@@ -315,7 +287,6 @@ class SetRegisters(Instruction):
 # Barriers of some threads ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
 class NamedBarrier(Instruction):
     """``barrier.sync``: ``threads`` threads wait for each other at one of the block's 16 hardware barriers."""
 
@@ -323,7 +294,6 @@ class NamedBarrier(Instruction):
     threads: int
 
 
-@dataclass(frozen=True, slots=True)
 class WarpBarrier(Instruction):
     """``bar.warp.sync``: the lanes of a mask wait for each other."""
 
@@ -333,16 +303,14 @@ class WarpBarrier(Instruction):
 # Declarations around a kernel's code ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ValueParameter:
+class ValueParameter(Record):
     """A scalar parameter."""
 
     name: str
     dtype: str
 
 
-@dataclass(frozen=True, slots=True)
-class PointerParameter:
+class PointerParameter(Record):
     """A parameter that is a tensor, or another address.
 
     Attributes:
@@ -357,8 +325,7 @@ class PointerParameter:
     restrict: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TensorMapParameter:
+class TensorMapParameter(Record):
     """A descriptor for the tensor memory accelerator."""
 
     name: str
@@ -367,8 +334,7 @@ class TensorMapParameter:
 Parameter = Union[ValueParameter, PointerParameter, TensorMapParameter]
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(Record):
     """The head of a kernel.
 
     Attributes:
@@ -382,7 +348,6 @@ class Signature:
     blocks: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class DeclarePool(Instruction):
     """The shared memory of a block, as bytes."""
 
@@ -390,7 +355,6 @@ class DeclarePool(Instruction):
     alignment: int
 
 
-@dataclass(frozen=True, slots=True)
 class DefineSharedArray(Instruction):
     """A name for a part of the block's shared memory, in the whole kernel."""
 
@@ -398,7 +362,6 @@ class DefineSharedArray(Instruction):
     start: Value
 
 
-@dataclass(frozen=True, slots=True)
 class DeclareGlobal(Instruction):
     """A variable in global memory, outside of all kernels; it is zero when the module is loaded."""
 

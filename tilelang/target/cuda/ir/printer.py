@@ -401,7 +401,7 @@ def _call(function: str, *fields: str, **templates: str) -> Callable[[Printer, A
     """
 
     def text(printer: Printer, code: Any) -> str:
-        name = function.format_map({f: getattr(code, f) for f in code.__slots__})
+        name = function.format_map(vars(code))
         found = tuple(getattr(code, template) for template in templates)
         return printer._statement(name, *(v.value_of(getattr(code, f)) for f in fields), templates=found)
 

@@ -9,42 +9,41 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tilelang.ir.access import ADDRESS, READ
+from tilelang.records import Record
 from tilelang.target.cuda.ir.access import Access, Agent
 
 
-class Value:
+class Value(Record):
     """Anything that can stand in an expression."""
-
-    __slots__ = ()
 
     def __add__(self, other: Any) -> Value:
         other = value_of(other)
         if isinstance(self, Number) and isinstance(other, Number):
             return Number(self.value + other.value)
-        return self if other == Number(0) else other if self == Number(0) else Binary("+", self, other)
+        return self if other == ZERO else other if self == ZERO else Binary("+", self, other)
 
     def __radd__(self, other: Any) -> Value:
         return value_of(other) + self
 
     def __sub__(self, other: Any) -> Value:
         other = value_of(other)
-        return self if other == Number(0) else Binary("-", self, other)
+        return self if other == ZERO else Binary("-", self, other)
 
     def __mul__(self, other: Any) -> Value:
         other = value_of(other)
         if isinstance(self, Number) and isinstance(other, Number):
             return Number(self.value * other.value)
-        if self == Number(0) or other == Number(0):
-            return Number(0)
-        return self if other == Number(1) else other if self == Number(1) else Binary("*", self, other)
+        if self == ZERO or other == ZERO:
+            return ZERO
+        return self if other == ONE else other if self == ONE else Binary("*", self, other)
 
     def __floordiv__(self, other: Any) -> Value:
         other = value_of(other)
-        return self if other == Number(1) else Binary("/", self, other)
+        return self if other == ONE else Binary("/", self, other)
 
     def __mod__(self, other: Any) -> Value:
         return Binary("%", self, value_of(other))
@@ -69,21 +68,21 @@ class Value:
         return Binary(relation, self, value_of(other))
 
 
-@dataclass(frozen=True, slots=True)
 class Name(Value):
     """A variable, a parameter or a builtin."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
 class Number(Value):
     """An integer constant of type ``int``."""
 
     value: int
 
 
-@dataclass(frozen=True, slots=True)
+ZERO, ONE = Number(0), Number(1)
+
+
 class Literal(Value):
     """A constant of an element type."""
 
@@ -91,21 +90,18 @@ class Literal(Value):
     dtype: str
 
 
-@dataclass(frozen=True, slots=True)
 class Text(Value):
     """A string constant."""
 
     value: str
 
 
-@dataclass(frozen=True, slots=True)
 class Verbatim(Value):
     """C++ text from the program (``T.call_extern`` and the like); the compiler itself makes none."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
 class Binary(Value):
     """A binary operation by its C++ operator."""
 
@@ -114,7 +110,6 @@ class Binary(Value):
     right: Value
 
 
-@dataclass(frozen=True, slots=True)
 class Unary(Value):
     """A unary operation: ``!``, ``~`` or ``-``."""
 
@@ -122,7 +117,6 @@ class Unary(Value):
     operand: Value
 
 
-@dataclass(frozen=True, slots=True)
 class Select(Value):
     """One of two values by a condition; the other is not computed."""
 
@@ -131,7 +125,6 @@ class Select(Value):
     otherwise: Value
 
 
-@dataclass(frozen=True, slots=True)
 class Convert(Value):
     """A conversion to an element type by the C++ conversion of that name."""
 
@@ -139,7 +132,6 @@ class Convert(Value):
     operand: Value
 
 
-@dataclass(frozen=True, slots=True)
 class Call(Value):
     """A call of a device function.
 
@@ -152,15 +144,13 @@ class Call(Value):
     templates: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Type:
+class Type(Record):
     """An element type as a template argument; ``bytes`` where it is a word of so many bytes."""
 
     dtype: str
     bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class Array(Value):
     """A pointer to the first element of a buffer, or an array of registers.
 
@@ -182,7 +172,6 @@ class Array(Value):
         return Pointer(self, kind=kind) + index
 
 
-@dataclass(frozen=True, slots=True)
 class Element(Value):
     """An element of an array, to be read or stored to.
 
@@ -195,7 +184,6 @@ class Element(Value):
     shared_byte: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Pointer(Value):
     """The address of an element.
 
@@ -213,17 +201,15 @@ class Pointer(Value):
 
     def __add__(self, other: Any) -> Value:
         other = value_of(other)
-        return self if other == Number(0) else replace(self, offsets=(*self.offsets, other))
+        return self if other == ZERO else replace(self, offsets=(*self.offsets, other))
 
 
-@dataclass(frozen=True, slots=True)
 class AddressOf(Value):
     """The address of a place that the program passes on; the receiver may read and write there."""
 
     place: Value
 
 
-@dataclass(frozen=True, slots=True)
 class Cast(Value):
     """A pointer to another type: an element type, or a word of so many bytes."""
 
@@ -233,7 +219,6 @@ class Cast(Value):
     constant: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Word(Value):
     """The vector of so many bytes at a pointer, to be read or stored to."""
 
@@ -242,7 +227,6 @@ class Word(Value):
     dtype: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class Field(Value):
     """A component of a vector."""
 
@@ -250,7 +234,6 @@ class Field(Value):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
 class Zeros(Value):
     """A word of zeros."""
 
@@ -264,7 +247,7 @@ def value_of(value: Any) -> Value:
 
 def total(parts: Iterable[Any]) -> Value:
     """The sum of some values."""
-    found: Value = Number(0)
+    found: Value = ZERO
     for part in parts:
         found = found + part
     return found

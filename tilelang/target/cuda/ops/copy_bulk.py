@@ -9,7 +9,7 @@ launch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -26,6 +26,7 @@ from tilelang.ir.span import location_of
 from tilelang.layout import TileLayout, row_major
 from tilelang.layout.digits import largest_divisor
 from tilelang.layout.panels import panel_bytes_of, panel_layout, panel_widths
+from tilelang.records import Record
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.structure import elected, elected_in_each
@@ -46,8 +47,7 @@ _REDUCTIONS: Mapping[str, frozenset[str]] = {
 """Element types that the accelerator can reduce in global memory, by operation."""
 
 
-@dataclass(frozen=True)
-class TmaPlan:
+class TmaPlan(Record):
     """How one copy is done.
 
     Attributes:

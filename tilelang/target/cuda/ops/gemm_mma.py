@@ -7,18 +7,17 @@ and along K each lane takes one 32-bit register's worth of neighbours, four lane
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.layout.fragment import FragmentLayout, Mode, merge_modes, on_register, on_thread
 from tilelang.policy import GemmWarpPolicy
+from tilelang.records import Record
 from tilelang.target.cuda.arch import WARP, Arch, Feature
 from tilelang.target.cuda.ir.cpp_types import product_types
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Record):
     """What an instruction takes of A or of B: a tile of rows along M or N, and of the elements that are stored along K.
 
     Attributes:
@@ -46,8 +45,7 @@ class Side:
         return self.groups * self.halves * self.pack
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(Record):
     """One tensor-core instruction.
 
     Attributes:
@@ -132,8 +130,7 @@ def instruction(a: str, b: str, c: str, arch: Arch, sparse: bool = False) -> Ins
     return Instruction(16, 8, 16, "f32_f16", 2, "float16") if converted else None
 
 
-@dataclass(frozen=True, slots=True)
-class ByWarps:
+class ByWarps(Record):
     """A product by ``mma.sync``, and the fragments that it demands.
 
     Attributes:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir.memory import is_fragment
 from tilelang.layout.fragment import FragmentLayout
+from tilelang.records import Record
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.ir.code import Code
 from tilelang.target.cuda.operators import TileDemand
@@ -21,8 +21,7 @@ COMPLETE = -2
 ``n`` newer products may stay in flight."""
 
 
-@dataclass(frozen=True, eq=False)
-class Product:
+class Product(Record, eq=False):
     """One planned product; each way to compute one is a subclass.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -26,7 +25,6 @@ from tilelang.target.cuda.tile.nest import Axis, Nest
 from tilelang.target.cuda.tile.tree import Operator
 
 
-@dataclass(frozen=True, eq=False)
 class ScalarProduct(Product):
     """C spread over the threads; each of them sums its own elements.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -27,7 +27,6 @@ from tilelang.target.cuda.tile.tree import Operator
 from tilelang.tileop.gemm import Gemm, GemmSparse
 
 
-@dataclass(frozen=True, eq=False)
 class WarpProduct(Product):
     """A product by ``mma.sync``.
 

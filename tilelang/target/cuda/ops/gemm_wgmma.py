@@ -8,7 +8,6 @@ commit. Shared operands lie in panels (:mod:`tilelang.layout.panels`), the bytes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -21,6 +20,7 @@ from tilelang.ir.span import location_of
 from tilelang.layout import FragmentLayout, TileLayout, on_register, on_thread
 from tilelang.layout.fragment import Mode, join_modes
 from tilelang.layout.panels import panel_bytes_of, panel_layout, panel_widths
+from tilelang.records import Record
 from tilelang.target.cuda.arch import WARP_GROUP
 from tilelang.target.cuda.codegen.emitter import WARP_GROUP_NUMBER, Emitter
 from tilelang.target.cuda.inference.problem import Problem
@@ -50,7 +50,6 @@ _PRODUCT_TILE = 64
 """Elements; the instructions of a warp group read operands from multiples of this."""
 
 
-@dataclass(frozen=True, eq=False)
 class WarpGroupProduct(Product):
     """A product by ``wgmma``.
 
@@ -282,8 +281,7 @@ def _instruction_width(columns: int, a_type: str, b_panel: int | None, bits: int
 # Operands in shared memory -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class SharedOperand:
+class SharedOperand(Record):
     """A shared tile that descriptors read.
 
     Attributes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -14,6 +13,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.region import Region
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, merge_modes, on_thread
+from tilelang.records import Record
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.expr import extremum
@@ -26,8 +26,7 @@ from tilelang.target.cuda.operators import OperatorRule, implements
 from tilelang.tileop.reduce import FinalizeReducer, Reduce, fits
 
 
-@dataclass(frozen=True, slots=True)
-class Combine:
+class Combine(Record):
     """How a kind of reduction combines two values.
 
     Attributes:

@@ -21,6 +21,7 @@ from tilelang.ir.memory import is_shared
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
+from tilelang.records import Record
 from tilelang.target.cuda.analysis.availability import is_available, may_be_filled_ahead
 from tilelang.target.cuda.analysis.disjointness import share_out_iterations
 from tilelang.target.cuda.ir.access import Access, Site
@@ -33,8 +34,7 @@ Position = tuple[int, int]
 """Stage and order."""
 
 
-@dataclass(frozen=True, eq=False)
-class Statement:
+class Statement(Record, eq=False):
     """A statement of a loop's body.
 
     Attributes:

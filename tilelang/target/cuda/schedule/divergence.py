@@ -18,11 +18,12 @@ indices show that two threads may meet, the program is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tilelang.errors import DivergenceError
 from tilelang.ir.span import location_of
+from tilelang.records import Record
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.code import (
@@ -50,8 +51,7 @@ class _Inseparable(Exception):
     """Code that is no sequence of branches: it may be left in its middle."""
 
 
-@dataclass(frozen=True)
-class Divergence:
+class Divergence(Record):
     """How the code of a kernel may be rewritten.
 
     Attributes:

@@ -9,7 +9,6 @@ A schedule of the user's that would change what a statement reads is refused.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import MisplacedError, PipelineScheduleError
@@ -18,12 +17,12 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import any_statement
+from tilelang.records import Record
 from tilelang.target.cuda.schedule.dependence import Body, Statement, slots_needed, tile_filled_ahead
 from tilelang.target.cuda.tile.tree import GROUP, ORDER, STAGE, Loop, TileTree
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
+class Part(Record, eq=False):
     """A statement of the body, with its place in the schedule."""
 
     statement: Statement
@@ -31,8 +30,7 @@ class Part:
     order: int
 
 
-@dataclass(frozen=True, eq=False)
-class Schedule:
+class Schedule(Record, eq=False):
     """A planned loop.
 
     Attributes:

@@ -8,11 +8,11 @@ same time, and so is what divergent code uses. The source of a bulk store is in 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import SharedMemoryError
 from tilelang.ir.access import READ, UPDATE
+from tilelang.records import Record
 from tilelang.target.cuda.arch import arch_of
 from tilelang.target.cuda.ir.code import (
     Block,
@@ -34,8 +34,7 @@ from tilelang.target.cuda.ir.instructions import WaitBulk
 _BARRIER_ALIGNMENT = 8
 
 
-@dataclass(frozen=True)
-class SharedPlan:
+class SharedPlan(Record):
     """Offset and size in bytes of each buffer, and the size of the pool."""
 
     places: Mapping[Any, tuple[int, int]]

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.visit import is_parallel
+from tilelang.records import Record
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.specialize.ring import Ring, Statement
 
@@ -29,8 +29,7 @@ _OTHER_REGISTERS = 48
 """What addresses, counters and temporaries of a consumer need beside its tiles; more than that and tiles would spill."""
 
 
-@dataclass(frozen=True)
-class Overlap:
+class Overlap(Record):
     """Parts of a loop's body, as positions in it (the copies of the producer are in none).
 
     Attributes:

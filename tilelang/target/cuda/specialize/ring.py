@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +19,7 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_global, is_variable
 from tilelang.ir.region import Region
 from tilelang.ir.visit import any_statement, children, flattened, statement_exprs, variables, walk, walk_expr
+from tilelang.records import Record
 from tilelang.target.cuda.analysis.availability import is_available, may_be_filled_ahead
 from tilelang.target.cuda.intrinsics.table import intrinsic
 from tilelang.target.cuda.operators import rule_of
@@ -31,8 +31,7 @@ _SLOT_ALIGNMENT = 128
 """Bytes; the accelerator writes to such addresses only, and the slots of a ring lie side by side."""
 
 
-@dataclass(frozen=True, eq=False)
-class Statement:
+class Statement(Record, eq=False):
     """A statement of a loop's body; what is known of it is found once."""
 
     stmt: Any
@@ -72,8 +71,7 @@ class Statement:
         return read, {region.buffer for region, access in self.op.regions() if "w" in access}
 
 
-@dataclass(frozen=True, eq=False)
-class Load:
+class Load(Record, eq=False):
     """A copy of a loop's body that a producer may make.
 
     Attributes:
@@ -88,8 +86,7 @@ class Load:
     target: Region
 
 
-@dataclass(frozen=True, eq=False)
-class Feed:
+class Feed(Record, eq=False):
     """Loads that arrive together: they are first used by the same statement of the loop's body, and last used by the same.
 
     Attributes:
@@ -107,8 +104,7 @@ class Feed:
         return sum(_tile_bytes(load.target) for load in self.loads)
 
 
-@dataclass(frozen=True, eq=False)
-class Ring:
+class Ring(Record, eq=False):
     """A loop that a producer feeds.
 
     Attributes:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import VARIABLE
+from tilelang.records import Record
 from tilelang.target.cuda.specialize.ring import Ring
 from tilelang.target.cuda.tile.build import block
 from tilelang.tileop.thread import intrinsic_call
 
 
-@dataclass(frozen=True, eq=False)
-class Slots:
+class Slots(Record, eq=False):
     """The shared objects of one feed: its barriers and the versioned buffer of each copy."""
 
     full: Any
@@ -39,8 +38,7 @@ class Slots:
         return call("ring_release", _one_of(self.empty, slot))
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Record):
     """Where in its ring an iteration is.
 
     Attributes:

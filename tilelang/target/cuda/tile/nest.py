@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_fragment, is_memory, is_variable
 from tilelang.ir.visit import children, computed_from, mentions, operands, statement_exprs, walk, walk_expr
 from tilelang.layout.digits import Form, NotMixedRadix
+from tilelang.records import Record
 from tilelang.target.cuda.intrinsics.table import intrinsic, names_threads
 from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
@@ -26,8 +27,7 @@ from tilelang.tileop.carried import carried
 from tilelang.transform.substitute import substitute
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Axis:
+class Axis(Record, eq=False):
     """One loop of a nest: ``var`` in ``range(extent)``; ``limit`` cuts it off earlier at run time."""
 
     var: Any
@@ -35,8 +35,7 @@ class Axis:
     limit: Any = None
 
 
-@dataclass(frozen=True, eq=False)
-class Nest:
+class Nest(Record, eq=False):
     """A nest.
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tilelang.errors import RunTimeValueError, UnsupportedError
@@ -16,6 +16,7 @@ from tilelang.ir.host_value import host_value
 from tilelang.ir.span import location_of
 from tilelang.ir.text import expr_text
 from tilelang.ir.visit import variables
+from tilelang.records import Record
 from tilelang.target.assumptions import assumed
 from tilelang.target.cuda.tile.host_flow import HostValues
 
@@ -25,8 +26,7 @@ MOST_COPIES = 16
 """Iterations of a loop around kernels that become kernels of their own, each with its number in it."""
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(Record):
     """One kernel of a program.
 
     Attributes:

@@ -19,6 +19,7 @@ from tilelang.ir.region import Region
 from tilelang.ir.text import shape_text
 from tilelang.ir.visit import flattened, is_parallel, statement_exprs
 from tilelang.layout import make_swizzled_layout
+from tilelang.records import Record
 from tilelang.target.cuda.arch import WARP_GROUP
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import rule_of
@@ -39,7 +40,7 @@ SCHEDULE_NOTES = (*ORDER, *STAGE, *GROUP)
 PIPELINE_NOTES = ("num_stages", *SCHEDULE_NOTES)
 
 
-class Node:
+class Node(Record, eq=False):
     """A statement of the tree, or several. What it touches is found once, however many analyses ask."""
 
     @property
@@ -77,7 +78,6 @@ class Node:
         return frozenset(access.buffer for access in self.touched if access.writes)
 
 
-@dataclass(frozen=True, eq=False)
 class Sequence(Node):
     """Statements in order."""
 
@@ -91,7 +91,6 @@ class Sequence(Node):
         return Sequence([of(item) for item in self.items])
 
 
-@dataclass(frozen=True, eq=False)
 class _Statement(Node):
     """A node that is a statement of the IR; its condition or bounds may depend on what memory holds."""
 
@@ -107,7 +106,6 @@ class _Statement(Node):
         return tuple(access for head in heads for access in accesses_in(head))
 
 
-@dataclass(frozen=True, eq=False)
 class _WithBody(_Statement):
     """A statement around others."""
 
@@ -121,7 +119,6 @@ class _WithBody(_Statement):
         return replace(self, body=of(self.body))
 
 
-@dataclass(frozen=True, eq=False)
 class Loop(_WithBody):
     """A ``for`` loop that every thread runs.
 
@@ -158,7 +155,6 @@ class Loop(_WithBody):
         return Loop.of(self.stmt, [(stmt, [*chain(*islice(left, count))]) for stmt, count in self.origins])
 
 
-@dataclass(frozen=True, eq=False)
 class Branch(_Statement):
     """An ``if``."""
 
@@ -177,7 +173,6 @@ class Repeat(_WithBody):
     """A ``while`` loop."""
 
 
-@dataclass(frozen=True, eq=False)
 class ThreadGroup(_WithBody):
     """Statements in an attribute (``T.ws``, ``T.attr``), or of some threads.
 
@@ -194,7 +189,6 @@ class ThreadGroup(_WithBody):
         return ()
 
 
-@dataclass(frozen=True, eq=False)
 class Operator(Node):
     """A tile operator that is no nest."""
 
@@ -210,7 +204,6 @@ class Operator(Node):
         return self.regions
 
 
-@dataclass(frozen=True, eq=False)
 class Parallel(Node):
     """A nest; ``op`` is the tile operator that it came from, if any."""
 

@@ -6,11 +6,12 @@ import dataclasses
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from tilelang.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class KernelResources:
+class KernelResources(Record):
     """What one kernel occupies, as ptxas reports it.
 
     Attributes:
@@ -33,8 +34,7 @@ class KernelResources:
         return dataclasses.asdict(self)
 
 
-@dataclass(frozen=True)
-class DeviceBinary:
+class DeviceBinary(Record):
     """One compiled source.
 
     Attributes:

@@ -7,11 +7,11 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from tilelang import temporary
 from tilelang.errors import DeviceCompileError, ToolchainMissingError
+from tilelang.records import Record
 from tilelang.target.cuda.toolchain.locate import tool
 
 _TIMEOUT_SECONDS = 120
@@ -22,8 +22,7 @@ _GUARD = re.compile(r"^@!?U?P\w+\s+")
 _TARGET = re.compile(r"`\((\.L_x_\d+)\)")
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(Record):
     """One machine instruction.
 
     Attributes:
@@ -44,8 +43,7 @@ class Instruction:
         return self.opcode.partition(".")[0]
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(Record):
     """The machine code of one kernel: its instructions, and label -> index of the instruction that it stands before."""
 
     name: str

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tilelang import temporary
+from tilelang.records import Record
 from tilelang.target.cuda.toolchain.locate import template_directory
 from tilelang.target.hosts.c import c_source
 from tilelang.target.hosts.text import HostProgram
@@ -28,8 +28,7 @@ __asm__(".section .rodata, \\"a\\", @progbits\\n"
 """
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceImage:
+class DeviceImage(Record):
     """Machine code, and what the driver can translate for other GPUs."""
 
     cubin: bytes
