@@ -80,9 +80,8 @@ def _read(stage: KernelStatements, context: CudaContext) -> KernelTree:
 
 
 def _infer(stage: KernelTree, context: CudaContext) -> KernelLayouts:
-    kernel, options = stage.kernel, context.options
-    threads, variables = kernel.thread_count, dict(kernel.threads)
-    problem = Problem(stage.tree, threads, context.target, stage.facts(), options.swizzle, options.wgmma, variables)
+    options = context.options
+    problem = Problem(stage.tree, stage.kernel, context.target, stage.facts(), options.swizzle, options.wgmma)
     tree, layouts = infer(problem)
     return stage.then(KernelLayouts, tree=tree, layouts=layouts, uniformity=problem.with_tree(tree).uniformity)
 

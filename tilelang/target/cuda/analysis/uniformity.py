@@ -407,4 +407,4 @@ def _read_by(node: Any) -> set[Any]:
 
 def operands(node: Operator) -> set[Any]:
     """The buffers that an operator works on."""
-    return {region.buffer for region, _ in node.op.regions()} if hasattr(node.op, "regions") else set()
+    return {region.buffer for region, _ in node.op.regions()}

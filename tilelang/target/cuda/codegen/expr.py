@@ -47,11 +47,8 @@ _FLOAT_FUNCTIONS = (
     "trunc round nearbyint fabs pow fmod atan2 hypot copysign ldexp nextafter fma"
 ).split()
 
-_FAST_FUNCTIONS: Mapping[str, str] = {
-    "exp": "tl::fast_exp", "exp2": "tl::fast_exp2", "exp10": "tl::fast_exp10", "log": "tl::fast_log", "log2": "tl::fast_log2",
-    "log10": "tl::fast_log10", "sin": "tl::fast_sin", "cos": "tl::fast_cos", "tan": "tl::fast_tan", "pow": "tl::fast_pow",
-    "tanh": "tl::fast_tanh", "rsqrt": "tl::fast_rsqrt",
-}  # fmt: skip
+_FAST_FUNCTIONS = frozenset("exp exp2 exp10 log log2 log10 sin cos tan pow tanh rsqrt".split())
+"""Those that have an approximation ``tl::fast_<name>``."""
 
 
 def lower_expr(e: Emitter, expr: Any) -> Value:
@@ -148,14 +145,6 @@ def _float(e: Emitter, expr: Any) -> Value:
     return Literal(value, dtype)
 
 
-def _cast(e: Emitter, expr: Any) -> Value:
-    return converted(e.value(expr.value), str(expr.value.ty), str(expr.ty))
-
-
-def _select(e: Emitter, expr: Any) -> Value:
-    return Select(e.value(expr.condition), e.value(expr.true_value), e.value(expr.false_value))
-
-
 def _let(e: Emitter, expr: Any) -> Value:
     e.names.values[expr.var] = e.value(expr.value)
     return e.value(expr.body)
@@ -212,11 +201,6 @@ def _function(e: Emitter, name: str, expr: Any) -> Value:
     return converted(result, "int32", dtype) if dtype.bits < 8 else result
 
 
-def _extremum(e: Emitter, expr: Any) -> Value:
-    word = "max" if isinstance(expr, ir.Max) else "min"
-    return extremum(word, e.value(expr.a), e.value(expr.b), str(expr.ty))
-
-
 def extremum(word: str, left: Value, right: Value, dtype: str) -> Value:
     """The larger (``word`` is ``"max"``) or smaller of two values; of a number and NaN, the number."""
     kind = canonical(dtype)
@@ -262,12 +246,9 @@ def _math(e: Emitter, function: str, expr: Any) -> Value:
     if dtype == "float64":
         return Call(function, arguments)
     arguments = tuple(converted(value, str(arg.ty), "float32") for value, arg in zip(arguments, expr.args))
-    known = _FAST_FUNCTIONS.get(function) if e.options.fast_math else None
-    return converted(Call(known or _single_name(function), arguments), "float32", dtype)
-
-
-def _single_name(function: str) -> str:
-    return function if function.endswith("f") and function != "erf" else function + "f"
+    single = function if function.endswith("f") and function != "erf" else function + "f"
+    is_fast = e.options.fast_math and function in _FAST_FUNCTIONS
+    return converted(Call(f"tl::fast_{function}" if is_fast else single, arguments), "float32", dtype)
 
 
 def _classify(e: Emitter, expr: Any) -> Value:
@@ -281,10 +262,6 @@ def _classify(e: Emitter, expr: Any) -> Value:
 def _bitwise_not(e: Emitter, expr: Any) -> Value:
     dtype, value = canonical(str(expr.ty)), Unary("~", e.value(expr.a))
     return converted(value, "int32", dtype) if dtype.bits < 32 else Convert(dtype, value)
-
-
-def _reinterpret(e: Emitter, expr: Any) -> Value:
-    return Call("tl::bit_cast", (e.value(expr.args[0]),), (Type(str(expr.ty)),))
 
 
 def _sigmoid(e: Emitter, expr: Any) -> Value:
@@ -340,11 +317,11 @@ _RULES: Mapping[type, Rule] = {
     ir.Var: _var,
     ir.IntImm: _int,
     ir.FloatImm: _float,
-    ir.Cast: _cast,
+    ir.Cast: lambda e, expr: converted(e.value(expr.value), str(expr.value.ty), str(expr.ty)),
     ir.TensorLoad: lambda e, expr: e.places.element(expr.source, list(expr.indices)),
     ir.Not: lambda e, expr: Unary("!", e.value(expr.a)),
     ir.BitwiseNot: _bitwise_not,
-    ir.Select: _select,
+    ir.Select: lambda e, expr: Select(e.value(expr.condition), e.value(expr.true_value), e.value(expr.false_value)),
     ir.Let: _let,
     ir.Div: lambda e, expr: _divided(e, expr, "/"),
     ir.Mod: lambda e, expr: _divided(e, expr, "%"),
@@ -352,8 +329,8 @@ _RULES: Mapping[type, Rule] = {
     ir.RShift: _shifted,
     ir.FloorDiv: _floor_div,
     ir.FloorMod: _floor_mod,
-    ir.Max: _extremum,
-    ir.Min: _extremum,
+    ir.Max: lambda e, expr: extremum("max", e.value(expr.a), e.value(expr.b), str(expr.ty)),
+    ir.Min: lambda e, expr: extremum("min", e.value(expr.a), e.value(expr.b), str(expr.ty)),
     ir.Call: _call,
 }
 
@@ -362,7 +339,7 @@ _CALLS: Mapping[str, Rule] = {
     "isnan": _classify,
     "isinf": _classify,
     "isfinite": _classify,
-    "reinterpret": _reinterpret,
+    "reinterpret": lambda e, expr: Call("tl::bit_cast", (e.value(expr.args[0]),), (Type(str(expr.ty)),)),
     "sigmoid": _sigmoid,
     "popcount": _popcount,
     "clz": _leading_zeros,

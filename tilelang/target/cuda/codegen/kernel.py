@@ -59,7 +59,7 @@ def _name_all(e: Emitter) -> None:
     for var in dimension_variables(kernel.func):
         if var not in e.names.values:
             e.named(var)
-    for var, _ in (*kernel.loops, *kernel.blocks, *kernel.cluster, *kernel.threads):
+    for var, _ in kernel.variables:
         e.named(var)
     for var, value in kernel.bindings:
         e.names.values[var] = e.value(value)

@@ -53,10 +53,8 @@ def program(func: Any) -> None:
 def statements(stage: KernelStatements) -> None:
     """A kernel's statements are the same kind of program, without launch axes."""
     kernel = stage.kernel
-    axes = (var for var, _ in (*kernel.loops, *kernel.blocks, *kernel.cluster, *kernel.threads))
-    _check_names(
-        kernel.body, {*kernel.func.params, *dimension_variables(kernel.func), *axes, *(var for var, _ in kernel.bindings)}
-    )
+    own = (var for var, _ in (*kernel.variables, *kernel.bindings))
+    _check_names(kernel.body, {*kernel.func.params, *dimension_variables(kernel.func), *own})
     assert not any(isinstance(stmt, ir.AttrStmt) and stmt.attr_key == "thread_extent" for stmt in walk_statements(kernel.body))
 
 

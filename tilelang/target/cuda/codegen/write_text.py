@@ -74,8 +74,7 @@ def defined_names(stage: KernelCode) -> set[str]:
     """The names that a kernel defines around its code: parameters, indices, arrays, and what every kernel has."""
     known, kernel = stage.declarations, stage.kernel
     variables = [param for param in kernel.func.params if not ir.is_buffer_var(param)]
-    variables += dimension_variables(kernel.func)
-    variables += [var for var, _ in (*kernel.loops, *kernel.blocks, *kernel.cluster, *kernel.threads)]
+    variables += [*dimension_variables(kernel.func), *(var for var, _ in kernel.variables)]
     names = {known.name_of(var) for var in variables} | {spec.name for spec in known.tensor_maps}
     return names | {*known.arrays.values(), *(name.text for name in known.output.kept.values()), *BUILTINS, *_DEFINED_WHERE_USED}
 
@@ -94,13 +93,16 @@ class _Writer:
 
     def write(self) -> KernelText:
         kernel, printer = self.kernel, self.printer
-        declared = [*self._kept(), *self._registers(), *self._views(), *self._shared_arrays()]
+        kept = (Define(name, "int32", Call("tl::kept", (value,))) for value, name in self.known.output.kept.items())
+        declared = [*kept, *self._registers(), *self._views(), *self._shared_arrays()]
         lines = self._print(declared)
         body = self._print([*self._barriers(), self.stage.code])
         indices = self._index_definitions()
         lines = [*self._print(indices), *lines]
-        parameters = [*self._tensors_and_scalars(), *self._sizes(), *self._tensor_maps()]
-        signature = Signature(kernel.name, tuple(row[0] for row in parameters), kernel.thread_count, self._blocks())
+        maps = ((TensorMapParameter(spec.name), ("tensor_map", spec.name), "handle") for spec in self.known.tensor_maps)
+        parameters = [*self._tensors_and_scalars(), *self._sizes(), *maps]
+        blocks = 1 if self.known.output.moves_registers else self.tree.hints.blocks_per_sm
+        signature = Signature(kernel.name, tuple(row[0] for row in parameters), kernel.thread_count, blocks)
         text = [printer.head(signature), *lines, *body, "}", ""]
         return self.stage.then(
             KernelText,
@@ -131,15 +133,7 @@ class _Writer:
             within=kernel.within,
         )
 
-    def _blocks(self) -> int | None:
-        return 1 if self.known.output.moves_registers else self.tree.hints.blocks_per_sm
-
     # Declarations ------------------------------------------------------------------------------------------------------
-
-    def _kept(self) -> Iterator[Define]:
-        """Integers that each thread computes once."""
-        for value, name in self.known.output.kept.items():
-            yield Define(name, "int32", Call("tl::kept", (value,)))
 
     def _index_definitions(self) -> list[Define]:
         """The block's and the thread's indices that the kernel uses, and the state of its random numbers."""
@@ -232,10 +226,6 @@ class _Writer:
             if var not in scalars and name in self.printer.names:
                 yield ValueParameter(name, dtype), ("dim", str(var.name)), str(canonical(dtype))
 
-    def _tensor_maps(self) -> Iterator[_Row]:
-        for spec in self.known.tensor_maps:
-            yield TensorMapParameter(spec.name), ("tensor_map", spec.name), "handle"
-
     def _written_buffers(self) -> set[Any]:
         """Global buffers that the kernel may write, or whose address it hands on."""
         nodes = (node for node in walk(self.tree.root) if isinstance(node, (Parallel, Operator, Scalar)))
@@ -251,21 +241,21 @@ def _barrier_initialisation(barriers: Iterable[tuple[Array, list[int]]], cluster
         clusters: whether other blocks of a cluster arrive too.
         maps: descriptors to fetch early.
     """
+
+    def initialised(barrier: Value, arrivals: int) -> Evaluate:
+        return Evaluate(Call("tl::mbarrier_init", (barrier, Number(arrivals))))
+
     body: list[Any] = [Evaluate(Call("tl::tma_prefetch", (name,))) for name in maps]
     for array, counts in barriers:
         if len(set(counts)) == 1 and len(counts) > 1:
             at = Name("i")
-            body.append(counted(at, len(counts), [_initialised(array.to(at), counts[0])]))
+            body.append(counted(at, len(counts), [initialised(array.to(at), counts[0])]))
         else:
-            body += [_initialised(array.to(at), count) for at, count in enumerate(counts)]
+            body += [initialised(array.to(at), count) for at, count in enumerate(counts)]
     body.append(Evaluate(Call("tl::mbarrier_fence_init")))
     # A thread that arrives at a barrier must find it initialised: the threads of the block, or of all blocks of the cluster.
     together = Evaluate(Call("tl::cluster_sync")) if clusters else Barrier()
     return [BranchCode(Call("tl::thread_rank").is_("==", 0), Block(body)), together]
-
-
-def _initialised(barrier: Value, arrivals: int) -> Evaluate:
-    return Evaluate(Call("tl::mbarrier_init", (barrier, Number(arrivals))))
 
 
 def _scalar(param: Any, name: str) -> _Row:

@@ -17,6 +17,7 @@ from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import TileDemand, rule_of
 from tilelang.target.cuda.tile.nest import given_to_calls
+from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, TileTree
 
 
@@ -48,23 +49,21 @@ class Problem(Record, eq=False):
     """A kernel whose layouts are wanted.
 
     Attributes:
-        tree: the kernel.
-        threads: of a block.
+        tree: the kernel's statements.
+        kernel: what it is a kernel of, and its threads.
         target: the CUDA target.
         facts: what is known of its variables.
         swizzle: whether shared tiles may be swizzled against bank conflicts.
         wgmma: whether products may be made by warp groups, where the target has them.
-        thread_vars: the variables that name the thread, with their extents.
         known: results for nodes and layouts, which hold for every variant of the kernel that the search tries.
     """
 
     tree: TileTree
-    threads: int
+    kernel: Kernel
     target: Any
     facts: Facts
-    swizzle: bool = True
-    wgmma: bool = True
-    thread_vars: Mapping[Any, int] = field(default_factory=dict)
+    swizzle: bool
+    wgmma: bool
     known: Memo = field(default_factory=Memo)
 
     def with_tree(self, tree: TileTree) -> Problem:
@@ -74,7 +73,7 @@ class Problem(Record, eq=False):
     @cached_property
     def threads_of(self) -> Mapping[Any, range]:
         """The threads that run each node, in program order."""
-        return threads_of(self.tree, range(self.threads))
+        return threads_of(self.tree, range(self.kernel.thread_count))
 
     @cached_property
     def _has_groups(self) -> bool:
@@ -125,7 +124,7 @@ class Problem(Record, eq=False):
     @cached_property
     def uniformity(self) -> Uniformity:
         """What its threads agree on."""
-        return Uniformity(self.tree, self.thread_vars)
+        return Uniformity(self.tree, dict(self.kernel.threads))
 
     @cached_property
     def private(self) -> Mapping[Parallel, bool]:

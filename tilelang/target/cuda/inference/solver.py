@@ -270,7 +270,7 @@ class _Solver:
             access
             for access in self.problem.single_accesses.get(node, ())
             if access.kind in (READ, WRITE) and self.problem.is_fragment(access.buffer)
-            if not _is_whole(layouts.get(access.buffer), threads)
+            if not is_whole(layouts.get(access.buffer), threads)
         ]
 
     # Free choices ------------------------------------------------------------------------------------------------------
@@ -399,7 +399,7 @@ def _is_too_much(layout: FragmentLayout, buffer: Any) -> bool:
 def _reaches(known: Memo, access: Access, layout: FragmentLayout, loop: LoopLayout) -> bool:
     """Whether the threads that run a loop hold what they access, and a store reaches every copy of its element."""
     # Every thread has the element, whatever the index: no arithmetic on it is needed, so that it may come from data.
-    if access.kind == READ and _is_whole(layout, loop.threads):
+    if access.kind == READ and is_whole(layout, loop.threads):
         return True
     return known(register_form, access.site.indices, layout, loop, access.kind != READ) is not None
 
@@ -417,11 +417,6 @@ def _same_registers(buffer: Any, other: Any, layout: FragmentLayout) -> Fragment
 def _whole(buffer: Any, threads: int) -> FragmentLayout:
     """The layout of a fragment that each of some threads holds whole."""
     return replicated([as_int(extent) for extent in buffer.shape], threads)
-
-
-def _is_whole(layout: FragmentLayout | None, threads: int) -> bool:
-    """Whether each of the first threads holds the whole tile."""
-    return layout is not None and is_whole(layout, threads)
 
 
 class _Worklist:

@@ -107,9 +107,9 @@ def _in_order(layout: FragmentLayout) -> list[tuple[int, int, str]]:
     return [(mode.extent, mode.stride, mode.coord) for mode in (*modes, *layout.replicas)]
 
 
-def is_whole(layout: FragmentLayout, threads: int) -> bool:
-    """Whether each of the first ``threads`` threads holds the whole tile."""
-    return threads <= layout.threads and layout.is_whole
+def is_whole(layout: FragmentLayout | None, threads: int) -> bool:
+    """Whether each of the first ``threads`` threads holds the whole tile, under a layout that is known."""
+    return layout is not None and threads <= layout.threads and layout.is_whole
 
 
 # A nest's access -------------------------------------------------------------------------------------------------------

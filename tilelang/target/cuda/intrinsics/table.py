@@ -14,14 +14,8 @@ from tilelang.records import Record
 from tilelang.target.cuda.arch import WARP, WARP_GROUP, Feature, arch_of
 from tilelang.target.cuda.intrinsics import tensor_maps, values
 from tilelang.target.cuda.intrinsics.values import RNG_STATE, Rule, atomic, atomic_vector, call, ieee, matrix, single, vote
-from tilelang.target.cuda.ir.instructions import (
-    CommitBulk,
-    CommitCopies,
-    CommitProducts,
-    FenceAsync,
-    FenceProducts,
-)
-from tilelang.target.cuda.ir.values import Call, Value
+from tilelang.target.cuda.ir.instructions import CommitBulk, CommitCopies, CommitProducts, FenceAsync, FenceProducts
+from tilelang.target.cuda.ir.values import AddressOf, Call, Value
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 BLOCK = 1 << 16
@@ -33,7 +27,7 @@ class Intrinsic(Record):
 
     Attributes:
         name: without its dialect.
-        value: gives its value; None of a statement that depends on where it stands (``codegen/generate.py``).
+        value: gives its value; None of a ``digit``, and of a statement that depends on where it stands (``codegen/generate.py``).
         statement: of a statement that is an instruction of the device IR, or none, gives that.
         needs: what the architecture must have.
         optional: whether it means nothing, and is left out, where the architecture has not what it needs.
@@ -136,10 +130,9 @@ _ROWS = [
     Intrinsic("fma", values.fma),
     Intrinsic("clamp", values.clamp),
     # Numbers of threads, and what threads tell each other
-    Intrinsic("lane_idx", values.lane, digit=(1, WARP)),
-    Intrinsic("warp_idx", values.warp_index, agree=WARP, digit=(WARP, 0)),
-    Intrinsic("warp_idx_sync", values.warp_index, agree=WARP, digit=(WARP, 0)),
-    Intrinsic("warp_group_idx", values.group_index, agree=WARP_GROUP, digit=(WARP_GROUP, 0)),
+    Intrinsic("lane_idx", digit=(1, WARP)),
+    *(Intrinsic(f"warp_{name}", agree=WARP, digit=(WARP, 0)) for name in ("idx", "idx_sync")),
+    Intrinsic("warp_group_idx", agree=WARP_GROUP, digit=(WARP_GROUP, 0)),
     Intrinsic("shuffle_elect", call("tl::elect_thread", constants=(0,))),
     Intrinsic("shfl_sync", call("tl::shfl_idx")),
     *(Intrinsic(f"shfl_{way}", call(f"tl::shfl_{way}")) for way in ("xor", "up", "down")),
@@ -153,7 +146,7 @@ _ROWS = [
     Intrinsic("sync_threads", orders=True, keeps=True, numbered=True),
     *(Intrinsic(f"syncthreads_{vote}", call(f"__syncthreads_{vote}"), agree=BLOCK) for vote in ("count", "and", "or")),
     Intrinsic("sync_warp", call("__syncwarp"), orders=True, publishes=True, keeps=True),
-    Intrinsic("sync_grid", values.grid_barrier, **_SIGNAL),
+    Intrinsic("sync_grid", lambda expr, emitter: Call("tl::grid_sync", (AddressOf(values.GRID_STATE),)), **_SIGNAL),
     Intrinsic("named_barrier_arrive", call("tl::named_barrier_arrive"), numbered=True, **_SIGNAL),
     Intrinsic("init_barrier", call("tl::mbarrier_restart", places=(0,)), needs=Feature.MBARRIER, manual=True),
     Intrinsic("fence_barrier_init", call("tl::mbarrier_fence_init"), needs=Feature.MBARRIER),
@@ -241,6 +234,8 @@ def lower_intrinsic(emitter: Any, expr: Any) -> Value | None:
         CompileError: the architecture has no such instruction, or an argument must be a constant.
     """
     row = intrinsic(expr)
+    if row is not None and row.digit is not None:
+        return values.part_of_rank(*row.digit)
     if row is None or row.value is None:
         return None
     row.require(emitter.target)

@@ -14,7 +14,6 @@ from tilelang.target.cuda.ir.conversions import converted
 from tilelang.target.cuda.ir.cpp_types import product_types
 from tilelang.target.cuda.ir.instructions import DeclareGlobal, Define, WaitBulk
 from tilelang.target.cuda.ir.values import (
-    AddressOf,
     Binary,
     Call,
     Convert,
@@ -215,18 +214,9 @@ def warp_reduction(functor: str) -> Rule:
     return rule
 
 
-def warp_index(call: Any, emitter: Any) -> Value:
-    return Binary("/", _RANK, emitter.value(as_int(call.args[0]) if call.args else 32))
-
-
-def lane(call: Any, emitter: Any) -> Value:
-    return _RANK % (as_int(call.args[0]) if call.args else 32)
-
-
-def group_index(call: Any, emitter: Any) -> Value:
-    """The number of the thread's warp group, computed by each lane: a program may ask for it where its warp has diverged."""
-    sizes = [as_int(arg) for arg in call.args] + [32, 4][len(call.args) :]
-    return _RANK // (sizes[0] * sizes[1])
+def part_of_rank(low: int, extent: int) -> Value:
+    """A digit of the thread's number, computed by each lane: a program may ask for it where its warp has diverged."""
+    return _RANK // low % extent if extent else _RANK // low
 
 
 def rng_init(call: Any, emitter: Any) -> Value:
@@ -240,10 +230,6 @@ def rng_init(call: Any, emitter: Any) -> Value:
 def rng_float(call: Any, emitter: Any) -> Value:
     wide = "_double" if str(call.ty) == "float64" else ""
     return Call(f"tl::philox_{_attribute(call, 'dist', 'uniform')}{wide}", (RNG_STATE,))
-
-
-def grid_barrier(call: Any, emitter: Any) -> Value:
-    return Call("tl::grid_sync", (AddressOf(GRID_STATE),))
 
 
 def barrier_arrival(call: Any, emitter: Any) -> Value:

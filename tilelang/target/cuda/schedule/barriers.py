@@ -226,7 +226,8 @@ class _Inserter:
         # after `fence.proxy.async` by the thread that stored, followed by a barrier. So a fence goes with the barrier between.
         by_proxy = [access for access in accesses if access.agent in _ASYNC_PROXY]
         unfenced = self.any_overlap([access.buffer for access in by_proxy], pending.unfenced)
-        if self.conflict(accesses, pending.accesses) is not None or (unfenced and self.all_ordered(by_proxy)):
+        ordered = all(self.is_ordered(owner(access.buffer)) for access in by_proxy)
+        if self.conflict(accesses, pending.accesses) is not None or (unfenced and ordered):
             between = Barrier()
             added.append(between)
             self.barrier(between, pending)
@@ -274,9 +275,6 @@ class _Inserter:
         """Two accesses that barriers are to order, by threads of different groups."""
         ordered = [access for access in earlier if self.is_ordered(owner(access.buffer))]
         return any_conflict((a for a in accesses if self.is_ordered(owner(a.buffer))), ordered, self.overlap, group)
-
-    def all_ordered(self, accesses: list[Access]) -> bool:
-        return all(self.is_ordered(owner(access.buffer)) for access in accesses)
 
     def barrier(self, code: Barrier, pending: _Pending) -> list[Code]:
         """Copies that the program takes to be complete are, where it places a barrier itself. What was written is fenced here

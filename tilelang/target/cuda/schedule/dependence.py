@@ -7,7 +7,6 @@ program order. For a tile with ``v`` slots only iterations that are a multiple o
 from __future__ import annotations
 
 import functools
-import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -124,18 +123,14 @@ class Body:
         return buffer not in self.tree.aliased() and not self.is_outside(buffer)
 
 
-_TOUCHES: weakref.WeakKeyDictionary[TileTree, Counter[Any]] = weakref.WeakKeyDictionary()
-
-
-def _touch_counts(tree: TileTree) -> Counter[Any]:
-    """How often a kernel touches each buffer; counted once, however many loops ask."""
-    if tree not in _TOUCHES:
-        _TOUCHES[tree] = _count_touches(tree.root, tree)
-    return _TOUCHES[tree]
-
-
 def _count_touches(top: Any, tree: TileTree) -> Counter[Any]:
-    return Counter(touch.buffer for node in walk(top) for touch in _node_touches(node, tree))
+    return Counter(touch.buffer for touch in _touches([top], tree))
+
+
+@functools.lru_cache(maxsize=1)
+def _touch_counts(tree: TileTree) -> Counter[Any]:
+    """How often a kernel touches each buffer; counted once, however many of its loops ask."""
+    return _count_touches(tree.root, tree)
 
 
 # Accesses ------------------------------------------------------------------------------------------------------------

@@ -113,7 +113,9 @@ def evaluated(stmt: Any) -> Iterator[Any]:
 
 def accesses_in(stmt: Any) -> tuple[Access, ...]:
     """What a statement of the IR, and those inside it, access: elements in their expressions, and operands of tile operators."""
-    return tuple(_Collector().collect(stmt))
+    collector = _Collector()
+    collector.stmt(stmt, False)
+    return tuple(collector.found)
 
 
 def operand_accesses(op: Any) -> Iterator[Access]:
@@ -158,10 +160,6 @@ class _Collector:
         self.step = 0
         self.inner: set[Any] = set()
 
-    def collect(self, body: Any) -> list[Access]:
-        self.stmt(body, False)
-        return self.found
-
     def stmt(self, node: Any, conditional: bool) -> None:
         repeats = isinstance(node, (ir.For, ir.While))
         begin, first = len(self.found), self.step
@@ -180,7 +178,8 @@ class _Collector:
         if repeats:
             # A later iteration reads after every store of the loop: its stores count as made at its beginning, its reads at
             # its end.
-            self.found[begin:] = [_at_step(each, first if each.writes else self.step) for each in self.found[begin:]]
+            steps = ((each, first if each.writes else self.step) for each in self.found[begin:])
+            self.found[begin:] = [replace(each, site=replace(each.site, step=step)) for each, step in steps]
 
     def expr(self, node: Any, conditional: bool) -> None:
         if isinstance(node, ir.TensorLoad):
@@ -226,10 +225,6 @@ class _Collector:
         loaded = tuple(part.source for index in indices for part in walk_expr(index) if isinstance(part, ir.TensorLoad))
         site = Site(indices, None, False, conditional, local_index, loaded, self.step)
         self.found.append(Access(buffer, kind, operation=operation, site=site))
-
-
-def _at_step(access: Access, step: int) -> Access:
-    return replace(access, site=replace(access.site, step=step))
 
 
 def is_movable(access: Access, nest: Nest, root: Callable[[Any], Any]) -> bool:

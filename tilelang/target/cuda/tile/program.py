@@ -52,6 +52,11 @@ class Kernel(Record):
     within: tuple[tuple, ...] = ()
 
     @property
+    def variables(self) -> tuple[tuple[Any, Any], ...]:
+        """(variable, extent) of everything that numbers launches, blocks and threads."""
+        return (*self.loops, *self.blocks, *self.cluster, *self.threads)
+
+    @property
     def thread_count(self) -> int:
         """Threads a block."""
         return math.prod(extent for _, extent in self.threads)
@@ -65,7 +70,7 @@ class Kernel(Record):
     def facts(self) -> Facts:
         """What is known of the variables that the kernel gets: bounds of indices, and values."""
         facts = Facts()
-        for var, extent in (*self.blocks, *self.cluster, *self.threads, *self.loops):
+        for var, extent in self.variables:
             facts.bind_range(var, extent)
         for var, value in self.bindings:
             facts.bind_value(var, value)
