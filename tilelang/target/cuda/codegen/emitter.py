@@ -210,6 +210,13 @@ class Emitter:
         name = self.names.values[var] = self.names.take(var.name)
         return name
 
+    def variable(self, name: str, extent: Any, value: Value | None = None) -> Any:
+        """A new variable of the IR from 0 to ``extent``, for indices of what is lowered; it has a value, or gets a name."""
+        var = ir.Var(name, "int32")
+        self.names.values[var] = self.names.take(name) if value is None else value
+        self.facts.bind_range(var, extent)
+        return var
+
     def name_of(self, var: Any) -> Name:
         """The name that a variable of the program has."""
         name = self.names.values[var]

@@ -230,6 +230,11 @@ def nested(loops: Sequence[tuple[Name, Any]], body: list[Any]) -> list[Any]:
     return body
 
 
+def scoped(loops: Sequence[tuple[Name, Any]], body: list[Any]) -> list[Any]:
+    """The same, in braces of their own where there is no loop: what the statements define is not visible outside."""
+    return nested(loops, body) if loops else [Block(body, braces=True)]
+
+
 def partly_unrolled(loops: Sequence[tuple[Name, int]], body: list[Any], limit: int, whole: Collection[Name] = ()) -> list[Any]:
     """Nested loops whose innermost ones are unrolled, up to a number of iterations.
 

@@ -10,7 +10,7 @@ from tilelang.layout.fragment import REGISTER, FragmentLayout
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.nest_loops import part_of
 from tilelang.target.cuda.inference.exchange import Exchange, brings_each_element, exchange
-from tilelang.target.cuda.ir.code import Block, Code, leaf, nested
+from tilelang.target.cuda.ir.code import Code, leaf, scoped
 from tilelang.target.cuda.ir.instructions import Assign, Define
 from tilelang.target.cuda.ir.values import Array, Call, Name, Select, Value, total
 from tilelang.target.cuda.operators import OperatorRule, implements
@@ -84,7 +84,7 @@ class _Exchanger:
             definitions.append(Define(parts[-1], dtype, value))
         place = target.at(total(self.values[digit] * stride for digit, stride in found.places))
         body = [*definitions, Assign(place, self._chosen(parts))]
-        return nested(self.loops, body) if self.loops else [Block(body, braces=True)]
+        return scoped(self.loops, body)
 
     def _chosen(self, parts: list[Name]) -> Value:
         """The part that this thread's number tells."""

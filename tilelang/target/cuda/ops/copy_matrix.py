@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_shared
 from tilelang.layout import FragmentLayout, Mode, TileLayout, on_register, on_thread
 from tilelang.layout.fragment import REGISTER, THREAD
 from tilelang.target.cuda.arch import WARP, Feature, arch_of
 from tilelang.target.cuda.codegen.emitter import Emitter
-from tilelang.target.cuda.ir.code import Block, Code, leaf, nested
+from tilelang.target.cuda.ir.code import Code, leaf, scoped
 from tilelang.target.cuda.ir.instructions import DeclareArray, DefinePointer, StoreMatrix
 from tilelang.target.cuda.ir.values import Array, Call, Number, Value, total
 
@@ -82,7 +81,7 @@ def _has_chunks(e: Emitter, region: Any) -> bool:
 
 def _stores(e: Emitter, op: Any, layout: FragmentLayout) -> list[Any]:
     rows, (_, _, tiles, *columns) = layout.modes
-    lane = _number(e, "lane", WARP, e.thread & WARP - 1)
+    lane = e.variable("lane", WARP, e.thread & WARP - 1)
     pairs = Mode(tiles.extent // 2, _STORED, REGISTER)
     row_digits, column_digits = list(_digits(e, "row", rows[2:])), list(_digits(e, "column", (pairs, *columns)))
     # Lanes 0 to 7 name the rows of the upper left matrix, 8 to 15 of the lower left one, 16 to 31 those of the two on the right:
@@ -94,8 +93,7 @@ def _stores(e: Emitter, op: Any, layout: FragmentLayout) -> list[Any]:
     first = total(number * mode.stride for mode, number in registers)
     address = e.places.address(op.dst.buffer, op.dst.index([row, column]))
     body = _store(e, op, first, address)
-    loops = [(number, mode.extent) for mode, number in registers]
-    return nested(loops, body) if loops else [Block(body, braces=True)]
+    return scoped([(number, mode.extent) for mode, number in registers], body)
 
 
 def _store(e: Emitter, op: Any, first: Value, address: Value) -> list[Any]:
@@ -113,21 +111,13 @@ def _store(e: Emitter, op: Any, first: Value, address: Value) -> list[Any]:
     ]
 
 
-def _number(e: Emitter, name: str, extent: int, value: Value | None = None) -> Any:
-    """A variable from 0 to ``extent``, which has a value or gets a name."""
-    var = ir.Var(name, "int32")
-    e.names.values[var] = e.names.take(name) if value is None else value
-    e.facts.bind_range(var, extent)
-    return var
-
-
 def _digits(e: Emitter, name: str, modes: Sequence[Mode]) -> Iterator[tuple[Mode, Any]]:
     """A variable for each mode: a loop's for registers, a digit of the thread's number for threads."""
     for mode in modes:
         value = Number(0) if mode.extent == 1 else None
         if mode.coord == THREAD:
             value = e.digit(mode)
-        yield mode, _number(e, name, mode.extent, value)
+        yield mode, e.variable(name, mode.extent, value)
 
 
 def _position(digits: Sequence[tuple[Mode, Any]], weight: int) -> Any:

@@ -75,9 +75,8 @@ def _print_memory(e: Any, op: PrintBuffer) -> Code:
     region: Region = op.buffer
     extents = [as_int(extent) for extent in region.extents]
     with e.names.block():
-        var = ir.Var("p", "int32")
-        name = e.named(var)
-        e.facts.bind_range(var, prod(extents))
+        var = e.variable("p", prod(extents))
+        name = e.name_of(var)
         index = [low + digit for low, digit in zip(region.mins, index_at(var, extents))]
         element = e.places.element(region.buffer, index)
     printed = Evaluate(Call("tl::debug_print_element", (Text(_label(op)), name, element)))

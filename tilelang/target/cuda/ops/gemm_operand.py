@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ
 from tilelang.ir.expr import constant
 from tilelang.ir.memory import is_fragment, lies_in_shared
@@ -147,11 +146,8 @@ class Operand:
         # Eight bytes at once need an even column.
         if not self.region.has_rows or not e.facts.divisible(self.region.mins[-1], 2):
             return None
-        tile, part = ir.Var("i", "int32"), ir.Var("r", "int32")
-        e.names.values.update({tile: p.i, part: p.r})
         count, each = (self.count, self.side.elements) if self.is_a else (self.count // 2, 2 * self.side.elements)
-        e.facts.bind_range(tile, count)
-        e.facts.bind_range(part, each // 2)
+        tile, part = e.variable("i", count, p.i), e.variable("r", each // 2, p.r)
         column = self.start + tile * 16 + p.lane // 4 * 2
         row = p.step * self.side.depth + part * 4 + p.lane % 4
         source = Word(e.places.address(self.region.buffer, matrix_index(self.region, row, column), READ), 8, "float2")
@@ -168,10 +164,7 @@ class Operand:
     def _element_loads(self) -> list[Any]:
         """One load an element, for types and orders that ldmatrix does not have."""
         e, mma, p = self.e, self.mma, self.p
-        tile, part = ir.Var("i", "int32"), ir.Var("r", "int32")
-        e.names.values.update({tile: p.i, part: p.r})
-        e.facts.bind_range(tile, self.count)
-        e.facts.bind_range(part, self.side.elements)
+        tile, part = e.variable("i", self.count, p.i), e.variable("r", self.side.elements, p.r)
         # Element r of a lane: its low digit runs along K in one register (`pack`), the next one over rows eight apart, the rest
         # over the registers along K.
         rows = self.side.groups
@@ -310,9 +303,6 @@ class MatrixLoader:
     def _full_offset(self, row: Value, column: Value) -> Value:
         e = self.p.e
         origin_row, origin_column = self._origin()
-        extra_row, extra_column = ir.Var("row", "int32"), ir.Var("column", "int32")
-        e.names.values.update({extra_row: row, extra_column: column})
-        e.facts.bind_range(extra_row, 1 << 20)
-        e.facts.bind_range(extra_column, 1 << 20)
+        extra_row, extra_column = e.variable("row", 1 << 20, row), e.variable("column", 1 << 20, column)
         indices = self._indices(origin_row + extra_row, origin_column + extra_column)
         return e.places.offset(self.operand.region.buffer, indices)

@@ -48,9 +48,7 @@ class MetadataLoader:
     def load(self) -> list[Any]:
         """The loads of one step."""
         p, e = self.p, self.e
-        tile = ir.Var("i", "int32")
-        e.names.values[tile] = p.i
-        e.facts.bind_range(tile, self.count)
+        tile = e.variable("i", self.count, p.i)
         row = self.warp * (self.count * 16) + tile * 16 + p.lane // 4
         # PTX manual, "Sparse matrix storage": for 8-bit types even and odd lanes hold rows g and g + 8, in words of their own;
         # for 16-bit types one word has row g in its lower and row g + 8 in its upper half.

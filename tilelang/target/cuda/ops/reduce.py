@@ -18,7 +18,7 @@ from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.expr import extremum
 from tilelang.target.cuda.inference.cost import BARRIER, REQUEST, SHUFFLE
-from tilelang.target.cuda.ir.code import Block, Code, counted, leaf, nested, under
+from tilelang.target.cuda.ir.code import Code, counted, leaf, nested, scoped, under
 from tilelang.target.cuda.ir.conversions import converted
 from tilelang.target.cuda.ir.instructions import Assign, Define
 from tilelang.target.cuda.ir.values import Array, Binary, Call, Convert, Literal, Name, Number, Type, Unary, Value, total
@@ -168,8 +168,7 @@ class _Reducer:
 
     def _each(self, body: list[Any]) -> list[Any]:
         """What a thread does for each of its results."""
-        loops = [(name, mode.extent) for name, mode in self.outer]
-        return nested(loops, body) if loops else [Block(body, braces=True)]
+        return scoped([(name, mode.extent) for name, mode in self.outer], body)
 
     def _may_continue(self, source: FragmentLayout) -> bool:
         """Whether each thread may begin with the old result, which then counts several times."""

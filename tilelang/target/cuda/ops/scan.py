@@ -5,10 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_shared
-from tilelang.ir.region import Region
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.ir.code import Block, Code, LoopCode, counted, leaf, under
 from tilelang.target.cuda.ir.conversions import converted
@@ -105,14 +103,9 @@ def _lines(line: Name, first: Value, lines: int, step: int, body: list[Any]) -> 
 
 def _places(e: Any, op: Any, extents: list[int], line: Name, lines: int, at: Name, length: int) -> tuple[Value, Value]:
     """The element ``at`` of line ``line`` in the source and in the destination."""
-    line_var, at_var = ir.Var("line", "int32"), ir.Var("at", "int32")
-    e.names.values.update({line_var: line, at_var: at})
-    e.facts.bind_range(line_var, lines)
-    e.facts.bind_range(at_var, length)
-    index = index_at(line_var, [1 if axis == op.dim else extent for axis, extent in enumerate(extents)])
-    index[op.dim] = at_var
-    return _place(e, op.src, index), _place(e, op.dst, index)
-
-
-def _place(e: Any, region: Region, index: list[Any]) -> Value:
-    return e.places.place(region.buffer, [low + offset for low, offset in zip(region.mins, index)])
+    index = index_at(e.variable("line", lines, line), [1 if axis == op.dim else extent for axis, extent in enumerate(extents)])
+    index[op.dim] = e.variable("at", length, at)
+    source, target = (
+        e.places.place(region.buffer, [low + offset for low, offset in zip(region.mins, index)]) for region in (op.src, op.dst)
+    )
+    return source, target
