@@ -19,19 +19,7 @@ from tilelang.ir.visit import reads_memory, variables, walk_expr
 from tilelang.layout.digits import is_power_of_two
 from tilelang.target.cuda.intrinsics.table import lower_intrinsic
 from tilelang.target.cuda.ir.conversions import converted
-from tilelang.target.cuda.ir.values import (
-    AddressOf,
-    Binary,
-    Call,
-    Convert,
-    Literal,
-    Number,
-    Select,
-    Type,
-    Unary,
-    Value,
-    Verbatim,
-)
+from tilelang.target.cuda.ir.values import AddressOf, Binary, Call, Convert, Literal, Number, Select, Type, Unary, Value, Verbatim
 
 if TYPE_CHECKING:
     from tilelang.target.cuda.codegen.emitter import Emitter

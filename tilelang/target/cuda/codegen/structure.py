@@ -19,17 +19,7 @@ from tilelang.target.cuda.intrinsics.table import intrinsic, is_atomic
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, GroupCode, Jump, Leaf, LoopCode, leaf
 from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, NamedBarrier, WarpBarrier
 from tilelang.target.cuda.ir.values import Binary, Call, Literal, Unary, Value, both
-from tilelang.target.cuda.tile.tree import (
-    Branch,
-    Loop,
-    Operator,
-    Parallel,
-    Repeat,
-    Scalar,
-    Sequence,
-    ThreadGroup,
-    walk,
-)
+from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Sequence, ThreadGroup, walk
 
 HARDWARE_BARRIERS = 16
 

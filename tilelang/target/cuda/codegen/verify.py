@@ -16,14 +16,7 @@ from tilelang.ir.memory import is_fragment, is_shared
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.layout.fragment import THREAD
-from tilelang.target.cuda.codegen.stages import (
-    KernelCode,
-    KernelLayouts,
-    KernelStatements,
-    KernelText,
-    KernelTree,
-    PlannedCode,
-)
+from tilelang.target.cuda.codegen.stages import KernelCode, KernelLayouts, KernelStatements, KernelText, KernelTree, PlannedCode
 from tilelang.target.cuda.codegen.write_text import BUILTINS, defined_names
 from tilelang.target.cuda.inference import verify as layouts
 from tilelang.target.cuda.ir.code import Block, BranchCode, GroupCode, Leaf, LoopCode, contents, leaf, leaves, owner

@@ -13,19 +13,7 @@ from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.ir.conversions import converted
 from tilelang.target.cuda.ir.cpp_types import product_types
 from tilelang.target.cuda.ir.instructions import DeclareGlobal, Define, WaitBulk
-from tilelang.target.cuda.ir.values import (
-    Binary,
-    Call,
-    Convert,
-    Field,
-    Literal,
-    Name,
-    Number,
-    Type,
-    Value,
-    Word,
-    async_copy,
-)
+from tilelang.target.cuda.ir.values import Binary, Call, Convert, Field, Literal, Name, Number, Type, Value, Word, async_copy
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 RNG_STATE = Name("rng_state")

@@ -12,6 +12,7 @@ different names, as a thread of a larger group holds a smaller part.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,8 +27,6 @@ from tilelang.target.cuda.tile.tree import Operator, Parallel, Sequence, ThreadG
 def fill_group_copies(tree: TileTree, block: range) -> TileTree:
     """The tree in which groups fill their own copies of fragments where they number their threads otherwise than the block."""
     groups = {node.threads: node for node in walk(tree.root) if isinstance(node, ThreadGroup) and node.threads is not None}
-    if not groups:
-        return tree
     copies = GroupCopies(tree, block)
     divided: dict[Any, list[Any]] = {}
     for node, running in copies.threads.items():
@@ -44,7 +43,7 @@ def _with_own_names(tree: TileTree, block: range) -> TileTree:
     allocations = dict(tree.allocations)
     aliased = tree.aliased() | {buffer for buffer, *_ in tree.hints.layouts}
     for buffer, homes in homes_of(threads, tree.root_of).items():
-        users = {running for node, running in threads.items() if any(access.buffer == buffer for access in node.touched)}
+        users = users_of(threads, buffer)
         # All threads may use the fragment too, or a view or a layout may name it: then it has to stay one buffer.
         if len({len(home) for home in homes}) > 1 and users == set(homes) and buffer not in aliased:
             for home in homes[1:]:
@@ -60,6 +59,11 @@ def _with_own_names(tree: TileTree, block: range) -> TileTree:
         return renamed(new, own) if any(access.buffer in own for access in node.touched) else new
 
     return replace(tree, root=of(tree.root), allocations=allocations)
+
+
+def users_of(threads: Mapping[Any, range], buffer: Any) -> set[range]:
+    """The threads that run the statements which use a buffer."""
+    return {running for node, running in threads.items() if any(each.buffer == buffer for each in node.touched)}
 
 
 class GroupCopies:
@@ -100,10 +104,6 @@ class GroupCopies:
         homes = [home for home in self._homes[self.tree.root_of(buffer)] if home != block]
         changed = any(self.tree.may_follow(node, store) for store in self._stores.get(self.tree.root_of(buffer), []))
         return any(home.start != block.start for home in homes) and (changed or isinstance(node, (Parallel, Operator)))
-
-    def users_of(self, buffer: Any) -> set[range]:
-        """The threads that run the statements which use a buffer."""
-        return {running for node, running in self.threads.items() if any(each.buffer == buffer for each in node.touched)}
 
     def _may_be_repeated(self, node: Any, access: Any) -> bool:
         """Whether each group may make an access of its own, at its own time."""

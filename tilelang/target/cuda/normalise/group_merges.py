@@ -12,7 +12,7 @@ side has stored. An element to which a side has stored what it held before needs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -22,46 +22,36 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ
 from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment
 from tilelang.ir.region import Region
-from tilelang.target.cuda.analysis.fragment_homes import threads_of
-from tilelang.target.cuda.normalise.group_copies import GroupCopies
+from tilelang.target.cuda.normalise.group_copies import GroupCopies, users_of
 from tilelang.target.cuda.tile.build import axes_of, load_at, store_at, typed
 from tilelang.target.cuda.tile.nest import Nest
 from tilelang.target.cuda.tile.rename import buffer_like, renamed
-from tilelang.target.cuda.tile.tree import (
-    Loop,
-    Parallel,
-    Sequence,
-    ThreadGroup,
-    TileTree,
-    copy_between,
-    walk,
-)
+from tilelang.target.cuda.tile.tree import Loop, Parallel, Sequence, ThreadGroup, TileTree, copy_between, walk
 
 
 def merge_copies(tree: TileTree, block: range) -> TileTree:
     """The tree in which such fragments, and the copies of each group, are buffers of their own."""
     # One may make another one of them: a statement that groups could repeat for two fragments cannot for one of the two.
-    while (buffer := next(_used_by_all(tree, block), None)) is not None:
-        tree = _Merge(tree, block, buffer).tree_with_copies()
+    while (found := next(_used_by_all(tree, block), None)) is not None:
+        tree = _Merge(tree, block, *found).tree_with_copies()
     return tree
 
 
-def _used_by_all(tree: TileTree, block: range) -> Iterator[Any]:
-    """Fragments of groups that a statement of all threads uses which the groups cannot run for their copies."""
-    if not any(isinstance(node, ThreadGroup) and node.threads is not None for node in walk(tree.root)):
-        return
+def _used_by_all(tree: TileTree, block: range) -> Iterator[tuple[Any, Mapping[Any, range]]]:
+    """Fragments of groups that a statement of all threads uses which the groups cannot run for their copies, with the threads
+    that run each node."""
     copies = GroupCopies(tree, block)
     for node, running in copies.threads.items():
         if running == block and not copies.filled_by(node, running):
             for buffer in {access.buffer for access in node.touched if is_fragment(access.buffer)}:
-                if copies.lie_elsewhere(node, buffer, block) and _may_be_divided(tree, copies, buffer, block):
-                    yield buffer
+                groups = users_of(copies.threads, buffer) - {block}
+                if copies.lie_elsewhere(node, buffer, block) and _may_be_divided(tree, buffer, groups):
+                    yield buffer, copies.threads
 
 
-def _may_be_divided(tree: TileTree, copies: GroupCopies, buffer: Any, block: range) -> bool:
-    """Whether groups that have no threads in common use a buffer, which no view, layout or reducer names."""
+def _may_be_divided(tree: TileTree, buffer: Any, groups: set[range]) -> bool:
+    """Whether groups that use a buffer have no threads in common, and no view, layout or reducer names it."""
     named = tree.aliased() | {annotated for annotated, *_ in tree.hints.layouts}
-    groups = copies.users_of(buffer) - {block}
     disjoint = all(one.stop <= other.start or other.stop <= one.start for one, other in combinations(groups, 2))
     return disjoint and buffer not in named and not tree.allocations[buffer] and canonical(str(buffer.dtype)).lanes == 1
 
@@ -75,14 +65,11 @@ class _Merge:
         ends: what each group's copy holds where they end.
     """
 
-    def __init__(self, tree: TileTree, block: range, buffer: Any):
-        self.tree, self.block, self.buffer = tree, block, buffer
-        self.threads = threads_of(tree, block)
-        self.span = next(node for node in self.threads if self._uses(node)).span
+    def __init__(self, tree: TileTree, block: range, buffer: Any, threads: Mapping[Any, range]):
+        self.tree, self.block, self.buffer, self.threads = tree, block, buffer, threads
+        self.span = next(node for node in threads if self._uses(node)).span
         self.stmts = {node.threads: node.stmt for node in walk(tree.root) if isinstance(node, ThreadGroup)}
-        groups = sorted(
-            {self.threads[node] for node in self.threads if self._uses(node)} - {block}, key=lambda group: group.start
-        )
+        groups = sorted(users_of(threads, buffer) - {block}, key=lambda group: group.start)
         self.own = {group: buffer_like(buffer, FRAGMENT, f"_{number}") for number, group in enumerate(groups)}
         self.start = buffer_like(buffer, SHARED, "_start")
         self.ends = {group: buffer_like(buffer, SHARED, f"_end_{number}") for number, group in enumerate(groups)}

@@ -43,8 +43,9 @@ def kernel_tree(kernel: Kernel, target: Any) -> TileTree:
     Raises:
         CompileError: the threads of a tile operator are no neighbours, or no whole warps where it needs them.
     """
-    block = range(kernel.thread_count)
-    return fill_group_copies(merge_copies(grouped_tree(kernel, target), block), block)
+    tree, block = grouped_tree(kernel, target), range(kernel.thread_count)
+    groups = any(isinstance(node, ThreadGroup) and node.threads is not None for node in walk(tree.root))
+    return fill_group_copies(merge_copies(tree, block), block) if groups else tree
 
 
 def grouped_tree(kernel: Kernel, target: Any) -> TileTree:
@@ -136,7 +137,8 @@ def _joined_roles(nodes: list[Any]) -> list[Any]:
     joined: list[Any] = []
     for members, run in groupby(nodes, key=lambda node: isinstance(node, ThreadGroup) and node.threads is not None):
         groups = list(run)
-        joined += _joined(groups) if members and any(map(_sets_registers, groups)) else groups
+        operators = (node.op for group in groups for node in walk(group) if isinstance(node, Operator)) if members else ()
+        joined += _joined(groups) if any(rule_of(op).registers(op) for op in operators) else groups
     return joined
 
 
@@ -149,10 +151,6 @@ def _joined(groups: list[ThreadGroup]) -> list[ThreadGroup]:
     if any(one.stop > other.start for one, other in zip(threads, threads[1:])):
         return groups
     return [replace(same[0], body=Sequence([node for group in same for node in group.body.items])) for same in roles.values()]
-
-
-def _sets_registers(group: ThreadGroup) -> bool:
-    return any(isinstance(node, Operator) and rule_of(node.op).registers(node.op) for node in walk(group))
 
 
 def _one_sided(node: Branch, condition: Any, body: Sequence) -> Branch:

@@ -12,15 +12,7 @@ from tilelang.target.cuda.ir.code import Code, leaf
 from tilelang.target.cuda.ir.instructions import SetRegisters
 from tilelang.target.cuda.operators import OperatorRule, implements
 from tilelang.target.cuda.tile.tree import Hints
-from tilelang.tileop.hint import (
-    AnnotateLayout,
-    L2HitRatio,
-    MaxRegisters,
-    MinBlocksPerSM,
-    RestrictBuffers,
-    SafeValue,
-    UseSwizzle,
-)
+from tilelang.tileop.hint import AnnotateLayout, L2HitRatio, MaxRegisters, MinBlocksPerSM, RestrictBuffers, SafeValue, UseSwizzle
 
 _NOTES: Mapping[type, Callable[[Any, Any, Hints], Mapping[str, Any]]] = {
     AnnotateLayout: lambda op, span, hints: {"layouts": [*hints.layouts, (op.buffer.buffer, from_text(op.layout), span)]},
