@@ -116,14 +116,11 @@ def emit_group(generator: Any, node: ThreadGroup) -> list[Code]:
     outer, e.threads = e.threads, e.layouts.threads_of[node]
     body = generator.block(node.body)
     threads, e.threads = e.threads, outer
-    orders_itself = node.by_thread and not any(_is_shared_work(inner, e) for inner in walk(node))
-    barrier = None if orders_itself else generator.barriers.of(threads)
+    # What threads perform together they wait for, where one uses what another has stored.
+    by_thread = e.uniformity.by_thread
+    shared = (isinstance(each, (Parallel, Operator)) or isinstance(each, Scalar) and each not in by_thread for each in walk(node))
+    barrier = None if node.by_thread and not any(shared) else generator.barriers.of(threads)
     return [GroupCode(_membership(threads, outer), body, threads, barrier)]
-
-
-def _is_shared_work(node: Any, e: Any) -> bool:
-    """Whether threads perform a node together, and so wait for each other where one uses what another has stored."""
-    return isinstance(node, (Parallel, Operator)) or (isinstance(node, Scalar) and node not in e.uniformity.by_thread)
 
 
 def emit_single_thread(generator: Any, node: ThreadGroup) -> list[Code]:
@@ -137,9 +134,7 @@ def emit_single_thread(generator: Any, node: ThreadGroup) -> list[Code]:
 
 def elected(threads: range, code: list[Any]) -> list[Any]:
     """Code that one thread of a group runs."""
-    if len(threads) % WARP:
-        return [BranchCode(TID.is_("==", threads.start), Block(code))]
-    return [BranchCode(_elected_in(threads), Block(code))]
+    return [BranchCode(TID.is_("==", threads.start) if len(threads) % WARP else _elected_in(threads), Block(code))]
 
 
 def elected_in_each(threads: range, size: int, code: list[Any]) -> list[Any]:

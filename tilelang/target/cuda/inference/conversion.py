@@ -20,7 +20,7 @@ from tilelang.records import Record
 from tilelang.target.cuda.analysis.uniformity import is_return
 from tilelang.target.cuda.arch import is_whole_warps
 from tilelang.target.cuda.inference.cost import BARRIER, nest_cost
-from tilelang.target.cuda.inference.exchange import Exchange, exchange
+from tilelang.target.cuda.inference.exchange import exchange
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form, whole_loop
 from tilelang.target.cuda.inference.problem import Problem
@@ -94,18 +94,12 @@ def _way(node: Operator, source: FragmentLayout, target: FragmentLayout, *, prob
 
     # The scratch tile is written as the source lies and read as the target lies; only together can they choose its swizzle.
     layout = min(choices_of_layout(tile, problem), key=passes)
-    by_lanes, by_memory = _exchange(node, source, target, problem), passes(layout) + 2 * BARRIER
+    # A lane's value can only be read where that lane runs the shuffle as well, and an element needs bytes of its own.
+    in_lanes = is_whole_warps(problem.threads_of[node]) and not is_packed(op.src.dtype)
+    by_lanes, by_memory = exchange(source, target) if in_lanes else None, passes(layout) + 2 * BARRIER
     if by_lanes is not None and by_lanes.cost < by_memory:
         return _Way({})
     return _Way({fill: filling, drain: draining}, {tile: layout})
-
-
-def _exchange(node: Operator, source: FragmentLayout, target: FragmentLayout, problem: Problem) -> Exchange | None:
-    """The exchange by shuffles, where whole warps run the conversion and an element has bytes of its own."""
-    threads = problem.threads_of[node]
-    # A lane's value can only be read where that lane runs the shuffle as well.
-    in_warps = is_whole_warps(threads)
-    return exchange(source, target) if in_warps and not is_packed(node.op.src.dtype) else None
 
 
 # Loop-invariant conversions --------------------------------------------------------------------------------------------

@@ -55,12 +55,12 @@ class Exchange(Record, eq=False):
     @property
     def digits(self) -> list[Digit]:
         """The digits of the loops and of the thread's number."""
-        return [*(digit for axis in self.loop.digits.values() for digit, _ in axis), *_replicas(self.thread)]
+        return [*(digit for axis in self.loop.digits for digit, _ in axis), *_replicas(self.thread)]
 
     @property
     def places(self) -> list[tuple[Digit, int]]:
         """The digits of the element's register under the new layout, with their strides."""
-        axes = zip(self.loop.digits.values(), self.loop.dims)
+        axes = zip(self.loop.digits, self.loop.dims)
         pairs = (pair for digits, dim in axes for pair in zip(digits, dim.modes))
         return [(digit, mode.stride) for (digit, _), mode in pairs if mode.coord == REGISTER]
 

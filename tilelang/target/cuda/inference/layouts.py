@@ -53,17 +53,13 @@ class Layouts(Record, eq=False):
 
     def frozen(self) -> Layouts:
         """The same table, read-only."""
-        tables = {each.name: getattr(self, each.name) for each in fields(self)}
-        return Layouts(**{name: _frozen(table) for name, table in tables.items()})
+        tables = (getattr(self, each.name) for each in fields(self))
+        return Layouts(*(frozenset(table) if isinstance(table, Set) else MappingProxyType(dict(table)) for table in tables))
 
 
 def register_bits(buffer: Any, layout: FragmentLayout) -> int:
     """Bits of each thread's registers that a fragment takes."""
     return layout.registers * canonical(str(buffer.dtype)).stored_bits
-
-
-def _frozen(table: Any) -> Any:
-    return frozenset(table) if isinstance(table, Set) else MappingProxyType(dict(table))
 
 
 def check_fragments(tree: TileTree, layouts: Any) -> None:

@@ -75,16 +75,16 @@ class LoopLayout(Record, eq=False):
         return math.prod(mode.extent for dim in self.dims for mode in dim.modes if mode.coord == REGISTER)
 
     @functools.cached_property
-    def digits(self) -> dict[int, list[tuple[Digit, int]]]:
+    def digits(self) -> list[list[tuple[Digit, int]]]:
         """Of each dimension, its digits with their weights, minor first."""
-        found = {}
+        found = []
         for place, dim in enumerate(self.dims):
             weight, digits = 1, []
             for number, mode in enumerate(dim.modes):
                 thread_stride = mode.stride if mode.coord == THREAD else 0
                 digits.append((Digit(f"d{place}_{number}", mode.extent, mode.coord, thread_stride), weight))
                 weight *= mode.extent
-            found[place] = digits
+            found.append(digits)
         return found
 
     @functools.cached_property
@@ -315,7 +315,7 @@ def _left_out(loop: LoopLayout, parts: Iterable[tuple[Digit, int, int]]) -> list
     used: dict[Digit, list[tuple[int, int]]] = {}
     for digit, low, extent in parts:
         used.setdefault(digit, []).append((low, extent))
-    digits = (digit for axis in loop.digits.values() for digit, _ in axis if digit.coord == THREAD)
+    digits = (digit for axis in loop.digits for digit, _ in axis if digit.coord == THREAD)
     return [gap for digit in digits for gap in _gaps(digit, sorted(used.get(digit, [])))]
 
 

@@ -24,7 +24,7 @@ from tilelang.ir.region import Region
 from tilelang.records import Record
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
 from tilelang.target.cuda.tile.overwrites import overwrites
-from tilelang.target.cuda.tile.rename import buffer_like, renamed, spliced
+from tilelang.target.cuda.tile.rename import buffer_like, renamed, renamed_inside, spliced
 from tilelang.target.cuda.tile.tree import (
     Loop,
     Operator,
@@ -93,8 +93,12 @@ def with_copy(tree: TileTree, section: Section, buffer: Any, scope: str) -> Rewr
     # Views share registers with their fragment, so all names move to the copy together.
     family = family_of(tree, buffer) if is_fragment(buffer) else [buffer]
     values = {old: _like(old, scope) for old in family}
-    copies = _Copies(values, section, keep_operators=scope == FRAGMENT)
-    inner = [copies.of(node) for node in section.nodes]
+    renewed: dict[Any, Any] = {}
+
+    def of(node: Any) -> Mapping[Any, Any]:
+        return values if section.is_user(node) else {}
+
+    inner = [renamed_inside(node, of, renewed, keep_operators=scope == FRAGMENT) for node in section.nodes]
     users = {node for top in section.nodes for node in walk(top) if section.is_user(node)}
     alone = is_fragment(buffer) and not touched_outside(tree, users, set(family))
     # No conversion before a section that overwrites all of the fragment, and none after one that changes nothing of it.
@@ -103,7 +107,7 @@ def with_copy(tree: TileTree, section: Section, buffer: Any, scope: str) -> Rewr
     before = [] if keeps else [_move(family[0], values[family[0]], section)]
     leaves = not alone and is_written(section.nodes, set(family))
     after = [_move(values[family[0]], family[0], section)] if leaves else []
-    return _rewritten(tree, section, values, copies.renewed, (before, inner, after))
+    return _rewritten(tree, section, values, renewed, (before, inner, after))
 
 
 def with_copy_of_view(tree: TileTree, section: Section, view: Any) -> Rewritten:
@@ -216,29 +220,3 @@ def _begins_whole(node: Any, family: set[Any]) -> bool:
         first = next((each for each in node.inside if touches(each, family)), None)
         return first is not None and _begins_whole(first, family)
     return overwrites(node, family)
-
-
-# New nodes -------------------------------------------------------------------------------------------------------------
-
-
-class _Copies:
-    """Statements with buffers replaced.
-
-    Attributes:
-        renewed: old nodes -> new ones, where they differ.
-    """
-
-    def __init__(self, values: Mapping[Any, Any], section: Section, keep_operators: bool):
-        self.values, self.section, self.keep_operators = values, section, keep_operators
-        self.renewed: dict[Any, Any] = {}
-
-    def of(self, node: Any) -> Any:
-        """The node with the buffers replaced; itself where it names none of them."""
-        # What was computed for a node is kept by the node (`Memo`): nodes that nothing changes must stay the same objects.
-        if not touches(node, self.values):
-            return node
-        new = node.with_parts(self.of)
-        if self.section.is_user(node) and any(access.buffer in self.values for access in node.touched):
-            new = renamed(new, self.values, self.keep_operators)
-        self.renewed[node] = new
-        return new

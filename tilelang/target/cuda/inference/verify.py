@@ -117,7 +117,7 @@ def is_whole(layout: FragmentLayout | None, threads: int) -> bool:
 
 def running_thread(loop: LoopLayout) -> Form:
     """The number of the thread that runs an iteration, over the digits of the loop and of its replicas."""
-    digits = [digit for axis in loop.digits.values() for digit, _ in axis if digit.coord == THREAD]
+    digits = [digit for axis in loop.digits for digit, _ in axis if digit.coord == THREAD]
     digits += [Digit(f"copy{number}", mode.extent, _REPLICA, mode.stride) for number, mode in enumerate(loop.replicas)]
     total = Form()
     for digit in digits:

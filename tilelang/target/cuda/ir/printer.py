@@ -95,13 +95,9 @@ class Printer:
         self.functions.add(function)
         return f"{function}({', '.join(arguments)})"
 
-    def _name(self, value: v.Name) -> tuple[str, int]:
-        self.names.add(value.text)
-        return value.text, _POSTFIX
-
-    def _array(self, value: v.Array) -> tuple[str, int]:
-        self.names.add(value.name)
-        return value.name, _POSTFIX
+    def _named(self, name: str) -> tuple[str, int]:
+        self.names.add(name)
+        return name, _POSTFIX
 
     def _verbatim(self, value: v.Verbatim) -> tuple[str, int]:
         self.names.update(_IDENTIFIER.findall(value.text))
@@ -116,15 +112,9 @@ class Printer:
         right = self.value(value.right, _UNARY if bits else own + 1)
         return f"{left} {value.op} {right}", own
 
-    def _unary(self, value: v.Unary) -> tuple[str, int]:
-        return f"{value.op}{self.value(value.operand, _POSTFIX)}", _UNARY
-
     def _select(self, value: v.Select) -> tuple[str, int]:
         parts = (self.value(part, _SELECT + 1) for part in (value.condition, value.then, value.otherwise))
         return "{} ? {} : {}".format(*parts), _SELECT
-
-    def _convert(self, value: v.Convert) -> tuple[str, int]:
-        return f"{self.type(value.dtype)}({self.value(value.operand)})", _POSTFIX
 
     def _call(self, value: v.Call) -> tuple[str, int]:
         function = value.function
@@ -177,13 +167,8 @@ class Printer:
         """
         pad = _INDENT * indent
         structure = _STRUCTURE.get(type(code))
-        if structure is not None:
-            lines = structure(self, code, indent, barrier)
-            yield from lines if getattr(code, "span", None) is None else (_of(code, line) for line in lines)
-            return
-        span = getattr(code, "span", None)
-        for line in self.instruction(code):
-            yield pad + line if span is None else _of(code, pad + line)
+        own = (pad + line for line in self.instruction(code)) if structure is None else structure(self, code, indent, barrier)
+        yield from own if getattr(code, "span", None) is None else (_of(code, line) for line in own)
 
     def instruction(self, code: op.Instruction) -> list[str]:
         """The lines of a statement without statements inside."""
@@ -193,9 +178,6 @@ class Printer:
     def _items(self, items: Iterable[Any], indent: int, barrier: Statement) -> Iterator[str]:
         for item in items:
             yield from self.lines(item, indent, barrier)
-
-    def _leaf(self, code: Leaf, indent: int, barrier: Statement) -> Iterator[str]:
-        return self._items(code.body, indent, barrier)
 
     def _block(self, code: Block, indent: int, barrier: Statement) -> Iterator[str]:
         if not code.braces:
@@ -359,17 +341,17 @@ _CAST_TYPES: Mapping[str, str] = {"byte": "uchar", "word": "uint32_t"}
 """What a pointer is cast to that is no element type."""
 
 _VALUES: Mapping[type, Callable[[Printer, Any], tuple[str, int]]] = {
-    v.Name: Printer._name,
+    v.Name: lambda printer, value: printer._named(value.text),
     v.Number: _number,
     v.Literal: _literal,
     v.Text: lambda printer, value: (quoted(value.value), _POSTFIX),
     v.Verbatim: Printer._verbatim,
     v.Binary: Printer._binary,
-    v.Unary: Printer._unary,
+    v.Unary: lambda printer, value: (f"{value.op}{printer.value(value.operand, _POSTFIX)}", _UNARY),
     v.Select: Printer._select,
-    v.Convert: Printer._convert,
+    v.Convert: lambda printer, value: (f"{printer.type(value.dtype)}({printer.value(value.operand)})", _POSTFIX),
     v.Call: Printer._call,
-    v.Array: Printer._array,
+    v.Array: lambda printer, value: printer._named(value.name),
     v.Element: Printer._element,
     v.Pointer: Printer._pointer,
     v.AddressOf: lambda printer, value: (f"&{printer.value(value.place, _POSTFIX)}", _UNARY),
@@ -380,7 +362,7 @@ _VALUES: Mapping[type, Callable[[Printer, Any], tuple[str, int]]] = {
 }
 
 _STRUCTURE: Mapping[type, Callable[[Printer, Any, int, Statement], Iterator[str]]] = {
-    Leaf: Printer._leaf,
+    Leaf: lambda printer, code, indent, barrier: printer._items(code.body, indent, barrier),
     Block: Printer._block,
     Barrier: Printer._barrier,
     Wait: Printer._wait,

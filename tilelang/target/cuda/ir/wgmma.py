@@ -83,7 +83,7 @@ class Wgmma:
         count = self.accumulator_registers
         a_count = 4 if self.a_in_registers else 1
         first_a, descriptor_b, scale = count, count + a_count, count + a_count + 1
-        a_text = _braces(range(first_a, first_a + 4)) if self.a_in_registers else f"%{first_a}"
+        (a_text,) = _rows([f"%{first_a + i}" for i in range(a_count)], "{", "", "}") if self.a_in_registers else [f"%{first_a}"]
         a_operands = ", ".join(f'"r"(a[{i}])' for i in range(4)) if self.a_in_registers else '"l"(a)'
         lines = [
             f"TL_DEVICE void {self.name}(void* accumulator, {'const void* left' if self.a_in_registers else 'uint64_t a'}, "
@@ -94,9 +94,9 @@ class Wgmma:
             '      "{\\n.reg .pred p;\\n"',
             f'      "setp.ne.b32 p, %{scale}, 0;\\n"',
             f'      "wgmma.mma_async.sync.aligned.m64n{self.n}k{self.k}.{self.accumulator}.{self.a}.{self.b}\\n"',
-            *(f'      "{line}\\n"' for line in _register_lines(count)),
+            *(f'      "{row}\\n"' for row in _rows([f"%{i}" for i in range(count)], "{", " ", "},")),
             f'      "{a_text}, %{descriptor_b}, p{self._immediates()};\\n}}\\n"',
-            *_operand_lines(count, constraint),
+            *_rows([f'"+{constraint}"(d[{i}])' for i in range(count)], "      : ", "        ", ""),
             f'      : {a_operands}, "l"(b), "r"(scale_d));',
             "}",
         ]
@@ -119,18 +119,10 @@ def is_valid_n(n: int, operand: str) -> bool:
     return n % 8 == 0 and 8 <= n <= 256
 
 
-def _braces(numbers: Iterable[int]) -> str:
-    return "{" + ", ".join(f"%{i}" for i in numbers) + "}"
-
-
-def _register_lines(count: int) -> list[str]:
-    lines = [", ".join(f"%{i}" for i in range(first, min(first + 8, count))) for first in range(0, count, 8)]
-    return [("{" if i == 0 else " ") + line + ("}," if i == len(lines) - 1 else ",") for i, line in enumerate(lines)]
-
-
-def _operand_lines(count: int, constraint: str) -> list[str]:
-    rows = [", ".join(f'"+{constraint}"(d[{i}])' for i in range(first, min(first + 8, count))) for first in range(0, count, 8)]
-    return [("      : " if i == 0 else "        ") + row + ("," if i < len(rows) - 1 else "") for i, row in enumerate(rows)]
+def _rows(items: list[str], first: str, other: str, end: str) -> list[str]:
+    """A list in rows of eight: what is before the first row and before the others, and behind the last one."""
+    rows = [", ".join(items[at : at + 8]) for at in range(0, len(items), 8)]
+    return [(first if at == 0 else other) + row + ("," if at < len(rows) - 1 else end) for at, row in enumerate(rows)]
 
 
 def parse(name: str) -> Wgmma | None:

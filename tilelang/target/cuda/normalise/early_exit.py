@@ -135,11 +135,10 @@ class _Exits:
         return self._left
 
     def _set(self, value: bool, span: Any = None) -> Scalar:
-        zero = ir.IntImm("int32", 0)
-        return Scalar(ir.BufferStore(self._variable(), ir.IntImm("bool", value), [zero], span))
+        return Scalar(ir.BufferStore(self._variable(), ir.IntImm("bool", value), [0], span))
 
     def _has_left(self) -> Any:
-        return ir.BufferLoad(self._variable(), [ir.IntImm("int32", 0)])
+        return ir.BufferLoad(self._variable(), [0])
 
     def _unless_left(self, rest: Sequence) -> Branch:
         return self._branch(ir.Not(self._has_left()), rest)

@@ -20,7 +20,7 @@ from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import FRAGMENT, is_fragment, is_memory
 from tilelang.target.cuda.analysis.fragment_homes import homes_of, threads_of
 from tilelang.target.cuda.analysis.uniformity import computes_once
-from tilelang.target.cuda.tile.rename import buffer_like, renamed, spliced
+from tilelang.target.cuda.tile.rename import buffer_like, renamed_inside, spliced
 from tilelang.target.cuda.tile.tree import Operator, Parallel, Sequence, ThreadGroup, TileTree, walk
 
 
@@ -50,15 +50,8 @@ def _with_own_names(tree: TileTree, block: range) -> TileTree:
                 new = buffer_like(buffer, FRAGMENT)
                 allocations[new] = allocations[buffer]
                 values.setdefault(home, {})[buffer] = new
-    if not values:
-        return tree
-
-    def of(node: Any) -> Any:
-        own = values.get(threads[node], {})
-        new = node.with_parts(of)
-        return renamed(new, own) if any(access.buffer in own for access in node.touched) else new
-
-    return replace(tree, root=of(tree.root), allocations=allocations)
+    root = renamed_inside(tree.root, lambda node: values.get(threads[node], {}), {})
+    return replace(tree, root=root, allocations=allocations)
 
 
 def users_of(threads: Mapping[Any, range], buffer: Any) -> set[range]:

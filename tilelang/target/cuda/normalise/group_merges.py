@@ -25,7 +25,7 @@ from tilelang.ir.region import Region
 from tilelang.target.cuda.normalise.group_copies import GroupCopies, users_of
 from tilelang.target.cuda.tile.build import axes_of, load_at, store_at, typed
 from tilelang.target.cuda.tile.nest import Nest
-from tilelang.target.cuda.tile.rename import buffer_like, renamed
+from tilelang.target.cuda.tile.rename import buffer_like, renamed_inside
 from tilelang.target.cuda.tile.tree import Loop, Parallel, Sequence, ThreadGroup, TileTree, copy_between, walk
 
 
@@ -95,7 +95,7 @@ class _Merge:
         parts = [[self._node(item) if self.block in using else item] for item, using in zip(items, users)]
         for run in _runs(users, self.block):
             for place in run:
-                parts[place] = [self._in_copies(items[place])]
+                parts[place] = [renamed_inside(items[place], lambda node: {self.buffer: self.own.get(self.threads[node])}, {})]
             groups = sorted(set().union(*(users[place] for place in run)), key=lambda group: group.start)
             storing = [group for group in groups if any(self._stores(items[place], group) for place in run)]
             parts[run[0]] = [*self._begun(groups), *parts[run[0]]]
@@ -105,11 +105,6 @@ class _Merge:
     def _stores(self, item: Any, group: range) -> bool:
         accesses = (access for node in walk(item) if self.threads[node] == group for access in node.touched)
         return any(access.buffer == self.buffer and access.kind != READ for access in accesses)
-
-    def _in_copies(self, node: Any) -> Any:
-        """A node in which each group names its own fragment."""
-        new = node.with_parts(self._in_copies)
-        return renamed(new, {self.buffer: self.own[self.threads[node]]}) if self._uses(node) else new
 
     def _begun(self, groups: list[range]) -> list[Any]:
         return [self._copy(self.buffer, self.start), *(self._in(group, self.start, self.own[group]) for group in groups)]

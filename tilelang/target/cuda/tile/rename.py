@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
-from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Sequence, walk
+from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Sequence, walk
 from tilelang.transform.substitute import substitute
 
 
@@ -29,20 +29,26 @@ def renamed(node: Any, values: Mapping[Any, Any], keep_operators: bool = True) -
     if isinstance(node, Parallel):
         nest = node.nest.renamed(values)
         return Parallel(nest, _with_buffers(node.op, values) if keep_operators and node.op is not None else None)
-    return Scalar(substitute(node.stmt, values)) if isinstance(node, Scalar) else _with_head(node, values)
+    return replace(node, stmt=substitute(node.stmt, values))
 
 
-def _with_head(node: Any, values: Mapping[Any, Any]) -> Any:
-    """A branch or loop whose condition or bounds name other buffers."""
-    stmt = node.stmt
-    if isinstance(node, Branch):
-        condition = substitute(stmt.condition, values)
-        return replace(node, stmt=ir.IfThenElse(condition, stmt.then_case, stmt.else_case, stmt.span))
-    if isinstance(node, Repeat):
-        return replace(node, stmt=ir.While(substitute(stmt.condition, values), stmt.body, stmt.span))
-    low, extent = substitute(stmt.min, values), substitute(stmt.extent, values)
-    head = ir.For(stmt.loop_var, low, extent, stmt.kind, stmt.body, annotations=stmt.annotations, step=stmt.step, span=stmt.span)
-    return replace(node, stmt=head)
+def renamed_inside(
+    node: Any, values: Callable[[Any], Mapping[Any, Any]], renewed: dict[Any, Any], keep_operators: bool = True
+) -> Any:
+    """A node that names other buffers, as do the nodes inside it; itself where none of them names any.
+
+    Args:
+        values: gives the buffers that a node names -> those to take instead.
+        renewed: receives each new node under the old one.
+        keep_operators: as in :func:`renamed`.
+    """
+    # What was computed for a node is kept by the node (`Memo`): nodes that nothing changes must stay the same objects.
+    if not any(access.buffer in values(inner) for inner in walk(node) for access in inner.touched):
+        return node
+    new = node.with_parts(lambda part: renamed_inside(part, values, renewed, keep_operators))
+    own = values(node)
+    renewed[node] = renamed(new, own, keep_operators) if any(access.buffer in own for access in node.touched) else new
+    return renewed[node]
 
 
 def _with_buffers(op: Any, values: Mapping[Any, Any]) -> Any:
