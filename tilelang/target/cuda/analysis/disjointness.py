@@ -70,7 +70,8 @@ class Iterations:
         steps = [(self._only_variable(low), low, as_int(extent)) for low, extent in zip(region.mins, region.extents)]
         # A loop whose step along some axis is at least the extent there never comes back to an element: 64 * k with 64 elements.
         # All loops around the statement must be such, each along some axis.
-        disjoint = {var for var, low, extent in steps if var is not None and 0 < _size(extent) <= abs(self._step(low, var))}
+        moved = ((var, _size(extent), growth(low, var, self.facts)) for var, low, extent in steps if var is not None)
+        disjoint = {var for var, size, step in moved if 0 < size <= abs(step or 0)}
         # A `while` loop is listed as None, which no index moves with.
         return not disjoint.issuperset(self._loops(node))
 
@@ -83,7 +84,7 @@ class Iterations:
         if not self._mentioned(low) and not self._mentioned(other):
             return distance >= extent or -distance >= reach
         var = self._only_variable(low)
-        step = abs(self._step(low, var)) if var is not None else 0
+        step = abs(growth(low, var, self.facts) or 0) if var is not None else 0
         # Modulo the step, the first region is [0, extent) and the second [d, d + reach) with d = distance % step. They do not
         # overlap, and neither wraps around, so that no two iterations bring them together.
         return step > 0 and distance % step >= extent and distance % step + reach <= step
@@ -95,10 +96,6 @@ class Iterations:
         """The one variable of a loop that an index depends on; None where it depends on none or more."""
         found = self._mentioned(expr)
         return found.pop() if len(found) == 1 else None
-
-    def _step(self, low: Any, var: Any) -> int:
-        """By how much an index grows with each iteration; 0 where that is not known."""
-        return growth(low, var, self.facts) or 0
 
 
 def _size(extent: Any) -> int:
@@ -133,13 +130,11 @@ def share_out_iterations(one: Site, other: Site, var: Any, facts: Facts) -> bool
 
 def communicating_tensors(tree: TileTree, iterations: Iterations) -> set[Any]:
     """Tensors whose accesses barriers must order: changed and read, or changed in several places that may be the same."""
-    reads: set[Any] = set()
     changes: dict[Any, dict[Any, set[str]]] = {}
     for node, buffer, kind in _accesses(tree):
-        if kind == READ:
-            reads.add(buffer)
-        elif kind in (WRITE, UPDATE):
+        if kind in (WRITE, UPDATE):
             changes.setdefault(buffer, {}).setdefault(node, set()).add(kind)
+    reads = {buffer for _, buffer, kind in _accesses(tree) if kind == READ}
     return {buffer for buffer, found in changes.items() if buffer in reads or _may_meet(found, iterations)}
 
 
@@ -189,13 +184,10 @@ def _reads_of_operands(node: Any) -> Iterator[Access]:
 def _may_meet(changes: dict[Any, set[str]], iterations: Iterations) -> bool:
     """Whether a statement may change what another one, or another iteration, changes by other threads; atomic updates may."""
     repeated = (isinstance(node, Scalar) and WRITE in changes[node] and iterations.is_repeated(node) for node in changes)
-    places = {node: _destination(node) for node in changes}
+    nests = (node for node in changes if isinstance(node, Parallel) and node.op is not None)
+    places = {node: rule_of(node.op).destination(node.op) for node in nests}
     pairs = ((one, other) for one, other in combinations(changes, 2) if WRITE in changes[one] | changes[other])
     return any(repeated) or any(
-        places[one] is None or places[other] is None or not iterations.are_disjoint(places[one], places[other])
+        places.get(one) is None or places.get(other) is None or not iterations.are_disjoint(places[one], places[other])
         for one, other in pairs
     )
-
-
-def _destination(node: Any) -> Any:
-    return rule_of(node.op).destination(node.op) if isinstance(node, Parallel) and node.op is not None else None

@@ -18,7 +18,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_array, is_fragment, is_local, is_memory, is_variable
-from tilelang.ir.visit import mentions, statement_exprs, walk_expr
+from tilelang.ir.visit import mentions, statement_exprs, variables, walk_expr
 from tilelang.ir.visit import operands as children_of
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.assumptions import assumed
@@ -272,8 +272,9 @@ class Uniformity:
             buffer = self.tree.root_of(stmt.buffer)
             self._stored.setdefault(buffer, set()).add(threads)
             self._lower(buffer, min(control, self._kept_group(exprs, node)))
-        elif isinstance(stmt, ir.Evaluate):  # CUDA source and instructions may store to what they are given
-            for buffer in self._locals(_place(stmt.value)) if _may_store(stmt) else ():
+        elif isinstance(stmt, ir.Evaluate) and _may_store(stmt):
+            # An atomic access stores to its first argument, CUDA source and instructions to anything that they are given.
+            for buffer in self._locals(stmt.value.args[0] if is_atomic(stmt.value) else stmt.value):
                 self._lower(buffer, 1)
 
     def _kept_group(self, exprs: list[Any], node: Any) -> int:
@@ -303,7 +304,7 @@ class Uniformity:
         return {local for expr in (*stored, *statement_exprs(stmt)) for local in self._locals(expr)}
 
     def _locals(self, expr: Any) -> Iterator[Any]:
-        return (self.tree.root_of(var) for var in walk_expr(expr) if isinstance(var, ir.Var) and _is_local(var))
+        return (self.tree.root_of(var) for var in variables(expr) if _is_local(var))
 
 
 def stores_of_tile(node: Any) -> bool:
@@ -369,11 +370,6 @@ def _may_store(stmt: Any) -> bool:
     return assumed(stmt) is None and not (known is not None and (known.pure or known.keeps))
 
 
-def _place(call: Any) -> Any:
-    """The part of a call that may be stored to; of an atomic access it is the first argument."""
-    return call.args[0] if is_atomic(call) else call
-
-
 def _is_local(var: Any) -> bool:
     return ir.is_buffer_var(var) and is_local(var)
 
@@ -402,7 +398,7 @@ def _read_by(node: Any) -> set[Any]:
         return operands(node)
     if isinstance(node, Scalar) and isinstance(node.stmt, ir.BufferStore):
         return {access.buffer for access in node.accesses if access.kind == READ}
-    return {part for expr in statement_exprs(node.stmt) for part in walk_expr(expr) if isinstance(part, ir.Var)}
+    return {var for expr in statement_exprs(node.stmt) for var in variables(expr)}
 
 
 def operands(node: Operator) -> set[Any]:

@@ -84,7 +84,8 @@ class _Pipeline:
                 items.append(BranchCode((name + ahead).is_("<", self.count), block))
             else:
                 items += block.items
-            if _copies_to(block, self.schedule.rings):
+            copied = (each.buffer for leaf in leaves(block) for each in leaf.accesses if each.agent is Agent.CP_ASYNC)
+            if any(isinstance(storage, Slot) for storage in copied):
                 # After the last copies of the step, and not at its end: products behind them need not be passed before the group
                 # is closed.
                 commit_at = len(items)
@@ -152,9 +153,3 @@ def _advance(counters: Mapping[tuple[int, int], Name]) -> Iterator[tuple[Name, V
                 yield name, Select(name.is_("==", count - 1), Number(0), name + 1)
             else:
                 yield name, following
-
-
-def _copies_to(block: Block, rings: Mapping[Any, int]) -> bool:
-    """Whether asynchronous copies in the block fill a ring."""
-    accesses = (access for leaf in leaves(block) for access in leaf.accesses if access.agent is Agent.CP_ASYNC)
-    return bool(rings) and any(isinstance(access.buffer, Slot) for access in accesses)

@@ -36,17 +36,13 @@ def roll_spilled(code: Any, emitter: Emitter) -> None:
     pinned = {array for each in (*find(code, WarpGroupMultiply), *find(code, PinRegisters)) for array, _ in _places(each)}
     if sum(words.values()) <= _MOST_WORDS:
         return
-    numbered = {loop: {array for array, at in _inside(loop) if _mentions(at, loop)} for loop in _written_out(code)}
+    numbered = {loop: set(_numbered(loop)) for loop in find(code, LoopCode) if loop.unroll == 0}
     # What one loop numbers is in use together: of two arrays of 300 words neither stays in registers.
     together = [arrays for arrays in numbered.values() if sum(words.get(array, 0) for array in arrays) > _MOST_WORDS]
     spilled = set().union(*together) - pinned
     for loop, arrays in numbered.items():
         if arrays & spilled:
             loop.unroll = _AT_ONCE
-
-
-def _written_out(code: Any) -> Iterator[LoopCode]:
-    return (loop for loop in find(code, LoopCode) if loop.unroll == 0)
 
 
 def _words(e: Emitter) -> Mapping[str, int]:
@@ -67,8 +63,13 @@ def _size(dtype: str, count: int) -> int:
     return count * canonical(dtype).stored_bits // 32
 
 
-def _inside(loop: LoopCode) -> Iterator[tuple[str, Value]]:
-    return (place for instruction in find(loop.body, Instruction) for place in _places(instruction))
+def _numbered(loop: LoopCode) -> Iterator[str]:
+    """The arrays whose elements are numbered by a counter of the loop."""
+    counters = {name for name, _ in loop.counters}
+    for instruction in find(loop.body, Instruction):
+        for array, at in _places(instruction):
+            if any(isinstance(part, Name) and part in counters for part in walk_value(at)):
+                yield array
 
 
 def _places(instruction: Instruction) -> Iterator[tuple[str, Value]]:
@@ -79,9 +80,3 @@ def _places(instruction: Instruction) -> Iterator[tuple[str, Value]]:
                 yield value.array.name, value.index
             elif isinstance(value, Pointer):
                 yield from ((value.array.name, offset) for offset in value.offsets or (value,))
-
-
-def _mentions(value: Value, loop: LoopCode) -> bool:
-    """Whether a value has a counter of the loop in it."""
-    counters = {name for name, _ in loop.counters}
-    return any(isinstance(part, Name) and part in counters for part in walk_value(value))

@@ -18,7 +18,7 @@ from tilelang.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_shared
 from tilelang.ir.span import location_of
-from tilelang.ir.visit import statement_exprs, walk_expr
+from tilelang.ir.visit import statement_exprs, variables
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.records import Record
 from tilelang.target.cuda.analysis.availability import is_available, may_be_filled_ahead
@@ -173,14 +173,8 @@ def _elements(node: Any) -> Sequence[Access]:
 
 def _values(stmt: Any, values: set[Any]) -> Iterator[Access]:
     """Reads of the variables of bindings."""
-    used = {
-        part
-        for node in walk_statements(stmt)
-        for expr in statement_exprs(node)
-        for part in walk_expr(expr)
-        if isinstance(part, ir.Var) and part in values
-    }
-    yield from (Access(var, READ) for var in used)
+    used = {var for node in walk_statements(stmt) for expr in statement_exprs(node) for var in variables(expr)}
+    return (Access(var, READ) for var in used & values)
 
 
 # Running ahead -------------------------------------------------------------------------------------------------------

@@ -134,10 +134,8 @@ class _Lifetimes:
             sources = {owner(access.buffer) for access in code.accesses if access.is_bulk_store}
             self._stored = set() if waited else self._stored | sources
             return clock + 1
-        if isinstance(code, (LoopCode, BranchCode)) and code.divergent:
-            return self._divergent(code, clock, spans)
-        if isinstance(code, LoopCode):
-            return self._loop(code, clock, spans)
+        if isinstance(code, LoopCode) or isinstance(code, BranchCode) and code.divergent:
+            return self._repeated(code, clock, spans)
         items = children(code)
         while items:
             groups = roles_at(items, 0)
@@ -148,27 +146,19 @@ class _Lifetimes:
             items = items[max(1, len(groups)) :]
         return clock
 
-    def _divergent(self, code: Code, start: int, spans: dict[Any, tuple[int, int]]) -> int:
-        """Code that threads run at different times: whatever it touches is in use throughout."""
+    def _repeated(self, code: LoopCode | BranchCode, start: int, spans: dict[Any, tuple[int, int]]) -> int:
+        """A loop, or a branch that threads run at different times."""
         inner: dict[Any, tuple[int, int]] = {}
         clock = start
         for part in children(code):
             clock = self._walk(part, clock, inner)
-        for buffer in inner:
-            _extend(spans, buffer, start, clock)
-        return clock + 1
-
-    def _loop(self, code: LoopCode, start: int, spans: dict[Any, tuple[int, int]]) -> int:
-        inner: dict[Any, tuple[int, int]] = {}
-        clock = self._walk(code.body, start, inner)
-        filled = _filled_first(code.body)
-        for buffer, (first, last) in inner.items():
-            # A buffer that the loop reads before it fills it has a value from the iteration before: it lives from the end of one
-            # iteration to the beginning of the next, hence throughout.
-            whole = buffer not in filled or buffer in code.carried or buffer in self._stored
-            _extend(spans, buffer, *((start, clock) if whole else (first, last)))
-        for buffer in code.carried:
-            _extend(spans, buffer, start, clock)
+        # A buffer that the loop reads before it fills it has a value from the iteration before: it lives from the end of one
+        # iteration to the beginning of the next, hence throughout. So does whatever divergent code touches.
+        carried = code.carried if isinstance(code, LoopCode) else frozenset()
+        uniform = isinstance(code, LoopCode) and not code.divergent
+        kept = _filled_first(code.body) - carried - self._stored if uniform else set()
+        for buffer in inner.keys() | carried:
+            _extend(spans, buffer, *(inner[buffer] if buffer in kept else (start, clock)))
         return clock + 1
 
     def _concurrent(self, groups: list[GroupCode], start: int, spans: dict[Any, tuple[int, int]]) -> int:
