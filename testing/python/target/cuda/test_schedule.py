@@ -217,6 +217,28 @@ def test_a_tile_that_another_loop_uses_has_one_slot_and_the_message_says_so():
         source(main)
 
 
+@pytest.mark.parametrize("is_value", [True, False], ids=["a value", "the start of a region"])
+def test_what_an_operator_reads_for_its_numbers_keeps_its_order(is_value):
+    @T.prim_func
+    def main(A: T.Tensor((16, 16), "float16"), B: T.Tensor((16, 8), "float16"), C: T.Tensor((16, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            a, b = T.alloc_shared((32, 16), "float16"), T.alloc_shared((16, 8), "float16")
+            number, c = T.alloc_shared((1,), "int32"), T.alloc_fragment((16, 8), "float32")
+            T.clear(c)
+            T.copy(A, a[0:16, :])
+            T.copy(B, b)
+            for k in T.Pipelined(4, order=[1, 0], stage=[0, 0]):
+                number[0] = k
+                if is_value:
+                    T.gemm(a[0:16, :], b, c, clear_accum=number[0] == 0)
+                else:
+                    T.gemm(a[number[0] : number[0] + 16, :], b, c)
+            T.copy(c, C)
+
+    with pytest.raises(PipelineScheduleError, match="would touch number before"):
+        source(main)
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("order, stage", [([0, 1, 2], [0, 0, 1]), ([0, 1, 2], [0, 1, 2]), ([2, 0, 1], [0, 0, 2])])
 def test_tiles_that_elements_fill_have_slots(arch, order, stage):

@@ -20,7 +20,7 @@ from tilelang.ir.region import Region
 from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import Nest, accesses_in
+from tilelang.target.cuda.tile.nest import Nest
 from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Repeat, Scalar, TileTree, bindings, walk
 from tilelang.transform.substitute import substitute
 
@@ -171,14 +171,9 @@ def _accesses(tree: TileTree) -> Iterator[tuple[Any, Any, str]]:
 
 def _reads_of_operands(node: Any) -> Iterator[Access]:
     """What every thread reads for a tile operator that is no nest: the values that it gets, and a buffer that it prints."""
-    if not isinstance(node, Operator):
-        return
-    starts = (low for region, _ in node.op.regions() for low in region.mins)
-    for value in (*node.op.scalars(), *starts):
-        if isinstance(value, ir.PrimExpr):
-            yield from accesses_in(ir.Evaluate(value))
-    if rule_of(node.op).reads_itself:
-        yield from node.regions
+    if isinstance(node, Operator):
+        yield from node.values
+        yield from node.regions if rule_of(node.op).reads_itself else ()
 
 
 def _may_meet(changes: dict[Any, set[str]], iterations: Iterations) -> bool:

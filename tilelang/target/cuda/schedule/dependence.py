@@ -25,7 +25,7 @@ from tilelang.target.cuda.analysis.availability import is_available, may_be_fill
 from tilelang.target.cuda.analysis.disjointness import share_out_iterations
 from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import accesses_in, handed_on
+from tilelang.target.cuda.tile.nest import handed_on
 from tilelang.target.cuda.tile.overwrites import overwrites
 from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Scalar, TileTree, bindings, walk
 
@@ -144,31 +144,26 @@ def _touches(nodes: Sequence[Any], tree: TileTree) -> Iterator[Access]:
 
 def _node_touches(node: Any, tree: TileTree) -> Iterator[Access]:
     """The accesses of one node itself, without the nodes inside it; operands are accessed as regions."""
-    # An operator's own expressions name single elements of what its regions name as a whole; only the regions count for those
-    # buffers.
+    # An operator's nest names single elements of what its regions name as a whole; only the regions count for those buffers.
     elements, regions = _elements(node), node.regions
     # Atomic updates commute with each other, which the region of the operator does not show.
     updated = {access.buffer for access in elements if access.kind == UPDATE}
-    for access in regions:
-        kind = UPDATE if access.buffer in updated else access.kind
-        yield replace(access, buffer=tree.root_of(access.buffer), kind=kind)
-    operands = {access.buffer for access in regions}
+    operands = {access.buffer for access in regions if isinstance(node, Parallel)}
     for access in elements:
         if access.buffer not in operands:
             single = isinstance(node, Scalar) and not access.site.in_body
             extents = (1,) * len(access.site.indices) if single else None
             yield replace(access, buffer=tree.root_of(access.buffer), site=replace(access.site, extents=extents))
+    for access in regions:
+        kind = UPDATE if access.buffer in updated else access.kind
+        yield replace(access, buffer=tree.root_of(access.buffer), kind=kind)
 
 
 def _elements(node: Any) -> Sequence[Access]:
-    """The accesses in a node's own expressions, those of an operator's regions included."""
-    found = node.accesses
+    """The accesses in a node's own expressions, those of an operator's operands included."""
     if isinstance(node, Scalar):
-        return (*found, *(Access(buffer, ADDRESS, site=Site(local_index=True)) for buffer in handed_on(node.stmt)))
-    if isinstance(node, Operator):
-        lows = [low for region, _ in node.op.regions() for low in region.mins if not isinstance(low, int)]
-        return [access for low in lows for access in accesses_in(ir.Evaluate(low))]
-    return found
+        return (*node.accesses, *(Access(buffer, ADDRESS, site=Site(local_index=True)) for buffer in handed_on(node.stmt)))
+    return node.values if isinstance(node, Operator) else node.accesses
 
 
 def _values(stmt: Any, values: set[Any]) -> Iterator[Access]:

@@ -199,6 +199,13 @@ class Operator(Node):
     def regions(self) -> tuple[Access, ...]:
         return tuple(operand_accesses(self.op))
 
+    @cached_property
+    def values(self) -> tuple[Access, ...]:
+        """What each of its threads reads for the values that the operator gets, and for the places where its regions start."""
+        starts = (low for region, _ in self.op.regions() for low in region.mins)
+        exprs = (expr for expr in (*self.op.scalars(), *starts) if isinstance(expr, ir.PrimExpr))
+        return tuple(access for expr in exprs for access in accesses_in(ir.Evaluate(expr)))
+
     @property
     def touched(self) -> tuple[Access, ...]:
         return self.regions
