@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tilelang.target.cuda.analysis.features import check_features
@@ -58,13 +59,17 @@ def _split(func: Any, context: CudaContext) -> Program:
     return Program(tuple(map(KernelStatements, split_kernels(func))))
 
 
-_REWRITES = (widen_parallel, accumulate_in_order, unroll_choices, separate_iterations, share_fragments)
+_OF_STATEMENTS = (widen_parallel, accumulate_in_order, unroll_choices)
+_OF_KERNELS = (separate_iterations, share_fragments)
 """What programs may say and later steps do not know becomes what they do, in this order; most kernels have none of it."""
 
 
 def _normalise(stage: KernelStatements, context: CudaContext) -> KernelStatements:
-    kernel = stage.kernel
-    for rewrite in _REWRITES:
+    kernel, body = stage.kernel, stage.kernel.body
+    for rewrite in _OF_STATEMENTS:
+        body = rewrite(body)
+    kernel = replace(kernel, body=body)
+    for rewrite in _OF_KERNELS:
         kernel = rewrite(kernel, context.target)
     return KernelStatements(kernel)
 

@@ -54,7 +54,8 @@ class Layouts(Record, eq=False):
     def frozen(self) -> Layouts:
         """The same table, read-only."""
         tables = (getattr(self, each.name) for each in fields(self))
-        return Layouts(*(frozenset(table) if isinstance(table, Set) else MappingProxyType(dict(table)) for table in tables))
+        frozen: list[Any] = [frozenset(each) if isinstance(each, Set) else MappingProxyType(dict(each)) for each in tables]
+        return Layouts(*frozen)
 
 
 def register_bits(buffer: Any, layout: FragmentLayout) -> int:

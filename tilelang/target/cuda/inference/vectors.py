@@ -233,16 +233,12 @@ def _array_aligned(buffer: Any, width: int) -> bool:
     return isinstance(size, int) and (size % width == 0 or len(buffer.shape) == 1)
 
 
-def _least_width(nest: Nest) -> int:
-    """How many elements one thread should store together at the least: elements of four bits share a byte, which two threads can
-    only store by atomic operations."""
-    stored = (access.buffer for access in nest.accesses if is_memory(access.buffer) and access.kind != READ)
-    return 2 if any(is_packed(str(buffer.dtype)) for buffer in stored) else 1
-
-
 def shrink_to_threads(width: int, nest: Nest, threads: int) -> int:
     """The vector width, halved until every thread has a vector."""
-    total, least = math.prod(axis.extent for axis in nest.axes), _least_width(nest)
+    # Elements of four bits share a byte, which two threads can only store by atomic operations.
+    stored = (access.buffer for access in nest.accesses if is_memory(access.buffer) and access.kind != READ)
+    least = 2 if any(is_packed(str(buffer.dtype)) for buffer in stored) else 1
+    total = math.prod(axis.extent for axis in nest.axes)
     # 64 floats for 128 threads: vectors of 16 bytes would leave 112 threads idle, and take as many sectors.
     while width > least and total // width < threads:
         width //= 2

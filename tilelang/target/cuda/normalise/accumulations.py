@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import tvm_ffi
@@ -34,16 +33,15 @@ from tilelang.ir.visit import (
     walk_expr,
     with_children,
 )
-from tilelang.target.cuda.tile.program import Kernel
 from tilelang.tileop.reduce import FinalizeReducer
 from tilelang.transform.substitute import substitute
 
 _ZERO = ir.IntImm("int32", 0)
 
 
-def accumulate_in_order(kernel: Kernel, target: Any) -> Kernel:
-    """The kernel with serial loops for such axes."""
-    allocated = (stmt for stmt in walk(kernel.body) if isinstance(stmt, ir.AllocBuffer))
+def accumulate_in_order(body: Any) -> Any:
+    """A kernel's statements with serial loops for such axes."""
+    allocated = (stmt for stmt in walk(body) if isinstance(stmt, ir.AllocBuffer))
     # Each thread has its own part of a reducer, so its iterations may be anywhere.
     reducers = {stmt.buffer for stmt in allocated if "tl.reducer_op" in (stmt.annotations or {})}
 
@@ -52,8 +50,7 @@ def accumulate_in_order(kernel: Kernel, target: Any) -> Kernel:
             return _ordered(stmt, reducers)
         return with_children(stmt, ordered)
 
-    body = ordered(kernel.body)
-    return kernel if body is kernel.body else replace(kernel, body=body)
+    return ordered(body)
 
 
 def _ordered(loop: Any, reducers: set[Any]) -> Any:

@@ -7,7 +7,6 @@ each copy of the body names its own registers.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import tvm_ffi
@@ -16,7 +15,6 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, simplify
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.visit import is_parallel, statement_exprs, variables, walk, walk_expr, with_children
-from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import PIPELINE_NOTES, SCHEDULE_NOTES
 from tilelang.tileop import decode, is_tile_op
 from tilelang.transform.substitute import copied
@@ -25,16 +23,11 @@ MOST_ITERATIONS, MOST_STATEMENTS = 16, 64
 """Iterations of a loop, and statements that it may become: code that is much longer costs more than it saves."""
 
 
-def unroll_choices(kernel: Kernel, target: Any) -> Kernel:
-    """The kernel without short loops that choose parts of fragments."""
-    body = _written_out(kernel.body)
-    return kernel if body is kernel.body else replace(kernel, body=body)
-
-
-def _written_out(stmt: Any) -> Any:
+def unroll_choices(stmt: Any) -> Any:
+    """A statement without short loops that choose parts of fragments."""
     if isinstance(stmt, ir.While) or is_parallel(stmt):
         return stmt
-    stmt = with_children(stmt, _written_out)
+    stmt = with_children(stmt, unroll_choices)
     return _copies(stmt) if isinstance(stmt, ir.For) and _chooses(stmt) else stmt
 
 

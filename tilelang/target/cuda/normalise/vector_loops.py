@@ -6,7 +6,6 @@ vectors lie along ``v`` as along any axis. As a loop of the body it would index 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import tvm_ffi
@@ -16,18 +15,15 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.visit import flattened, is_parallel, parallel_loops, walk, walk_expr, with_children
 from tilelang.layout.digits import Digit, Form, NotMixedRadix
 from tilelang.target.cuda.tile.nest import form_of
-from tilelang.target.cuda.tile.program import Kernel
 from tilelang.tileop.carried import has_effect
 
 _PLAIN = {"tl.parallel"}
 """The annotations of a loop that says nothing of its own layout, which would be one for its own number of axes."""
 
 
-def widen_parallel(kernel: Kernel, target: Any) -> Kernel:
-    """The kernel whose ``T.Parallel`` loops have the lanes of their bodies as an axis."""
-    aliases = {stmt.buffer: stmt.data for stmt in walk(kernel.body) if isinstance(stmt, ir.DeclBuffer)}
-    body = _widened(kernel.body, aliases)
-    return kernel if body is kernel.body else replace(kernel, body=body)
+def widen_parallel(body: Any) -> Any:
+    """A kernel's statements whose ``T.Parallel`` loops have the lanes of their bodies as an axis."""
+    return _widened(body, {stmt.buffer: stmt.data for stmt in walk(body) if isinstance(stmt, ir.DeclBuffer)})
 
 
 def _widened(stmt: Any, aliases: Any) -> Any:

@@ -64,11 +64,10 @@ def _sums(emitter: Emitter, node: Operator, plan: ScalarProduct) -> list[Code]:
     warn_slow(f"T.gemm becomes scalar code, which is many times slower than tensor cores: {plan.obstacle}", node.span)
     dtype = canonical(op.c.dtype)
     wide = "float32" if dtype.is_float and dtype.bits < 32 else str(dtype)
-    row, column, inner = (ir.Var(name, "int32") for name in ("m", "n", "k"))
+    row, column = (ir.Var(name, "int32") for name in ("m", "n"))
     axes = (Axis(row, as_int(op.m)), Axis(column, as_int(op.n)))
     share = NestLoops(e, Nest.build(axes, block([]), node.span, "T.gemm"), whole_loop(axes, [row, column], plan.c))
-    step = e.named(inner)
-    e.facts.bind_range(inner, op.k)
+    inner = e.variable("k", op.k)
     a = _element(e, op.a, row, inner, op.transpose_a, wide)
     b = _element(e, op.b, inner, column, op.transpose_b, wide)
     own = e.array(op.c.buffer)
@@ -78,7 +77,7 @@ def _sums(emitter: Emitter, node: Operator, plan: ScalarProduct) -> list[Code]:
     assert form is not None
     place, result = own.at(share.register(form)), sums.at(share.register(form))
     add = [*share.definitions, *under(both(share.guards), [Assign(result, result + a * b)])]
-    code = counted(step, e.index(op.k), nested(share.loops, add), unroll=1)
+    code = counted(e.name_of(inner), e.index(op.k), nested(share.loops, add), unroll=1)
     start = nested(share.loops, [Assign(result, _start(e, op, converted(place, dtype, wide), wide))])
     if sums is own:
         return [leaf([Block([*start, code], braces=True)])]

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_fragment, lies_in_shared
 from tilelang.layout import row_major, swizzled
@@ -152,9 +151,10 @@ class MmaProduct:
 
     def __init__(self, emitter: Emitter, node: Operator, plan: ByWarps):
         self.e, self.op, self.mma = emitter, node.op, plan.mma
-        self.lane, self.warp = ir.Var("lane", "int32"), ir.Var("warp", "int32")
-        self.step = ir.Var("k", "int32")
         mma, op, names = plan.mma, node.op, emitter.names
+        self.steps = as_int(op.k) // mma.k
+        self.lane, self.warp = emitter.variable("lane", 32), emitter.variable("warp", max(1, len(emitter.threads) // 32))
+        self.step = emitter.variable("k", self.steps)
         # Warps along M come first: warp w is at (w % m, w // m % n).
         warp_m = self.warp % plan.m if plan.m > 1 else 0
         warp_n = self.warp // plan.m % plan.n if plan.n > 1 else 0
@@ -162,7 +162,6 @@ class MmaProduct:
         a_registers, b_registers = (
             Array(names.take(name).text, str(mma.operand or region.dtype)) for name, region in (("a", op.a), ("b", op.b))
         )
-        self.steps = as_int(op.k) // mma.k
         self.i, self.j, self.r = names.take("i"), names.take("j"), names.take("r")
         a_paired, b_paired = plan.pairs
         self.a = Operand(self, mma.a, True, op.a, a_registers, tiles_m, warp_m, not op.transpose_a, a_paired)
@@ -172,10 +171,7 @@ class MmaProduct:
     def emit(self) -> list[Code]:
         """The code of the whole product."""
         e = self.e
-        lane, warp, step = (e.named(var) for var in (self.lane, self.warp, self.step))
-        e.facts.bind_range(self.lane, 32)
-        e.facts.bind_range(self.warp, max(1, len(e.threads) // 32))
-        e.facts.bind_range(self.step, self.steps)
+        lane, warp, step = (e.name_of(var) for var in (self.lane, self.warp, self.step))
         sources = [self.a, self.b, *([self.metadata] if self.metadata is not None else [])]
         clear = _clear_code(e, self.op, self.a.count * self.b.count * self.mma.c_elements)
         body = [code for source in sources for code in source.load()] + self._multiply()

@@ -155,8 +155,9 @@ class _Lifetimes:
         # A buffer that the loop reads before it fills it has a value from the iteration before: it lives from the end of one
         # iteration to the beginning of the next, hence throughout. So does whatever divergent code touches.
         carried = code.carried if isinstance(code, LoopCode) else frozenset()
-        uniform = isinstance(code, LoopCode) and not code.divergent
-        kept = _filled_first(code.body) - carried - self._stored if uniform else set()
+        kept: set[Any] = set()
+        if isinstance(code, LoopCode) and not code.divergent:
+            kept = _filled_first(code.body) - carried - self._stored
         for buffer in inner.keys() | carried:
             _extend(spans, buffer, *(inner[buffer] if buffer in kept else (start, clock)))
         return clock + 1

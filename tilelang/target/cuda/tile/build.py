@@ -76,10 +76,7 @@ def axes_of(regions: Sequence[Region]) -> tuple[tuple[Axis, ...], list[Any]]:
         bounds = [_bound(region, place) for region in regions]
         known = [bound for bound in bounds if bound is not None]
         axes.append(_axis(var, extent, min(known) if known else None))
-    if not axes:
-        axes = [Axis(ir.Var("i", "int32"), 1)]
-        return tuple(axes), []
-    return tuple(axes), [axis.var for axis in axes]
+    return (tuple(axes), [axis.var for axis in axes]) if axes else ((Axis(ir.Var("i", "int32"), 1),), [])
 
 
 def index_at(position: Any, extents: Sequence[int]) -> list[Any]:
