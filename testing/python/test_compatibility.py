@@ -135,6 +135,8 @@ def test_names_of_tvm_that_moved():
         tvm.tirx.stmt_functor.ir_transform(main.body, lambda part: None, None)
     with pytest.raises(tvm.TVMError):
         T.copy(1, 2)
+    with pytest.raises(pytest.skip.Exception, match="no_such_package"):
+        tvm.testing.requires_package("no_such_package")(lambda: None)()
 
 
 def test_the_settings_object_sets_the_environment(monkeypatch):

@@ -143,17 +143,17 @@ def aliases(file: str) -> frozenset[tuple[str, str]]:
 
 def is_genuine_class(kind: type, home: Home) -> bool:
     """Whether all functions in the class are from the library's file, and there is one."""
-    codes = _written_codes(kind)
+    codes = written_codes(kind)
     return bool(codes) and all(is_genuine_code(code, home) for code in codes)
 
 
 def class_home(kind: type, packages: Iterable[str]) -> Home | None:
     """The library that the functions of a class say they are from; None where they do not agree, or there are none."""
-    homes = {home_of(code, packages) for code in _written_codes(kind)}
+    homes = {home_of(code, packages) for code in written_codes(kind)}
     return homes.pop() if len(homes) == 1 else None
 
 
-def _written_codes(kind: type) -> list[CodeType]:
+def written_codes(kind: type) -> list[CodeType]:
     """The code of the functions in a class, without those that ``dataclasses`` and tvm-ffi make from its fields."""
     functions = [item for item in map(function_in, vars(kind).values()) if item is not None]
     made = _MADE if "__dataclass_fields__" in vars(kind) else ()

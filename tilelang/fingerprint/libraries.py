@@ -13,7 +13,7 @@ import pathlib
 import re
 import sys
 import typing
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from tilelang.fingerprint import genuine
@@ -105,9 +105,22 @@ def _class_label(value: type) -> str | None:
     if any(value is kind for kind in _PATHS):
         return f"library pathlib.{value.__qualname__} {version(_PYTHON)}"  # what touches files is refused by name
     home = genuine.class_home(value, _LIBRARIES)
-    if home is None or not genuine.is_genuine_class(value, home) or not _is_found_at_home(value, home):
+    if home is None:
+        return f"own {value.__module__}.{value.__qualname__}" if _is_composed(value) else None
+    if not genuine.is_genuine_class(value, home) or not _is_found_at_home(value, home):
         return None
     return _labelled(home, value.__qualname__, value.__qualname__, value)
+
+
+def _is_composed(kind: type) -> bool:
+    """Whether a class of a trusted module of ours has functions of several of our files, as TVM's expressions do, or none."""
+    home = sys.modules.get(kind.__module__) if is_own_name(kind.__module__) and is_trusted_own(kind.__module__) else None
+    return home is not None and vars(home).get(kind.__qualname__) is kind and all(map(_is_own_code, genuine.written_codes(kind)))
+
+
+def _is_own_code(code: CodeType) -> bool:
+    home = genuine.home_of(code, OWN_PACKAGES)
+    return home is not None and home.package in OWN_PACKAGES and genuine.is_genuine_code(code, home)
 
 
 def _is_found_at_home(kind: type, home: genuine.Home) -> bool:
@@ -216,10 +229,7 @@ def _is_of_package(package: str, name: str, value: Any) -> bool:
 
 def is_own_function(value: Any) -> bool:
     """Whether a function is one of ours, listed or not."""
-    if type(value) is not FunctionType:
-        return False
-    home = genuine.home_of(value.__code__, OWN_PACKAGES)
-    return home is not None and home.package in OWN_PACKAGES and genuine.is_genuine_code(value.__code__, home)
+    return type(value) is FunctionType and _is_own_code(value.__code__)
 
 
 def is_listed_object(value: Any) -> bool:

@@ -22,6 +22,7 @@ BOOKKEEPING = frozenset(
     # What Python keeps for itself; code that reads it is refused by name.
     "__dict__ __weakref__ __static_attributes__ __firstlineno__ __annotations_cache__ _abc_impl __abstractmethods__".split()
 )
+_THIS = __name__.partition(".")[0]
 _CHANGING = (dict, list, set)  # caches of the library, for instance
 _MRO = type.__dict__["__mro__"].__get__
 _DICT = type.__dict__["__dict__"].__get__
@@ -53,13 +54,23 @@ def own_namespace(describer: Describer, kind: type) -> None:
     """Feeds what is in a library's class itself."""
     namespace = namespace_of(kind)
     describer.record_dict(namespace)
-    describer.text(_brief_table(namespace))
-    for name, item in list(namespace.items()):
+    table = {name: item for name, item in namespace.items() if not _is_extension(kind, item)}
+    describer.text(_brief_table(table))
+    for name, item in table.items():
         is_named = name in BOOKKEEPING or attributes.is_special(name)
         if is_named or not is_made_by_program(item) or not is_put_there(kind, name, item):
             continue
         if not _members(describer, kind, item):
             describer.value(item)
+
+
+def _is_extension(kind: type, item: Any) -> bool:
+    """Whether a class of TVM has a function from this package's files, which may add it only when a later module is loaded."""
+    function = genuine.function_in(item)
+    if function is None or not libraries.is_own_name(kind.__module__) or kind.__module__.startswith(f"{_THIS}."):
+        return False
+    home = genuine.home_of(function.__code__, (_THIS,))
+    return home is not None and home.package == _THIS and genuine.is_genuine_code(function.__code__, home)
 
 
 def _members(describer: Describer, kind: type, item: Any) -> bool:

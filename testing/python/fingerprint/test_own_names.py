@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import operator
 from types import ModuleType
 from typing import Any
 
 import pytest
-from tvm import DataType
+from tvm import DataType, tirx
 
 import tilelang
 import tilelang.language as T
@@ -164,3 +165,34 @@ def test_tvm_data_types_have_a_fingerprint() -> None:
     """Programs compute vector lengths with them; their methods read the type alone."""
     digest, _ = _described(vector_length)
     assert vector_length() == 8 and not digest.startswith("off"), digest
+
+
+NOTES = ("PrimExpr", "Var", "IntImm", "PrimFunc", "expr.BinaryOpExpr", "Buffer")
+
+
+def _helper_with(note: Any) -> Any:
+    def helper(value: Any) -> Any:
+        return value
+
+    helper.__annotations__["value"] = note
+    return lambda: helper(1)
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_classes_of_tvm_in_annotations_have_a_fingerprint(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Helpers of programs take ``tirx.PrimExpr``; what this package adds to such classes, now or later, is no change."""
+    importlib.import_module("tilelang.ir.pickling")  # gives nodes a `__copy__`
+    function = _helper_with(operator.attrgetter(name)(tirx))
+    before, _ = _described(function)
+    assert not before.startswith("off"), before
+    base = next(base for base in tirx.PrimExpr.__mro__ if "__copy__" in vars(base))
+    monkeypatch.delattr(base, "__copy__")
+    assert _described(function)[0] == before
+
+
+@pytest.mark.parametrize("member", ["__copy__", "dtype", "mine"])
+def test_what_a_program_puts_into_a_class_of_tvm_counts(member: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    function = _helper_with(tirx.PrimExpr)
+    before, watch = _described(function)
+    monkeypatch.setattr(tirx.PrimExpr, member, lambda expr: expr, raising=False)
+    assert not watch.holds() and _described(function)[0] != before
