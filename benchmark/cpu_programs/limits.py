@@ -73,6 +73,26 @@ OPERATIONS(peak_int8, __m512i)
 #undef STEP
 #endif
 
+#ifdef __AMX_TILE__
+extern long syscall(long, ...);
+#define TILES(NAME, STEP) \\
+  float NAME(long steps, void* unused, float start) { \\
+    unsigned char shapes[64] __attribute__((aligned(64))) = {1}; \\
+    for (int i = 0; i < 8; ++i) { shapes[16 + 2 * i] = 64; shapes[48 + i] = 16; } \\
+    syscall(158L, 0x1023L, 18L); /* arch_prctl: the registers of tiles have to be asked for */ \\
+    __asm__ volatile("ldtilecfg %0" : : "m"(shapes)); \\
+    for (long step = 0; step < steps; ++step) { STEP(0, 4, 6); STEP(1, 4, 7); STEP(2, 5, 6); STEP(3, 5, 7); } \\
+    _tile_release(); \\
+    return 0; \\
+  }
+#ifdef __AMX_BF16__
+TILES(peak_bfloat16_tiles, _tile_dpbf16ps)
+#endif
+#ifdef __AMX_INT8__
+TILES(peak_int8_tiles, _tile_dpbssd)
+#endif
+#endif
+
 #ifdef __AVX512F__
 static inline __m512 power_of_two(__m512 x) {
   const float terms[] = {1.3399003e-3f, 9.6184388e-3f, 5.5503320e-2f, 2.4022648e-1f, 6.9314718e-1f, 1.0f};
@@ -147,6 +167,8 @@ int sums(void) { return SUMS; }
 _STEPS = 200_000
 _PER_WORD = {"float32": 2, "bfloat16": 4, "int8": 8, "exponential": 1}
 """Operations of one step on 32 bits of a register."""
+_PER_STEP = {"bfloat16_tiles": 4 * 2 * 16 * 16 * 32, "int8_tiles": 4 * 2 * 16 * 16 * 64}
+"""Operations of one step on tiles: four products of two tiles."""
 _PASSES = {"read": ("pass_read",), "copy": ("pass_copy", "pass_stream"), "sum": ("pass_sum", "pass_stream_sum")}
 _REPETITIONS = 40
 
@@ -163,7 +185,7 @@ def _library() -> tuple[ctypes.CDLL, int, int]:
     return loaded, loaded.vector_bytes(), loaded.sums()
 
 
-_ALSO = {"bfloat16": ("float32",)}
+_ALSO = {"bfloat16": ("float32", "bfloat16_tiles"), "int8": ("int8_tiles",)}
 """Kind of operation -> others that compute the same."""
 
 
@@ -171,7 +193,7 @@ _ALSO = {"bfloat16": ("float32",)}
 def operations(kind: str) -> float | None:
     """Operations a second on registers, the best of many runs by processor time; None where there is no such instruction.
 
-    Products of bfloat16 may be formed in float32, too, which is faster on some processors.
+    Products of bfloat16 may be formed in float32, too, which is faster on some processors, and by tiles where there are some.
     """
     rates = [rate for rate in map(_rate, (kind, *_ALSO.get(kind, ()))) if rate is not None]
     return max(rates) if rates else None
@@ -189,7 +211,8 @@ def _rate(kind: str) -> float | None:
         start = time.thread_time()
         function(_STEPS, 0, 0.5)
         best = min(best, time.thread_time() - start)
-    return _PER_WORD[kind] * (width // 4) * sums * _STEPS / best
+    of_step = _PER_STEP[kind] if kind in _PER_STEP else _PER_WORD[kind] * (width // 4) * sums
+    return of_step * _STEPS / best
 
 
 def passes(resource: str, tensors: Sequence[torch.Tensor]) -> list[Callable[[], None]]:
