@@ -22,7 +22,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import constant
 from tilelang.ir.region import Region
 from tilelang.target.cpu.dot import DotProduct
-from tilelang.target.cpu.emit import address_of, extern_call, local, loop, nest, seq
+from tilelang.target.cpu.emit import address_of, cast, extern_call, local, loop, nest, seq
 from tilelang.target.cpu.kept import Kept
 from tilelang.target.cpu.panels import Before, are_rows_dense, bound, columns_of, pitch
 from tilelang.target.cpu.tile_code import CONFIGURE, RELEASE, ROWS, WORDS, block_name
@@ -131,11 +131,27 @@ def _block(x: Matrices, a: _Rows, b: Columns, place: tuple[Any, Any], shape: tup
     row, column = place[0] * BLOCK.rows, place[1] * BLOCK.columns
     cleared = ir.Cast("int32", constant(x.cleared))
 
-    def into(region: Region) -> Any:
-        places = [part for each in (x.c, region) for part in (address_of(element(each, row, column)), _row_bytes(each))]
+    def formed(load: Any, pitch: Any) -> Any:
+        """The statement that stores the block from an element on, in rows of so many bytes."""
+        places = [address_of(element(x.c, row, column)), _row_bytes(x.c), address_of(load), pitch]
         factors = [address_of(a.load(row)), a.pitch, address_of(b.registers(place[1], 0, 0, 1))]
         steps = ir.IntImm("int64", -(-x.k // WORDS))
         return ir.Evaluate(extern_call(name, [*places, *factors, steps, cleared], "int32", pure=False))
+
+    def into(region: Region) -> Any:
+        if region.dtype == x.c.dtype:
+            return formed(element(region, row, column), _row_bytes(region))
+        sums = local("sums", (BLOCK.rows, BLOCK.columns), x.c.dtype)
+
+        def converted(at: list[Any]) -> Any:
+            value = cast(ir.BufferLoad(sums, at), region.dtype)
+            return ir.BufferStore(region.buffer, value, element(region, row + at[0], column + at[1]).indices)
+
+        return seq(
+            ir.AllocBuffer(sums),
+            formed(ir.BufferLoad(sums, [0, 0]), ir.IntImm("int64", 4 * BLOCK.columns)),
+            nest(shape, converted),
+        )
 
     fetched = x.fetched(row, column, Tile(shape[0], -(-shape[1] // WORDS), WORDS)) if x.fetched else None
     target, now = x.target

@@ -47,6 +47,9 @@ def lower_gemm(record: Gemm, scope: Scope) -> Any:
     dot = choose_dot_product(*types, depth, scope.context, loads_bind=few, tiles=_fits_tiles(record))
     scratch, c, into, out_of = _accumulator(record, dot)
     result = scope.results.get(hash(c.buffer)) if c.is_whole and not few else None
+    if result is not None and result.region.dtype != c.dtype and not dot.tile:
+        # Registers are stored as they are; blocks that tiles hold pass memory anyway, and are converted there.
+        result = replace(result, apart=False)
     if result is not None:
         scope.stored[hash(c.buffer)] = result.apart
     return seq(scratch, into, _by_depths(record, dot, c, result, scope), out_of)

@@ -167,7 +167,7 @@ def _apart(stmt: Any, copy: Copy, scope: Scope) -> Any:
     """Whether the last product of ``stmt`` may store where the accumulator is copied to: a bool, or an expression."""
     src, dst, tensors = copy.src, copy.dst, _tensors(stmt)
     inner = flattened(stmt.body) if isinstance(stmt, ir.For) else [stmt]
-    plain = src.dtype == dst.dtype and not any(len(tensor.strides) for tensor in (dst.buffer, *tensors))
+    plain = not any(len(tensor.strides) for tensor in (dst.buffer, *tensors))
     inside = box_condition(dst, scope) is None
     reads = not any(tensor.same_as(dst.buffer) for tensor in tensors) and not any(map(writes_globally, inner))
     # A loop that is left early has no last turn.

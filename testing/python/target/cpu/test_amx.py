@@ -201,3 +201,39 @@ def test_a_target_without_the_features_uses_no_tiles():
     program = product(32, 32, 64, ("bfloat16", "bfloat16"))
     assert "tdpbf16ps" in build(program).get_kernel_source()
     assert "tdpbf16ps" not in tilelang.compile(program, target=without_amx()).get_kernel_source()
+
+
+def rounded(m, n, k, result):
+    """A product whose sums are rounded to the type of the tensor, in two tiles down and one across."""
+
+    @T.prim_func
+    def main(A: T.Tensor((2 * m, k), "bfloat16"), B: T.Tensor((k, n), "bfloat16"), C: T.Tensor((2 * m, n), result)):
+        with T.Kernel(1, 2, threads=128) as (bx, by):
+            a, b = T.alloc_shared((m, k), "bfloat16"), T.alloc_shared((k, n), "bfloat16")
+            c = T.alloc_fragment((m, n), "float32")
+            T.copy(A[by * m, 0], a)
+            T.copy(B, b)
+            T.gemm(a, b, c, clear_accum=True)
+            T.copy(c, C[by * m, 0])
+
+    return main
+
+
+@runs_tiles
+@on_both
+@pytest.mark.parametrize("result", ["bfloat16", "float16"])
+@pytest.mark.parametrize(("m", "n", "k"), [(32, 32, 32), (17, 15, 34), (33, 65, 600), (1, 1, 2)])
+def test_sums_are_rounded_block_by_block(m, n, k, result, target):
+    a, b = torch.randint(-4, 5, (2 * m, k)), torch.randint(-4, 5, (k, n))
+    c = torch.empty(2 * m, n, dtype=getattr(torch, result))
+    build(rounded(m, n, k, result), target)(a.bfloat16(), b.bfloat16(), c)
+    assert torch.equal(c, (a @ b).to(c.dtype))
+
+
+@runs_tiles
+@on_both
+def test_sums_that_replace_an_operand_are_rounded_at_the_end(target):
+    a, b = torch.randint(-4, 5, (96, 48)).bfloat16(), torch.randint(-4, 5, (48, 48)).bfloat16()
+    expected = (a.float() @ b.float()).bfloat16()
+    build(rounded(48, 48, 48, "bfloat16"), target)(a, b, a)
+    assert torch.equal(a, expected)
