@@ -117,6 +117,16 @@ def test_modules_in_parts_and_on_all_devices():
     assert result.get_device() == 0 and torch.allclose(result, first(x)) and not torch.equal(first.weight.grad, grad)
 
 
+def test_optimisers_work_on_the_parameters_of_each_device():
+    weights = [torch.nn.Parameter(torch.ones(2, device=f"cuda:{index}")) for index in (0, 1, 0)]
+    for weight in weights:
+        weight.grad = torch.full_like(weight, 2)
+    assert torch.nn.utils.clip_grad_norm_(weights, 1.0).item() == pytest.approx(24**0.5)
+    torch.optim.Adam(weights, 0.5, foreach=True).step()
+    assert [weight.get_device() for weight in weights] == [0, 1, 0]
+    assert all(weight.grad.get_device() == weight.get_device() and weight[0].item() == pytest.approx(0.5) for weight in weights)
+
+
 def test_checkpoints_name_the_device():
     file = io.BytesIO()
     torch.save(on(1), file)

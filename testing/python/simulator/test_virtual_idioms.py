@@ -72,6 +72,15 @@ def test_capturing_a_graph_leaves_memory_as_it_is():
     assert x.tolist() == [6, 6]
 
 
+def test_gradients_are_clipped_in_a_graph():
+    weight, graph = torch.nn.Parameter(there(4)), torch.cuda.CUDAGraph()
+    weight.grad = there(4) * 3
+    with torch.cuda.graph(graph):
+        norm = torch.nn.utils.clip_grad_norm_([weight], 1.0)
+    graph.replay()
+    assert norm.item() == 6 and weight.grad.norm().item() == pytest.approx(1)
+
+
 def test_generic_streams_and_events():
     stream, event = torch.Stream(device="cuda"), torch.Event("cuda", enable_timing=True)
     with stream:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import io
+
 import pytest
 import torch
 
@@ -85,6 +88,7 @@ WAITS = {
     "item": lambda total: total[0].item(),
     "sizes": lambda total: total.nonzero(),
     "repr": repr,
+    "save": lambda total: torch.save(total, io.BytesIO()),
     "host": lambda total: total + torch.tensor(1),
 }
 
@@ -112,6 +116,7 @@ QUEUED = {
     "foreach": (lambda total: torch._foreach_mul([total], 2)[0], [6] * 32),
     "dtype": (lambda total: total.to(torch.float32, copy=True) * 2, [6] * 32),
     "index": (picked, [6] * 32),
+    "copy": (lambda total: copy.deepcopy(total) * 2, [6] * 32),
     "kernel after": (lambda total: doubled()(total + 1) - 2, [6] * 32),
 }
 

@@ -9,6 +9,7 @@ from typing import Any
 from torch import serialization
 
 from tilelang.simulator.virtual.devices import index_of
+from tilelang.simulator.virtual.events import Stream
 from tilelang.simulator.virtual.placement import Placement
 
 _PRIORITY = 0  # before torch's own entries
@@ -20,7 +21,10 @@ def known_location(placement: Placement) -> Iterator[None]:
 
     def tag(storage: Any) -> str | None:
         index = placement.index_of_storage(storage)
-        return None if index is None else f"cuda:{index}"
+        if index is None:
+            return None
+        Stream.current(index).synchronize()  # it is written next
+        return f"cuda:{index}"
 
     def restore(storage: Any, location: str) -> Any:
         if location.split(":")[0] != "cuda":

@@ -113,7 +113,7 @@ def _state_of(generator: torch.Generator, state: torch.Tensor | None) -> Any:
         generator.set_state(now)
 
 
-_MAKERS = {"empty_like", "new_empty", "new_empty_strided"}
-_RESIZES = {"resize_", "resize_as_", "set_"}
+_MAKERS = {"empty_like", "new_empty", "new_empty_strided", "set_"}
+_RESIZES = {"resize_", "resize_as_"}
 _MASKS = (torch.bool, torch.uint8)
 _HOST_WAITS = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}

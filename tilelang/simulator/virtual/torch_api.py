@@ -13,7 +13,7 @@ import torch.backends.cudnn
 import torch.utils.dlpack
 
 from tilelang.simulator.virtual import amp, comm, cuda_api
-from tilelang.simulator.virtual.devices import current, index_of
+from tilelang.simulator.virtual.devices import current, index_of, named
 from tilelang.simulator.virtual.distributed import distributed
 from tilelang.simulator.virtual.events import AnyEvent, Stream, fresh_streams
 from tilelang.simulator.virtual.mode import parse_to
@@ -100,11 +100,29 @@ def _unseen_by_modes(placement: Placement) -> list[Change]:
         return placement.put_storage(self.clone(), current() if device is None else index_of(device) or 0)
 
     return [
+        (torch._C, "_group_tensors_by_device_and_dtype", _grouping(placement)),
         (torch, "from_dlpack", sharing),
         (torch.utils.dlpack, "from_dlpack", sharing),
         (torch.UntypedStorage, "cuda", to_device),
         (torch.UntypedStorage, "is_cuda", property(lambda self: placement.index_of_storage(self) is not None)),
     ]
+
+
+def _grouping(placement: Placement) -> Callable[..., Any]:
+    """torch's groups of tensors, on which optimisers and the clipping of gradients work."""
+    by_type: Callable[..., Any] = vars(torch._C)["_group_tensors_by_device_and_dtype"]
+
+    def grouped(lists: Any, with_indices: bool = False) -> dict[Any, Any]:
+        groups = {}
+        for (device, dtype), (parts, indices) in by_type(lists, with_indices).items():
+            places = [placement.index(tensor) for tensor in parts[0]]
+            for place in dict.fromkeys(places):
+                there = [position for position, other in enumerate(places) if other == place]
+                chosen = [[part[position] for position in there if part] for part in (*parts, indices)]
+                groups[device if place is None else named(place), dtype] = (chosen[:-1], chosen[-1])
+        return groups
+
+    return grouped
 
 
 def _markers() -> list[Change]:
