@@ -17,8 +17,6 @@ _HOMES = {
     "testing.requires_cuda": "tilelang.testing:requires_cuda",
     "testing.requires_llvm": "tilelang.testing:requires_llvm",
     "testing.requires_package": "tilelang.testing:requires_package",
-    "tirx.Call": "tvm.ir:Call",
-    "tirx.SizeVar": "tvm.ir:Var",
     "tirx.stmt_functor": "tilelang.tvm_moved",
     "TVMError": "tilelang.errors:TileLangError",
 }

@@ -40,9 +40,10 @@ def _dtype(expr: Any) -> Any:
 
 
 def _add_names(tirx: Any) -> None:
-    ir = sys.modules["tvm.ir"]
+    ir: Any = sys.modules["tvm.ir"]
     of_buffer = ir.Var.dtype
     tirx.PrimExpr = ir.PrimExpr = ir.Expr
+    tirx.Call, tirx.StringImm, tirx.SizeVar = ir.Call, ir.StringImm, ir.Var
     ir.Expr.dtype = property(_dtype)
     ir.Var.dtype = property(lambda var: of_buffer.fget(var) if tirx.buffer.is_buffer_var(var) else _dtype(var))
     ir.expr.ExprOperand.__neg__ = _negation(ir.expr.ExprOperand.__neg__, tirx)

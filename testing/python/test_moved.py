@@ -90,10 +90,12 @@ def test_questions_about_devices_have_answers():
 
 def test_modules_that_tvm_has_moved():
     from tvm import arith, tir
+    from tvm.ir import PrimExpr
     from tvm.tir.stmt_functor import substitute
+    from tvm.tirx import Call, SizeVar, StringImm
     from tvm.tirx.stmt_functor import post_order_visit
 
-    assert tir.PrimFunc and arith.Analyzer and post_order_visit and substitute
+    assert tir.PrimFunc and arith.Analyzer and PrimExpr and Call and SizeVar and StringImm and post_order_visit and substitute
 
 
 def test_modules_below_those_that_tvm_has_moved_are_loaded_once():

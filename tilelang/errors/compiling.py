@@ -107,7 +107,7 @@ class DeviceCompileError(CompileError):
 
     def __init__(self, compiler: str, log: str, options: str):
         lines = log.splitlines() or ["no message"]
-        first = next((line for line in lines if "error" in line.lower()), lines[0])
+        first = next((line for line in lines if re.search("error|fatal", line, re.IGNORECASE)), lines[0])
         super().__init__(f"{compiler} failed: {first}", hint=f"the options were: {options}" if options else None)
         self.log = log
         place = re.search(r"device_kernel\.cu\((\d+)\)", first)

@@ -46,9 +46,10 @@ def test_a_source_that_does_not_compile_is_our_own_error_with_the_first_message(
     assert 'identifier "missing" is undefined' in caught.value.log
 
 
-def test_the_first_error_is_shown_whatever_was_warned_of_before() -> None:
-    log = 'kernel.cu(3): warning #177-D: "i" was declared but never referenced\n\nmath.h(98) Error: unsupported operation'
-    assert str(DeviceCompileError("nvrtc 13.5", log, "")) == "nvrtc 13.5 failed: math.h(98) Error: unsupported operation"
+@pytest.mark.parametrize("error", ["math.h(98) Error: unsupported operation", "ptxas fatal   : Unresolved extern function 'f'"])
+def test_the_first_error_is_shown_whatever_was_warned_of_before(error: str) -> None:
+    log = f'kernel.cu(3): warning #177-D: "i" was declared but never referenced\n\n{error}'
+    assert str(DeviceCompileError("nvrtc 13.5", log, "")) == f"nvrtc 13.5 failed: {error}"
 
 
 def test_what_the_device_compiler_refuses_is_said_of_the_programs_line() -> None:
