@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from types import CodeType
 
 from tilelang.fingerprint.opcodes import UnknownInstruction
-from tilelang.fingerprint.reads import ANNOTATION, CodeReads, code_reads, code_tree
+from tilelang.fingerprint.reads import ANNOTATION, MADE, CodeReads, code_reads, code_tree
 
 
 def annotation_reads(text: str | None, code: CodeType) -> tuple[CodeReads, ...]:
@@ -39,13 +39,14 @@ def _reads(text: str, local: frozenset[str], free: tuple[str, ...]) -> tuple[Cod
         raise UnknownInstruction(f"its source cannot be parsed ({error.msg})") from None
     if not found:
         return ()
-    calls = [each for each in found if any(isinstance(part, ast.Call) for part in ast.walk(each))]
+    calls = [each for each in found if any(isinstance(part, (ast.Call, ast.JoinedStr)) for part in ast.walk(each))]
     types = [each for each in found if each not in calls]
     try:
         named, called = (_read_by(each, local, free) for each in (types, calls))
     except (SyntaxError, ValueError) as error:
         raise UnknownInstruction(f"an annotation cannot be compiled ({error})") from None
-    return named._replace(reads=tuple(read._replace(use=ANNOTATION) for read in named.reads)), called
+    # `x: str` names a type, and makes no text.
+    return named._replace(reads=tuple(read._replace(use=ANNOTATION) for read in named.reads), names=named.names - {MADE}), called
 
 
 def _read_by(expressions: list[ast.expr], local: frozenset[str], free: tuple[str, ...]) -> CodeReads:

@@ -135,6 +135,15 @@ def test_a_function_with_a_tensor_in_its_signature_has_a_fingerprint() -> None:
     assert not _described(eager)[0].startswith("off")
 
 
+def test_a_type_that_an_annotation_names_makes_no_text() -> None:
+    def helper(value: Any, dtype: str) -> Any:
+        return value, dtype
+
+    helper.__annotations__["value"] = T.PrimExpr
+    assert not _described(lambda: helper(1, "int8"))[0].startswith("off")
+    assert _described(lambda: f"{helper(1, 'int8')}")[0].startswith("off")
+
+
 CALLS = (
     "tilelang.jit()", "tilelang.jit(f)", 'tilelang.jit(a=-x, b=x[1] + 2, c=(x, [2, *y]), d=g(1, k=2), e={f.a: "b", **x})',
     "tilelang.jit(lambda a, b=1: x)",
