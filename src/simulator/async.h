@@ -44,6 +44,8 @@ class GroupQueue {
   void wait(LaneMask lanes, uint32_t allowed, Random& random);
   /// The same, but only sources are read.
   void wait_read(LaneMask lanes, uint32_t allowed, Random& random);
+  /// How many groups a lane has committed.
+  uint32_t committed(int lane) const { return committed_[lane]; }
   /// True when an operation of one of these lanes is in flight (committed or not).
   bool in_flight(LaneMask lanes) const;
   /// True when one of these lanes has operations it has not committed.

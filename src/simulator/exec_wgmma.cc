@@ -1,8 +1,8 @@
 // wgmma.fence, mma_async, commit_group and wait_group.
 //
 // An mma_async poisons its accumulator registers when it is issued; the sums are computed, from
-// shared memory as it is then, when the warp waits for the group. Accumulators of mma_asyncs in flight
-// live in a tile beside the registers, so that instructions on the same registers chain.
+// shared memory as it is then, when a warp of the warpgroup waits for the group. Accumulators of mma_asyncs
+// in flight live in a tile beside the registers, so that instructions on the same registers chain.
 #include "exec_wgmma.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <map>
 #include <string>
 
+#include "interpreter.h"
 #include "memory.h"
 #include "operands.h"
 #include "race.h"
@@ -72,6 +73,8 @@ struct WgmmaState {
   static constexpr size_t kOperands = 64;
   std::vector<OperandMemoryRef> operands;
   size_t next_operand = 0;
+  Agent issued;               // the latest mma_async
+  std::vector<Agent> groups;  // the latest mma_async when each group was committed, for the race checker
   /// What the operand registers held at the last wgmma.fence, or when results landed in them.
   std::map<RegisterList, std::vector<uint32_t>> fenced_values;
 };
@@ -116,13 +119,17 @@ class WgmmaOperation : public AsyncOperation {
     order.erase(std::remove(order.begin(), order.end(), this), order.end());
   }
 
-  void land(LaneMask lanes) override {
+  void read(LaneMask) override {
     // The tensor core works in order: whatever was issued before is computed before.
     std::vector<WgmmaOperation*>& order = state_->order;
     while (!computed_) {
       order.front()->compute();
       order.erase(order.begin());
     }
+  }
+
+  void land(LaneMask lanes) override {
+    read(lanes);
     if (--accumulator_->in_flight == 0) write_back();
     if (RaceChecker* race = warp_.cluster().race.get()) race->group_done(warp_, lanes, agent);
   }
@@ -329,7 +336,7 @@ Step execute_mma_async(Warp& warp, const Instruction& instruction, LaneMask exec
   if (!in_warpgroup(warp, instruction)) return Step::kNext;
   const std::shared_ptr<Accumulator> accumulator = open_accumulator(warp, instruction, decoded);
   auto operation = std::make_unique<WgmmaOperation>(warp, instruction, accumulator);
-  operation->agent = async_agent(warp, 0, AsyncDomain::kWgmma);
+  operation->agent = state_of(warp).issued = async_agent(warp, 0, AsyncDomain::kWgmma);
   if (!decoded.a.empty()) capture_a_registers(warp, instruction, decoded, *operation);
   if (decoded.wgmma.sparse) {
     const uint32_t* metadata = warp.reg<uint32_t>(decoded.metadata);
@@ -355,13 +362,47 @@ Step execute_fence(Warp& warp, const Instruction&, LaneMask exec) {
   return Step::kNext;
 }
 
+uint32_t first_of_warpgroup(const Warp& warp) { return warp.index / kWarpgroupWarps * kWarpgroupWarps; }
+
+uint32_t committed_groups(const Warp& warp) { return warp.live ? warp.wgmma_groups.committed(__builtin_ctz(warp.live)) : 0; }
+
+// The other warps of the warpgroup that have not exited.
+std::vector<Warp*> rest_of_warpgroup(const Warp& warp) {
+  std::vector<Warp*> rest;
+  for (uint32_t i = first_of_warpgroup(warp); i < first_of_warpgroup(warp) + kWarpgroupWarps; ++i) {
+    if (i >= warp.block->warps.size()) break;
+    Warp* other = warp.block->warps[i].get();
+    if (other != &warp && other->live) rest.push_back(other);
+  }
+  return rest;
+}
+
 Step execute_commit(Warp& warp, const Instruction&, LaneMask exec) {
   warp.wgmma_groups.commit(exec);
+  if (warp.cluster().race) {
+    WgmmaState& state = state_of(warp);
+    state.groups.push_back(state.issued);
+  }
+  wake_warpgroup(*warp.block, first_of_warpgroup(warp));
   return Step::kNext;
 }
 
+// A wgmma-group is the warpgroup's (PTX ISA, wgmma.commit_group): where one warp has waited for it, the operands of all
+// four have been read, so that one thread may hand a buffer back for the whole warpgroup. The results of the other
+// warps stay poison until those wait themselves.
 Step execute_wait(Warp& warp, const Instruction& instruction, LaneMask exec) {
-  warp.wgmma_groups.wait(exec, static_cast<uint32_t>(instruction.immediate), warp.random());
+  const auto allowed = static_cast<uint32_t>(instruction.immediate);
+  const uint32_t committed = committed_groups(warp), due = committed - std::min(committed, allowed);
+  const std::vector<Warp*> others = rest_of_warpgroup(warp);
+  for (const Warp* other : others) {
+    if (committed_groups(*other) < due) return warp.block_on(WaitKind::kWarpgroup, first_of_warpgroup(warp));
+  }
+  for (Warp* other : others) {
+    other->wgmma_groups.wait_read(other->live, committed_groups(*other) - due, warp.random());
+    RaceChecker* race = warp.cluster().race.get();
+    if (race && due) race->group_done(warp, exec, state_of(*other).groups[due - 1]);
+  }
+  warp.wgmma_groups.wait(exec, allowed, warp.random());
   return Step::kNext;
 }
 

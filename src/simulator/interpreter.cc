@@ -234,13 +234,17 @@ void start_warp(Warp& warp, LaneMask lanes) {
   add_fragment(warp, lanes, program.functions[function].first, std::move(frame));
 }
 
-void wake_barrier(Block& block, uint32_t barrier) {
+void wake_in_block(Block& block, WaitKind kind, uint32_t key) {
   for (auto& warp : block.warps) {
     for (Fragment& fragment : warp->fragments) {
-      if (fragment.wait == WaitKind::kBarrier && fragment.key == barrier) wake(fragment, false);
+      if (fragment.wait == kind && fragment.key == key) wake(fragment, false);
     }
   }
 }
+
+void wake_barrier(Block& block, uint32_t barrier) { wake_in_block(block, WaitKind::kBarrier, barrier); }
+
+void wake_warpgroup(Block& block, uint32_t first_warp) { wake_in_block(block, WaitKind::kWarpgroup, first_warp); }
 
 void wake_cluster_barrier(Cluster& cluster) {
   for_fragments(cluster, [](Fragment& fragment) {

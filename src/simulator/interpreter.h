@@ -38,6 +38,7 @@ void complete_cluster_barrier(Cluster& cluster);
 void wake_barrier(Block& block, uint32_t barrier);
 void wake_cluster_barrier(Cluster& cluster);
 void wake_mbarrier(Cluster& cluster, uint32_t address);
+void wake_warpgroup(Block& block, uint32_t first_warp);
 /// Wakes fragments that gave way (failed try_wait, nanosleep). Returns how many.
 uint32_t wake_retries(Cluster& cluster, bool sleeping_only);
 

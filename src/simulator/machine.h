@@ -50,6 +50,7 @@ enum class WaitKind : uint8_t {
   kBarrier,         // bar/barrier; key = barrier number
   kClusterBarrier,  // barrier.cluster.wait
   kMBarrier,        // failed try_wait; key = shared address, detail = parity
+  kWarpgroup,       // wgmma.wait_group; key = first warp of the group
   kSleep,           // nanosleep, griddepcontrol, a yielded spin loop
 };
 

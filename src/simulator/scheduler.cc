@@ -75,6 +75,8 @@ std::string wait_text(const Fragment& fragment) {
                     static_cast<uint32_t>(fragment.key) & kSharedOffsetMask);
       return text;
     }
+    case WaitKind::kWarpgroup:
+      return "for the other warps of its group to commit their wgmma";
     case WaitKind::kSleep:
       return "asleep";
     default:

@@ -7,6 +7,7 @@ gets the new data by luck. Until then their destination is *pending*, and an acc
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,26 @@ from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.expressions import Evaluate, compiled, compiled_element, intrinsic
 from tilelang.interpreter.numbers import element
 from tilelang.interpreter.state import Lanes
+from tilelang.interpreter.strands import Strand
 from tilelang.ir.expr import as_int, constant
 from tilelang.tensor_maps import DATA_TYPES
 
 Effect = Callable[[Lanes], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """A committed group of work.
+
+    Attributes:
+        threads: that committed it.
+        work: functions that complete it.
+        strand: which has the accesses of a product; None where the threads have them themselves.
+    """
+
+    threads: Any
+    work: list[Callable[[], None]]
+    strand: Strand | None = None
 
 
 class Queue:
@@ -30,12 +47,12 @@ class Queue:
 
     Attributes:
         open: ``(threads, function that completes it)`` of each piece of work since the last commit.
-        groups: committed groups, oldest first: the threads that committed, and the functions that complete the work.
+        groups: committed groups, oldest first.
     """
 
     def __init__(self) -> None:
         self.open: list[tuple[Any, Callable[[], None]]] = []
-        self.groups: list[tuple[Any, list[Callable[[], None]]]] = []
+        self.groups: list[Group] = []
 
     def start(self, x: Lanes, complete: Callable[[], None]) -> None:
         """Adds work of the active lanes."""
@@ -47,15 +64,21 @@ class Queue:
         # itself. Work of more threads than those that commit stays open until all of them do.
         mine = [work for mask, work in self.open if _within(mask, x.mask)]
         self.open = [(mask, work) for mask, work in self.open if not _within(mask, x.mask)]
-        self.groups.append((x.mask, mine))
+        self.groups.append(Group(x.mask, mine))
+
+    def of(self, x: Lanes) -> list[Group]:
+        """The groups of the active lanes, oldest first."""
+        return [group for group in self.groups if _within(group.threads, x.mask)]
 
     def wait(self, x: Lanes, left: int) -> None:
         """Completes all but the last ``left`` groups of the active lanes."""
-        mine = [group for group in self.groups if _within(group[0], x.mask)]
+        mine = self.of(x)
         # `cp.async.wait_group N`: at most the N latest groups may still be in flight.
         for group in mine[: max(0, len(mine) - left)]:
-            for complete in group[1]:
+            for complete in group.work:
                 complete()
+            if group.strand is not None:
+                x.strand.wait_for(group.strand)
             self.groups = [other for other in self.groups if other is not group]
 
 
@@ -276,11 +299,14 @@ def product_started(c: Compiler, record: Any, effect: Effect, target: Callable[[
         storage = dst.view.storage
         # The hardware executes products in order, so the marks of an earlier one do not concern this one.
         storage.pending = None
+        strand = _strand_of_product(x) if signal is None else None
+        mine, x.strand = x.strand, strand or x.strand
         effect(x)
+        x.strand = mine
         at, _ = positions(x, dst)
         arrived = pend(dst.view, 0, at)
         if signal is None:
-            x.block.products.groups.append((x.mask, [arrived]))
+            x.block.products.groups.append(Group(x.mask, [arrived], strand))
             if record.wg_wait > 0:
                 x.block.products.wait(x, record.wg_wait)
             return
@@ -290,6 +316,20 @@ def product_started(c: Compiler, record: Any, effect: Effect, target: Callable[[
         barrier.arrive(x)
 
     return run
+
+
+def _strand_of_product(x: Lanes) -> Strand | None:
+    """A strand for the accesses of a product, which follows those that are in flight; None where no other threads run."""
+    # A warp group executes a product as one: whichever of its threads waits for it knows that all operands have been read
+    # (PTX ISA, wgmma.commit_group: a wgmma-group is the warp group's).
+    if x.strand.is_alone:
+        return None
+    x.run.strands += 1
+    found = x.strand.child(x.run.strands, has_each_warp=False)
+    for group in x.block.products.of(x):
+        if group.strand is not None:
+            found.join(group.strand)
+    return found
 
 
 # Descriptors ---------------------------------------------------------------------------------------------------------

@@ -19,6 +19,9 @@ from tilelang.ir.span import location_of
 WARP = 32
 """Threads of a warp."""
 
+WARP_GROUP = 128
+"""Threads of the four warps that execute products together."""
+
 
 class Lanes:
     """The state that a statement runs in: values, memory and active lanes.
@@ -88,16 +91,18 @@ class Lanes:
     def separate(self, mask: Any) -> Strand:
         """The strand (clock) of the threads that take a side of a branch, forked from their own."""
         self.run.strands += 1
-        has_each_warp = self.strand.in_warps > 0 and np.array_equal(self._warps(mask), self._warps(self.mask))
-        child = self.strand.child(self.run.strands, has_each_warp)
+        has_each_warp = self.strand.in_warps > 0 and self._has_each(WARP, mask)
+        has_each_group = bool(self.strand.products) and self._has_each(WARP_GROUP, mask)
+        child = self.strand.child(self.run.strands, has_each_warp, has_each_group)
         for threads, strand in self.diverged:
             if np.any(threads & mask):
                 child.join(strand)
         return child
 
-    def _warps(self, mask: Any) -> Any:
-        """The warps of some lanes."""
-        return np.unique(np.flatnonzero(np.broadcast_to(mask, (self.lanes,))) // WARP)
+    def _has_each(self, count: int, mask: Any) -> bool:
+        """Whether some lanes are of each warp, or group of warps, of so many lanes that the active lanes are of."""
+        mine, whole = (np.flatnonzero(np.broadcast_to(lanes, (self.lanes,))) // count for lanes in (mask, self.mask))
+        return np.array_equal(np.unique(mine), np.unique(whole))
 
     def enter(self, span: Any) -> None:
         """Begins a statement that touches no memory shared between threads, so that diverged threads need not meet."""

@@ -37,14 +37,16 @@ class Strand:
         times: how far other strands' accesses happen before its next one; it publishes this with its own accesses.
         inherited: the same for the strand that it was split off from, which it does not publish.
         in_warps: up to when its accesses are ordered among the threads of each warp.
+        products: how far products that its warp groups have waited for happen before its next access.
         ended: the number of the last strand of an earlier launch; all strands up to it have ended before this launch.
     """
 
-    __slots__ = ("number", "time", "times", "inherited", "ended", "in_warps")
+    __slots__ = ("number", "time", "times", "inherited", "ended", "in_warps", "products")
 
     def __init__(self, number: int, times: Times, time: int = 1, inherited: Times | None = None, ended: int = 0):
         self.number = number
         self.in_warps = 0
+        self.products: Times = {}
         self.time = time
         self.times = times
         self.inherited: Times = inherited or {}
@@ -55,12 +57,12 @@ class Strand:
         """Whether no other strand runs."""
         return self.number == 0
 
-    def child(self, number: int, has_each_warp: bool) -> Strand:
+    def child(self, number: int, has_each_warp: bool, has_each_group: bool = False) -> Strand:
         """A strand of a part of the threads, which begins here.
 
         Args:
             number: its own.
-            has_each_warp: whether the part has threads of each warp of the whole.
+            has_each_warp, has_each_group: whether the part has threads of each warp, and of each group of four, of the whole.
         """
         if self.is_alone:
             return Strand(number, dict(self.times), ended=self.ended)
@@ -68,10 +70,12 @@ class Strand:
         # The child's accesses happen after all of the parent's. But its arrival at a barrier must not publish those: accesses of
         # the parent's other threads are ordered by barriers that these threads reach themselves (docs/semantics.md).
         # `self.time` has just advanced: what the parent does while the child runs is later than what the child has seen of it.
-        inherited = {**self.inherited, self.number: self.time - 1}
+        inherited = {**self.inherited, **self.products, self.number: self.time - 1}
         child = Strand(number, dict(self.times), inherited=inherited, ended=self.ended)
         if has_each_warp:
             latest(child.times, {self.number: self.in_warps})
+        if has_each_group:
+            child.products = dict(self.products)
         return child
 
     def synchronise_warps(self) -> None:
@@ -82,11 +86,12 @@ class Strand:
 
     def frozen(self) -> Strand:
         """A snapshot of the clock, for an asynchronous operation that starts now."""
-        return Strand(self.number, dict(self.times), self.time, dict(self.inherited), self.ended)
+        return Strand(self.number, {**self.times, **self.products}, self.time, dict(self.inherited), self.ended)
 
     def release(self, into: Times) -> None:
         """Release: publishes the strand's accesses so far, and what it has seen."""
         latest(into, self.times)
+        latest(into, self.products)
         if not self.is_alone:
             # Accesses from here on are later than those that are published now, so the strand's own clock advances.
             latest(into, {self.number: self.time})
@@ -98,14 +103,23 @@ class Strand:
 
     def join(self, other: Strand) -> None:
         """Goes on after another strand has ended."""
-        latest(self.times, other.times)
-        latest(self.times, {other.number: other.time})
+        self._see(self.times, other)
+
+    def wait_for(self, product: Strand) -> None:
+        """Goes on after a product. A warp group executes it as one, so that each of its threads publishes its accesses."""
+        if not self.is_alone:
+            self._see(self.products, product)
+
+    def _see(self, times: Times, other: Strand) -> None:
+        latest(times, other.times)
+        latest(times, other.products)
+        latest(times, {other.number: other.time})
 
     def has_seen(self, number: int, time: int) -> bool:
         """Whether another strand's access at a time happens before this one's present access."""
-        return (
-            number <= self.ended or number == self.number or max(self.times.get(number, 0), self.inherited.get(number, 0)) >= time
-        )
+        if number <= self.ended or number == self.number:
+            return True
+        return any(times.get(number, 0) >= time for times in (self.times, self.inherited, self.products))
 
 
 class StrandAccess:

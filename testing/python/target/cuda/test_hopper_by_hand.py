@@ -8,7 +8,8 @@ import torch
 import tilelang.language as T
 from testing.python.target.cuda.hopper import random
 from testing.python.target.cuda.support import simulate, source
-from tilelang.errors import CompileError
+from tilelang import interpreter
+from tilelang.errors import CompileError, SimulatorError
 
 
 def test_roles_and_barriers_by_hand() -> None:
@@ -232,3 +233,46 @@ def test_addresses_from_variables_that_a_loop_computes():
     simulate(main, a, b, torch.tensor([0, 64], dtype=torch.int32), c, arch="sm_90a")
     torch.testing.assert_close(c, torch.cat([a[:64].float() @ b[0].float(), a[64:].float() @ b[1].float()]), rtol=1e-3, atol=1e-2)
     assert source(main, "sm_90a").count("tl::tma_load") == 2
+
+
+@pytest.mark.parametrize(
+    ("groups", "every", "waits", "races"),
+    [(1, 128, True, False), (1, 128, False, True), (2, 128, True, False), (2, 256, True, True)],
+    ids=["one thread", "before the wait", "one of each group", "one of two groups"],
+)
+def test_a_thread_hands_back_what_its_warp_group_has_multiplied(groups: int, every: int, waits: bool, races: bool) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((128, 64), "float16"), B: T.Tensor((64, 16), "float16"), C: T.Tensor((64 * groups, 16), "float32")):
+        with T.Kernel(1, threads=128 * groups + 32):
+            a, b = T.alloc_shared((64 * groups, 32), "float16"), T.alloc_shared((32, 16), "float16")
+            c = T.alloc_fragment((64 * groups, 16), "float32")
+            full, empty = T.alloc_barrier(32), T.alloc_barrier(128 * groups // every)
+            tx = T.get_thread_binding()
+            if tx < 128 * groups:
+                T.clear(c)
+                for k in T.serial(2):
+                    T.mbarrier_wait_parity(full, k)
+                    T.wgmma_gemm(a, b, c)
+                    if waits:
+                        T.wait_wgmma(0)
+                    if tx % every == 0:
+                        T.mbarrier_arrive(empty)
+                    if not waits:
+                        T.wait_wgmma(0)
+                T.copy(c, C)
+            else:
+                for k in T.serial(2):
+                    T.mbarrier_wait_parity(empty, k ^ 1)
+                    T.copy(A[0 : 64 * groups, k * 32 : k * 32 + 32], a)
+                    T.copy(B[k * 32 : k * 32 + 32, :], b)
+                    T.fence_proxy_async()
+                    T.mbarrier_arrive(full)
+
+    a, b, c = random(128, 64, seed=1), random(64, 16, seed=2), torch.zeros(64 * groups, 16)
+    assert ("race" in [finding.kind for finding in interpreter.run(main, a, b, c.clone())]) == races
+    if races:
+        with pytest.raises(SimulatorError, match="race"):
+            simulate(main, a, b, c, arch="sm_90a")
+        return
+    simulate(main, a, b, c, arch="sm_90a")
+    torch.testing.assert_close(c, a[: 64 * groups].float() @ b.float(), rtol=1e-3, atol=1e-3)
