@@ -11,8 +11,8 @@ from testing.fuzz.draw import Draw
 from testing.fuzz.scope import Scope
 from testing.fuzz.tree import Stmt
 
-GROUP = 128
-"""Threads of a warp group."""
+WARP, GROUP = 32, 128
+"""Threads of a warp, and of a warp group."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Plan:
         turned: whether the second operand is transposed.
         attention: whether a second product uses the first.
         late: whether a slot is given back one product later, while the next one runs.
-        by_warp: whether one thread of each warp gives a slot back.
+        by: of how many threads one gives a slot back: 1, those of a warp, or, after a wait for its products, those of a group.
         registers: whether the groups move registers.
         staged: whether results pass through shared memory.
         exchanges: whether the consumers exchange sums of rows in the end.
@@ -51,7 +51,7 @@ class Plan:
     turned: bool
     attention: bool
     late: bool
-    by_warp: bool
+    by: int
     registers: bool
     staged: bool
     exchanges: bool
@@ -77,7 +77,7 @@ def roles(draw: Draw, scope: Scope, bulk: bool = False) -> Stmt:
     bodies |= {group: _consumer(draw, plan, names, number) for number, group in enumerate(others)}
     order = sorted(bodies) if plan.chain else draw.random.sample(sorted(bodies), len(bodies))
     lines = [line for place, group in enumerate(order) for line in [_head(plan, place, group), *_indented(bodies[group])]]
-    binding = ["tx = T.get_thread_binding()"] if plan.chain or plan.by_warp else []
+    binding = ["tx = T.get_thread_binding()"] if plan.chain or plan.by > 1 else []
     return Stmt("bulk_roles" if bulk else "roles", ("T.sync_threads()", *_declarations(plan, names), *binding, *lines))
 
 
@@ -93,19 +93,20 @@ def _plan(draw: Draw, bulk: bool) -> Plan:
     consumers = draw.threads // GROUP - 1
     m = draw.pick([64, 64, 128]) if bulk else draw.pick([16, 32, 64])
     slots = r.randint(1, 3)
+    late = bulk and not attention and dtype != "int8" and slots > 1 and draw.chance(0.5)
+    by = draw.pick([1, WARP, GROUP, GROUP]) if late else draw.pick([1, 1, WARP])
     return Plan(
         dtype, "int32" if dtype == "int8" else "float32", m, draw.pick([16, 32, 64]), draw.pick([32, 64]), slots,
         r.randint(1, 4), draw.pick([1, 1, 2]), consumers, r.randint(0, consumers),
         "bulk" if bulk else draw.pick(["copy", "async"]), dtype == "int8" or draw.chance(0.5), attention,
-        bulk and not attention and dtype != "int8" and slots > 1 and draw.chance(0.5),
-        draw.chance(0.3), bulk and draw.chance(0.5), draw.chance(0.4), consumers == 2 and draw.chance(0.4),
+        late, by, bulk and draw.chance(0.5), draw.chance(0.4), consumers == 2 and draw.chance(0.4),
         draw.chance(0.3), draw.chance(0.4),
     )  # fmt: skip
 
 
 def _declarations(plan: Plan, names: Names) -> list[str]:
     s, m, n, k = plan.slots, plan.m, plan.n, plan.k
-    arrivals = plan.consumers * (GROUP // 32 if plan.by_warp else GROUP)
+    arrivals = plan.consumers * GROUP // plan.by
     second = (n, k) if plan.turned else (k, n)
     found = [
         f'{names.sa} = T.alloc_shared(({s}, {plan.consumers * m}, {k}), "{plan.dtype}")',
@@ -227,7 +228,9 @@ def _softmax(draw: Draw, plan: Plan) -> list[str]:
 
 def _give_back(plan: Plan, names: Names, slot: str) -> list[str]:
     arrive = f"T.barrier_arrive({names.empty}[{slot}])"
-    return ["T.sync_warp()", "if tx % 32 == 0:", f"    {arrive}"] if plan.by_warp else [arrive]
+    if plan.by == 1:
+        return [arrive]
+    return [*(["T.sync_warp()"] if plan.by == WARP else []), f"if tx % {plan.by} == 0:", f"    {arrive}"]
 
 
 def _epilogue(draw: Draw, plan: Plan, names: Names, number: int) -> list[str]:

@@ -10,7 +10,7 @@ from tilelang.ir.memory import is_fragment
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.ir.code import Code
 from tilelang.target.cuda.operators import OperatorRule, TileDemand, implements
-from tilelang.target.cuda.ops.gemm_plan import COMPLETE, IN_FLIGHT, Product
+from tilelang.target.cuda.ops.gemm_plan import COMPLETE, IN_FLIGHT, Product, is_asynchronous
 from tilelang.target.cuda.ops.gemm_wgmma import plan_by_warp_groups, plan_gemm
 from tilelang.target.cuda.tile.tree import is_matrix
 from tilelang.tileop.gemm import Gemm, GemmSparse
@@ -75,7 +75,7 @@ class DenseProduct(ProductRule):
         return op.c.buffer not in buffers
 
     def is_asynchronous(self, op: Any) -> bool:
-        return op.wg_wait == IN_FLIGHT or op.kind != "gemm"
+        return is_asynchronous(op)
 
     def may_be_asynchronous(self, op: Any) -> bool:
         return op.wg_wait == 0 and op.kind == "gemm"

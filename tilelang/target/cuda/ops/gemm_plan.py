@@ -10,7 +10,7 @@ from tilelang.ir.memory import is_fragment
 from tilelang.layout.fragment import FragmentLayout
 from tilelang.records import Record
 from tilelang.target.cuda.codegen.emitter import Emitter
-from tilelang.target.cuda.ir.code import Code
+from tilelang.target.cuda.ir.code import Code, leaf
 from tilelang.target.cuda.operators import TileDemand
 
 IN_FLIGHT = -1
@@ -49,11 +49,20 @@ class Product(Record, eq=False):
         if node.op.wg_wait <= COMPLETE:
             return []  # only warp groups leave products in flight
         with generator.emitter.names.block():
-            return self.code(generator.emitter, node)
+            code = self.code(generator.emitter, node)
+        if is_asynchronous(node.op):
+            # After the program's own wait any thread may hand the operands back for its whole warp group.
+            code.append(leaf([generator.barriers.of(generator.emitter.threads)]))
+        return code
 
     def code(self, emitter: Emitter, node: Any) -> list[Code]:
         """The code of a product that is complete at its end."""
         raise NotImplementedError
+
+
+def is_asynchronous(op: Any) -> bool:
+    """Whether a later statement of the program waits for a product."""
+    return op.wg_wait == IN_FLIGHT or getattr(op, "kind", "gemm") != "gemm"
 
 
 def tiles_fit(op: Any) -> bool:
