@@ -29,11 +29,11 @@ PROCESSORS = {
     ),
     "x86-64-v3": (
         {"kind": "llvm", "arch": "x86-64-v3", "triple": f"x86_64-{LINUX}", "features": ["avx2", "fma"]},
-        (r"vfmadd\d+ps.*ymm", r"vfmadd\d+ps.*ymm", r"vpmulld.*ymm|vpmaddwd.*ymm", r"vmaxps.*ymm", r"prefetcht0"),
+        (r"vfmadd\d+ps.*ymm", r"vfmadd\d+ps.*ymm", r"vpmulld.*ymm|vpmaddwd.*ymm", r"vmaxps.*ymm", r"prefetcht1"),
     ),
     "sapphirerapids": (
         {"kind": "llvm", "arch": "sapphirerapids", "triple": f"x86_64-{LINUX}", "features": DOTS},
-        (r"vfmadd\d+ps.*zmm", r"vdpbf16ps.*zmm", r"vpdpbusd.*zmm", r"vmaxps.*zmm", r"prefetcht0"),
+        (r"vfmadd\d+ps.*zmm", r"vdpbf16ps.*zmm", r"vpdpbusd.*zmm", r"vmaxps.*zmm", r"prefetcht1"),
     ),
 }
 
