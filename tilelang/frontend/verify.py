@@ -41,9 +41,8 @@ def _visit(stmt: Any, known: set, sizes: Collection[Any]) -> None:
             inner.update(_defined(part))
         return
     for expr in statement_exprs(stmt):
-        named = {part.var for part in walk_expr(expr) if isinstance(part, ir.Let)}
         for var in variables(expr):
-            if var not in known and var not in named:
+            if var not in known and not any(isinstance(part, ir.Let) and part.var.same_as(var) for part in walk_expr(expr)):
                 raise _unknown(var, sizes, location_of(stmt.span))
     scoped = _scoped(stmt)
     inner = known.union(scoped) if scoped else known

@@ -103,17 +103,15 @@ class Strand:
 
     def join(self, other: Strand) -> None:
         """Goes on after another strand has ended."""
-        self._see(self.times, other)
+        latest(self.times, other.times)
+        latest(self.times, other.products)
+        latest(self.times, {other.number: other.time})
 
     def wait_for(self, product: Strand) -> None:
         """Goes on after a product. A warp group executes it as one, so that each of its threads publishes its accesses."""
         if not self.is_alone:
-            self._see(self.products, product)
-
-    def _see(self, times: Times, other: Strand) -> None:
-        latest(times, other.times)
-        latest(times, other.products)
-        latest(times, {other.number: other.time})
+            # Its accesses alone: what it follows is older than what this strand has seen meanwhile.
+            self.products[product.number] = product.time
 
     def has_seen(self, number: int, time: int) -> bool:
         """Whether another strand's access at a time happens before this one's present access."""

@@ -280,3 +280,36 @@ def test_a_thread_hands_back_what_its_warp_group_has_multiplied(
         return
     simulate(main, a, b, c, arch="sm_90a", pass_configs=config)
     torch.testing.assert_close(c, a[: 64 * groups].float() @ b.float(), rtol=1e-3, atol=1e-3)
+
+
+def test_a_product_in_flight_does_not_make_its_threads_forget_what_they_learn_meanwhile() -> None:
+    @T.prim_func
+    def main(
+        A: T.Tensor((2, 64, 64), "float16"),
+        B: T.Tensor((64, 16), "float16"),
+        C: T.Tensor((64, 16), "float32"),
+        D: T.Tensor((64, 64), "float16"),
+    ):
+        with T.Kernel(1, threads=256):
+            a, b = T.alloc_shared((2, 64, 64), "float16"), T.alloc_shared((64, 16), "float16")
+            c = T.alloc_fragment((64, 16), "float32")
+            full = T.alloc_barrier([128, 128])
+            with T.ws(1):
+                T.copy(B, b)
+                for k in T.serial(2):
+                    T.copy(A[k, :, :], a[k, :, :])
+                    T.fence_proxy_async()
+                    T.mbarrier_arrive(full[k])
+            with T.ws(0):
+                T.clear(c)
+                T.mbarrier_wait_parity(full[0], 0)
+                T.wgmma_gemm(a[0, :, :], b, c)
+                T.mbarrier_wait_parity(full[1], 0)
+                T.wait_wgmma(0)
+                T.async_copy(A[0, :, :], a[1, :, :])
+                T.ptx_wait_group(0)
+                T.copy(a[1, :, :], D)
+                T.copy(c, C)
+
+    a, b = random(2, 64, 64, seed=1), random(64, 16, seed=2)
+    assert interpreter.run(main, a, b, torch.zeros(64, 16), torch.zeros(64, 64).half()) == []
