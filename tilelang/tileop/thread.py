@@ -132,6 +132,7 @@ INTRINSICS: Mapping[str, Intrinsic] = {
             ring_wait void effect
             ring_expect void effect
             ring_release void effect
+            ring_registers void effect
             cp_async_barrier_noinc void effect
             ptx_cp_async void effect
             ptx_commit_group void effect

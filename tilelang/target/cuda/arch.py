@@ -105,10 +105,16 @@ class Arch(Record):
         """Whether operators may be lowered to a feature."""
         return feature in self.lowered_to
 
-    def refusal(self, feature: Feature) -> str | None:
-        """Why a program cannot ask for a feature by name, as the end of a sentence; None where it can."""
+    def refusal(self, feature: Feature, lowered: bool = False) -> str | None:
+        """Why a program cannot ask for a feature by name, as the end of a sentence; None where it can.
+
+        Args:
+            lowered: whether it asks for an operator that is to be lowered to the feature, and not for an instruction.
+        """
         if not self.has(feature):
             return f"needs {architectures_with(feature)}, the target is {self.name}"
+        if lowered and not self.uses(feature):
+            return f"needs {feature.value}, for which nothing is generated on {self.name} yet"
         return f"is of {architectures_with(feature)}, for which nothing is generated yet" if feature in _NOT_GENERATED else None
 
     @property

@@ -23,7 +23,6 @@ from tilelang.target.cuda.codegen.stages import (
 from tilelang.target.cuda.codegen.write_text import write_text
 from tilelang.target.cuda.inference.infer import infer
 from tilelang.target.cuda.inference.problem import Problem
-from tilelang.target.cuda.normalise.accumulations import accumulate_in_order
 from tilelang.target.cuda.normalise.iteration_variables import separate_iterations
 from tilelang.target.cuda.normalise.thread_fragments import share_fragments
 from tilelang.target.cuda.normalise.thread_groups import kernel_tree
@@ -32,6 +31,7 @@ from tilelang.target.cuda.normalise.vector_loops import widen_parallel
 from tilelang.target.cuda.specialize.warp_specialize import specialize
 from tilelang.target.cuda.tile.program import split_kernels
 from tilelang.target.request import CompileRequest
+from tilelang.transform.accumulations import accumulate_in_order
 from tilelang.transform.bounds import check_bounds
 from tilelang.transform.config import PassConfigKey
 from tilelang.transform.pipeline import Step

@@ -22,7 +22,6 @@ from tilelang.target.cuda.tile.program import Kernel, split_kernels
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.gemm import Gemm
-from tilelang.tileop.hint import MaxRegisters
 from tilelang.tileop.thread import intrinsic_name
 
 
@@ -62,9 +61,15 @@ def operators(stmt: Any) -> list[Any]:
 
 
 def calls(stmt: Any) -> list[str]:
-    """Names of the intrinsics that a statement calls, in order."""
+    """Names of the intrinsics that a statement calls, in order; the moves of registers are left out."""
     names = (intrinsic_name(node.value) for node in walk(stmt) if isinstance(node, ir.Evaluate))
-    return [name for name in names if name is not None]
+    return [name for name in names if name not in (None, "ring_registers")]
+
+
+def register_moves(stmt: Any) -> list[tuple[str, int]]:
+    """How a statement changes the registers of its threads: the direction, and how many they have then."""
+    found = (node.value for node in walk(stmt) if isinstance(node, ir.Evaluate))
+    return [(str(call.args[0].value), as_int(call.args[1])) for call in found if intrinsic_name(call) == "ring_registers"]
 
 
 def test_one_group_loads_and_the_others_multiply() -> None:
@@ -105,8 +110,7 @@ def test_an_accumulator_that_is_touched_in_the_loop_is_waited_for() -> None:
 @pytest.mark.parametrize(("threads", "consumer"), [(128, 240), (256, 240), (384, 160), (512, 112)])
 def test_registers_are_moved_to_the_consumers(threads: int, consumer: int) -> None:
     kernel = specialize(kernel_of(gemm(threads)), Facts())
-    wishes = [op for op in operators(kernel.body) if isinstance(op, MaxRegisters)]
-    assert [(op.change, op.count) for op in wishes] == [("dec", 24), ("inc", consumer)]
+    assert register_moves(kernel.body) == [("dec", 24), ("inc", consumer)]
     assert consumer * threads + 24 * 128 <= 65536
 
 
@@ -116,7 +120,7 @@ def test_register_limits_set_by_the_user() -> None:
         T.no_set_max_nreg()
 
     kernel = specialize(kernel_of(gemm(extra=keep)), Facts())
-    assert not [op for op in operators(kernel.body) if isinstance(op, MaxRegisters) and op.change in ("inc", "dec")]
+    assert not register_moves(kernel.body)
 
 
 def test_tiles_with_different_uses_arrive_separately() -> None:
@@ -212,12 +216,12 @@ def source_is_written(A, B, A_shared, B_shared, C_local, ko):
 
 def test_a_tile_that_threads_also_write_is_not_loaded_by_tma() -> None:
     rings = find_rings(kernel_of(gemm(extra=T.macro(written_by_hand))).body, Facts())
-    assert [buffer.name for ring in rings for buffer in ring.buffers] == ["B_shared"]
+    assert [buffer.name for ring in rings for buffer in ring.versions] == ["B_shared"]
 
 
 def test_a_tensor_that_the_kernel_writes_is_not_loaded_ahead() -> None:
     rings = find_rings(kernel_of(gemm(extra=T.macro(source_is_written))).body, Facts())
-    assert [buffer.name for ring in rings for buffer in ring.buffers] == ["B_shared"]
+    assert [buffer.name for ring in rings for buffer in ring.versions] == ["B_shared"]
 
 
 def groups_by_hand(A, B, A_shared, B_shared, C_local, ko):
@@ -232,7 +236,7 @@ def test_kernels_that_keep_their_form(program: Any) -> None:
 
 def test_a_row_stride_of_unknown_alignment_keeps_the_copy_by_threads() -> None:
     rings = find_rings(kernel_of(gemm(k=T.dynamic("k"))).body, Facts())
-    assert [buffer.name for ring in rings for buffer in ring.buffers] == ["B_shared"]
+    assert [buffer.name for ring in rings for buffer in ring.versions] == ["B_shared"]
 
 
 def test_a_tile_with_rows_below_16_bytes_is_not_loaded_by_tma() -> None:
@@ -251,7 +255,7 @@ def test_a_tile_with_rows_below_16_bytes_is_not_loaded_by_tma() -> None:
             T.copy(total, C)
 
     rings = find_rings(kernel_of(main).body, Facts())
-    assert [buffer.name for ring in rings for buffer in ring.buffers] == ["wide"]
+    assert [buffer.name for ring in rings for buffer in ring.versions] == ["wide"]
 
 
 @pytest.mark.parametrize("leave", ["continue", "break"])

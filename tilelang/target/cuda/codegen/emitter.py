@@ -109,16 +109,14 @@ class Output:
         padded: fragments whose registers beyond the edge are read, too; what they hold is not used.
         kept: integers that each thread computes once, at the kernel's top, with their names.
         slot_counts: how many slots a shared buffer has.
-        tensor_maps: the kernel's tensor maps so far; None where the target has none.
-        moves_registers: whether warp groups reallocate registers.
+        tensor_maps: the kernel's tensor maps so far.
     """
 
     scratch: list[Any] = field(default_factory=list)
     padded: set[Any] = field(default_factory=set)
     kept: dict[Value, Name] = field(default_factory=dict)
     slot_counts: dict[Any, int] = field(default_factory=dict)
-    tensor_maps: TensorMaps | None = None
-    moves_registers: bool = False
+    tensor_maps: TensorMaps = field(default_factory=TensorMaps)
 
 
 @dataclass(eq=False)

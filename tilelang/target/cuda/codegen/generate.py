@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
@@ -32,8 +33,10 @@ from tilelang.target.cuda.ir.access import Access, ThreadMap
 from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Leaf, Slot, Wait, leaf, under, with_span
 from tilelang.target.cuda.ir.instructions import Assign, Define, Evaluate, Return, WaitProducts
 from tilelang.target.cuda.operators import rule_of
+from tilelang.target.cuda.schedule.dependence import count_touches
 from tilelang.target.cuda.tile.tree import (
     AFTER_EXIT,
+    SINGLE_THREAD,
     Branch,
     Loop,
     Operator,
@@ -135,7 +138,7 @@ class Generator:
     def _group(self, node: ThreadGroup) -> list[Code]:
         if node.threads is None:
             key = getattr(node.stmt, "attr_key", None)  # none where a branch is of all threads
-            if self.emitter.output.tensor_maps is not None and key == "tl.single_thread":
+            if key == SINGLE_THREAD:
                 return emit_single_thread(self, node)
             outer, self.asynchronous = self.asynchronous, self.asynchronous or key == ASYNC_SCOPE
             code = self.block(node.body).items
@@ -239,6 +242,11 @@ class Generator:
             asynchronous: whether it is a copy that may be made by cp.async.
         """
         return emit_nest(self.emitter, node, self.emitter.layouts.loops[node], filled, asynchronous)
+
+    @cached_property
+    def touches(self) -> Counter[Any]:
+        """How often the kernel touches each buffer."""
+        return count_touches(self.emitter.tree.root, self.emitter.tree)
 
     @cached_property
     def read_tensors(self) -> set[Any]:

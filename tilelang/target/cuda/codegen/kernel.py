@@ -9,13 +9,12 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_barrier, is_shared, lies_in_shared
 from tilelang.ir.visit import walk as walk_statements
-from tilelang.target.cuda.arch import Feature, arch_of
-from tilelang.target.cuda.codegen.emitter import Emitter, Names, Output
+from tilelang.target.cuda.arch import arch_of
+from tilelang.target.cuda.codegen.emitter import Emitter, Names
 from tilelang.target.cuda.codegen.generate import Generator
 from tilelang.target.cuda.codegen.spilled import roll_spilled
 from tilelang.target.cuda.codegen.stages import CudaContext, Declarations, KernelCode, KernelLayouts, PlannedCode
 from tilelang.target.cuda.codegen.structure import NamedBarriers
-from tilelang.target.cuda.intrinsics.tensor_maps import TensorMaps
 from tilelang.target.cuda.ir.cpp_types import byte_count
 from tilelang.target.cuda.schedule.barriers import with_barriers
 from tilelang.target.cuda.schedule.shared_plan import plan_shared
@@ -29,10 +28,8 @@ _VECTOR_BYTES = 16
 
 def generate(stage: KernelLayouts, context: CudaContext) -> KernelCode:
     """The device code of a kernel, and the declarations that it relies on."""
-    kernel, facts, uniformity = stage.kernel, stage.facts(), stage.uniformity
-    output = Output(tensor_maps=TensorMaps() if arch_of(context.target).uses(Feature.TMA) else None)
-    known = (kernel, context.target, stage.tree, stage.layouts, facts, context.options, uniformity)
-    e = Emitter(*known, threads=uniformity.block, output=output)
+    known = (stage.kernel, context.target, stage.tree, stage.layouts, stage.facts(), context.options, stage.uniformity)
+    e = Emitter(*known, threads=stage.uniformity.block)
     _name_all(e)
     generator = Generator(e)
     code = generator.block(stage.tree.root)
@@ -43,7 +40,7 @@ def generate(stage: KernelLayouts, context: CudaContext) -> KernelCode:
         arrays=e.names.arrays,
         shared=_shared_sizes(e),
         barriers=generator.barriers.numbers,
-        output=output,
+        output=e.output,
     )
     return stage.then(KernelCode, code=code, declarations=declarations)
 

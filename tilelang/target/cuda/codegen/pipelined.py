@@ -28,7 +28,8 @@ def emit_pipeline(generator: Any, loop: Loop) -> list[Code] | None:
     Raises:
         PipelineScheduleError: the schedule that the program gives is not possible.
     """
-    schedule = plan_schedule(loop, generator.emitter.tree, generator.emitter.facts)
+    e = generator.emitter
+    schedule = plan_schedule(loop, e.tree, generator.touches, e.facts)
     return None if schedule is None else _Pipeline(generator, loop, schedule).emit()
 
 

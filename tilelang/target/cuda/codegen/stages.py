@@ -139,7 +139,7 @@ class Declarations(Record):
     @property
     def tensor_maps(self) -> tuple[TensorMapSpec, ...]:
         """Descriptors for the tensor memory accelerator."""
-        return () if self.output.tensor_maps is None else tuple(self.output.tensor_maps.specs)
+        return tuple(self.output.tensor_maps.specs)
 
     def name_of(self, variable: Any) -> str:
         """The name of a variable of the program that is defined around the code."""

@@ -59,6 +59,9 @@ _Row = tuple[Parameter, tuple[str, str], str]
 BUILTINS = frozenset({"threadIdx", "blockIdx", "blockDim", GRID_STATE.text})
 """Names that every kernel has."""
 
+_REGISTERS_MOVED = frozenset({"tl::set_max_nreg_inc", "tl::set_max_nreg_dec"})
+"""Functions that change how many registers threads have: these can be reckoned for one block of a multiprocessor only."""
+
 _DEFINED_WHERE_USED = frozenset({TID.text, WARP_GROUP_NUMBER.text, RNG_STATE.text})
 
 
@@ -101,7 +104,7 @@ class _Writer:
         lines = [*self._print(indices), *lines]
         maps = ((TensorMapParameter(spec.name), ("tensor_map", spec.name), "handle") for spec in self.known.tensor_maps)
         parameters = [*self._tensors_and_scalars(), *self._sizes(), *maps]
-        blocks = 1 if self.known.output.moves_registers else self.tree.hints.blocks_per_sm
+        blocks = 1 if _REGISTERS_MOVED & printer.functions else self.tree.hints.blocks_per_sm
         signature = Signature(kernel.name, tuple(row[0] for row in parameters), kernel.thread_count, blocks)
         text = [printer.head(signature), *lines, *body, "}", ""]
         return self.stage.then(

@@ -30,6 +30,7 @@ class Intrinsic(Record):
         value: gives its value; None of a ``digit``, and of a statement that depends on where it stands (``codegen/generate.py``).
         statement: of a statement that is an instruction of the device IR, or none, gives that.
         needs: what the architecture must have.
+        lowered: whether the compiler has to know how the feature is used, beyond the name of an instruction.
         optional: whether it means nothing, and is left out, where the architecture has not what it needs.
         agree: where it does or has an effect, how many neighbouring threads agree on its value.
         digit: (low, extent) where it gives ``thread // low % extent``; the extent is 0 where nothing is above.
@@ -48,6 +49,7 @@ class Intrinsic(Record):
     value: Rule | None = None
     statement: Callable[[Any], list[Any]] | None = None
     needs: Feature | None = None
+    lowered: bool = False
     optional: bool = False
     agree: int = 1
     digit: tuple[int, int] | None = None
@@ -87,10 +89,10 @@ class Intrinsic(Record):
             CompileError: the architecture does not have what it needs.
         """
         if self.needs is not None:
-            require(target, self.needs, INTRINSICS[self.name].spelling)
+            require(target, self.needs, INTRINSICS[self.name].spelling, lowered=self.lowered)
 
 
-def require(target: Any, feature: Feature, spelling: str, span: Any = None) -> None:
+def require(target: Any, feature: Feature, spelling: str, span: Any = None, lowered: bool = False) -> None:
     """Checks that a program for a target may use a function of the language that needs a feature.
 
     Args:
@@ -98,11 +100,12 @@ def require(target: Any, feature: Feature, spelling: str, span: Any = None) -> N
         feature: what the function needs.
         spelling: the function.
         span: where the program uses it; without one, the statement that is being compiled is named.
+        lowered: as in :class:`Intrinsic`.
 
     Raises:
         UnsupportedError: the target does not have it, or nothing is generated for it.
     """
-    why = arch_of(target).refusal(feature)
+    why = arch_of(target).refusal(feature, lowered)
     if why is not None:
         raise UnsupportedError(f"{spelling} {why}").at(location_of(span))
 
@@ -160,10 +163,11 @@ _ROWS = [
         "arrive_cluster_barrier", call("tl::mbarrier_arrive_remote", places=(0,)), needs=Feature.CLUSTER,
         orders=True, publishes=True, keeps=True,
     ),
-    # Barriers of the compiler's own rings (specialize/): what they order is ordered by how the roles are made
+    # The compiler's own rings (specialize/): what their barriers order is ordered by how the roles are made
     Intrinsic("ring_wait", call("tl::mbarrier_wait", places=(0,)), keeps=True),
     Intrinsic("ring_expect", call("tl::mbarrier_arrive_expect_tx", places=(0,)), keeps=True),
     Intrinsic("ring_release", call("tl::mbarrier_arrive_warp", places=(0,)), keeps=True),
+    Intrinsic("ring_registers", statement=values.register_move, needs=Feature.SET_MAX_NREG, optional=True, keeps=True),
     # Asynchronous copies
     Intrinsic("ptx_cp_async", values.copy_async, needs=Feature.CP_ASYNC, place=ADDRESS),
     Intrinsic("ptx_commit_group", statement=lambda expr: [CommitCopies()], needs=Feature.CP_ASYNC, manual=True, keeps=True),
@@ -172,7 +176,9 @@ _ROWS = [
         "cp_async_barrier_noinc", call("tl::cp_async_mbarrier_arrive_noinc", places=(0,)), needs=Feature.CP_ASYNC, keeps=True
     ),
     Intrinsic("fence_proxy_async", statement=lambda expr: [FenceAsync()], needs=Feature.TMA),
-    Intrinsic("create_tma_descriptor", tensor_maps.descriptor, agree=BLOCK, is_parameter=True),
+    Intrinsic(
+        "create_tma_descriptor", tensor_maps.descriptor, needs=Feature.TMA, lowered=True, agree=BLOCK, is_parameter=True
+    ),
     Intrinsic("tma_load", tensor_maps.load, manual=True, keeps=True),
     Intrinsic("tma_store", tensor_maps.store, keeps=True),
     Intrinsic("tma_store_arrive", statement=lambda expr: [CommitBulk()], needs=Feature.TMA, keeps=True),

@@ -18,7 +18,7 @@ from typing import Any
 
 from tilelang.artifact import TensorMapSpec
 from tilelang.dtypes import canonical
-from tilelang.errors import OperandError, OptionError, RunTimeValueError, ShapeError, UnsupportedError
+from tilelang.errors import OperandError, OptionError, RunTimeValueError, ShapeError
 from tilelang.identifiers import numbered
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ
@@ -65,8 +65,6 @@ def coordinates_in(sizes: Sequence[Any], coordinates: Sequence[Any]) -> list[Any
 
 def descriptor(call: Any, emitter: Any) -> Value:
     """The kernel's parameter that holds the descriptor."""
-    if emitter.output.tensor_maps is None:
-        raise UnsupportedError(f"T.create_tma_descriptor needs sm_90a, the target is {emitter.target.arch}")
     return Name(emitter.output.tensor_maps.take(_spec(list(call.args), emitter)).name)
 
 

@@ -12,7 +12,7 @@ from tilelang.ir.expr import as_int
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.ir.conversions import converted
 from tilelang.target.cuda.ir.cpp_types import product_types
-from tilelang.target.cuda.ir.instructions import DeclareGlobal, Define, WaitBulk
+from tilelang.target.cuda.ir.instructions import DeclareGlobal, Define, SetRegisters, WaitBulk
 from tilelang.target.cuda.ir.values import Binary, Call, Convert, Field, Literal, Name, Number, Type, Value, Word, async_copy
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
@@ -276,3 +276,8 @@ def wait_for_stores(call: Any) -> list[WaitBulk]:
     """``T.tma_store_wait(pending, read)``: by default for all stores, until they have read their source."""
     pending, read = (constant_argument(call, at) if at < len(call.args) else default for at, default in enumerate((0, 1)))
     return [WaitBulk(pending, complete=not read)]
+
+
+def register_move(call: Any) -> list[SetRegisters]:
+    """What a role's threads do with their registers: ``"inc"`` or ``"dec"``, and how many they have then."""
+    return [SetRegisters(str(call.args[0].value), constant_argument(call, 1))]

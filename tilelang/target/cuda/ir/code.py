@@ -93,6 +93,14 @@ class Wait:
     users: bool = False
     rings: frozenset[Any] = frozenset()
 
+    def completed(self, copies: Collection[Access]) -> set[Access]:
+        """Those of the accesses of copies in flight that are certainly complete afterwards."""
+        # That the wait of a pipeline leaves the newest groups in flight needs no count here: their slots are others
+        # (`Slot.number`) than those that the step reads.
+        if self.rings:
+            return {copy for copy in copies if owner(copy.buffer) in self.rings}
+        return set() if self.pending and not self.users else set(copies)
+
 
 @dataclass(eq=False, slots=True)
 class Jump:

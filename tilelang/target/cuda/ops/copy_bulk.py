@@ -264,9 +264,9 @@ def _boxes(
 
 def plan_bulk(emitter: Emitter, op: Any, reduction: str | None = None) -> TmaPlan | None:
     """The plan of a copy with the layout that its shared tile got, and the kernel's own tensor map."""
-    inner, maps = op.dst if lies_in_shared(op.dst.buffer) else op.src, emitter.output.tensor_maps
+    inner = op.dst if lies_in_shared(op.dst.buffer) else op.src
     # The offsets of a plan are those of a whole buffer: they do not have the slot of a ring in them.
-    if maps is None or not lies_in_shared(inner.buffer) or inner.buffer in emitter.slots:
+    if not lies_in_shared(inner.buffer) or inner.buffer in emitter.slots:
         return None
     plan = plan_copy(op.src, op.dst, emitter.layouts.memory[inner.buffer], emitter.facts, reduction)
     if plan is None:
@@ -275,7 +275,7 @@ def plan_bulk(emitter: Emitter, op: Any, reduction: str | None = None) -> TmaPla
     # The host encodes the descriptor from an argument; a tensor at an address that the kernel computes has none.
     if all(not tensor.same_as(param) for param in emitter.kernel.func.params):
         return None
-    return replace(plan, spec=maps.take(replace(plan.spec, tensor=str(tensor.name))))
+    return replace(plan, spec=emitter.output.tensor_maps.take(replace(plan.spec, tensor=str(tensor.name))))
 
 
 def emit_bulk_copy(generator: Any, node: Any) -> Leaf:

@@ -54,5 +54,4 @@ class RegistersRule(OperatorRule):
         op = node.op
         if op.change not in ("inc", "dec") or not arch_of(generator.emitter.target).uses(Feature.SET_MAX_NREG):
             return []
-        generator.emitter.output.moves_registers = True
         return [leaf([SetRegisters(op.change, op.count)])]

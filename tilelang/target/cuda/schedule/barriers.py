@@ -90,12 +90,7 @@ class _Pending:
 
     def complete(self, wait: Wait) -> None:
         """What copies that are complete after a wait did counts as threads' own accesses."""
-        if wait.rings:
-            # A pipeline's wait is for the copies to its own slots. That it leaves the newest groups in flight needs no count
-            # here: their slots are others (`Slot.number`) than those that the step reads.
-            done = {access for access in self.copies if owner(access.buffer) in wait.rings}
-        else:
-            done = set(self.copies) if wait.pending == 0 or wait.users else set()
+        done = wait.completed(self.copies)
         self.accesses |= {Access(access.buffer, access.kind, maps=access.maps) for access in done}
         self.copies -= done
         self.implicit -= done

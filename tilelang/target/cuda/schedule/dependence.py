@@ -6,10 +6,10 @@ program order. For a tile with ``v`` slots only iterations that are a multiple o
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from tilelang.errors import PipelineScheduleError
@@ -62,6 +62,7 @@ class Body:
     """The body of a pipelined loop.
 
     Attributes:
+        counts: how often the whole kernel touches each buffer.
         statements: in program order.
         replays: bindings of pure values (of the loop variable, and of memory that the body does not write), which every stage
             evaluates for its own iteration.
@@ -72,6 +73,7 @@ class Body:
 
     loop: Loop
     tree: TileTree
+    counts: Counter[Any]
     statements: list[Statement]
     replays: list[Any]
     with_replays: list[Statement]
@@ -79,13 +81,13 @@ class Body:
     unknown: set[Any]
 
     @staticmethod
-    def of(loop: Loop, tree: TileTree) -> Body:
+    def of(loop: Loop, tree: TileTree, counts: Counter[Any]) -> Body:
         """The body of ``loop``."""
         # A binding that is usable needs no place in the schedule: j = k * 2 is the same number whenever it is computed for
         # iteration k.
         written = Counter(buffer for node in walk(loop.body) for buffer in node.written)
         unknown = set(bindings(loop.body))
-        body = Body(loop, tree, [], [], [], written, unknown)
+        body = Body(loop, tree, counts, [], [], [], written, unknown)
         for stmt, nodes in loop.parts:
             defines = stmt.var if isinstance(stmt, ir.Bind) else None
             if defines is not None and body.is_usable(stmt.value):
@@ -107,13 +109,13 @@ class Body:
 
     def is_outside(self, buffer: Any) -> bool:
         """Whether statements outside of the loop touch a buffer."""
-        return _touch_counts(self.tree)[buffer] > self._own_touches[buffer]
+        return self.counts[buffer] > self._own_touches[buffer]
 
-    @functools.cached_property
+    @cached_property
     def _own_touches(self) -> Counter[Any]:
-        return _count_touches(self.loop.body, self.tree)
+        return count_touches(self.loop.body, self.tree)
 
-    @functools.cached_property
+    @cached_property
     def uses(self) -> list[set[Any]]:
         """The buffers that each statement accesses."""
         return [{touch.buffer for touch in statement.touches} for statement in self.statements]
@@ -123,14 +125,9 @@ class Body:
         return buffer not in self.tree.aliased() and not self.is_outside(buffer)
 
 
-def _count_touches(top: Any, tree: TileTree) -> Counter[Any]:
+def count_touches(top: Any, tree: TileTree) -> Counter[Any]:
+    """How often a statement of a kernel, and those inside it, touch each buffer."""
     return Counter(touch.buffer for touch in _touches([top], tree))
-
-
-@functools.lru_cache(maxsize=1)
-def _touch_counts(tree: TileTree) -> Counter[Any]:
-    """How often a kernel touches each buffer; counted once, however many of its loops ask."""
-    return _count_touches(tree.root, tree)
 
 
 # Accesses ------------------------------------------------------------------------------------------------------------

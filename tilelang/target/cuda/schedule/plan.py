@@ -8,6 +8,7 @@ A schedule of the user's that would change what a statement reads is refused.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,14 +54,17 @@ class Schedule(Record, eq=False):
         return max(part.stage for part in self.parts)
 
 
-def plan_schedule(loop: Loop, tree: TileTree, facts: Facts) -> Schedule | None:
+def plan_schedule(loop: Loop, tree: TileTree, touches: Counter[Any], facts: Facts) -> Schedule | None:
     """The schedule of a loop; None where nothing in it runs ahead of anything else.
+
+    Args:
+        touches: how often the kernel touches each buffer.
 
     Raises:
         PipelineScheduleError: the user's lists do not fit the body, or break a dependence.
     """
     notes = loop.stmt.annotations
-    body = Body.of(loop, tree)
+    body = Body.of(loop, tree, touches)
     slots = as_int(notes["num_stages"]) if "num_stages" in notes else 0
     order, stage, group = (_list(notes, names) for names in (ORDER, STAGE, GROUP))
     if order is None and stage is None:

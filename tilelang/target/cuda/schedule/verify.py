@@ -189,9 +189,7 @@ def _barrier(state: State) -> State:
 
 def _complete(state: State, wait: Wait) -> State:
     """What copies that are complete after a wait did is the threads' own."""
-    done = {copy for copy in state[1] if not wait.rings or owner(copy.buffer) in wait.rings}
-    if not wait.rings and wait.pending and not wait.users:
-        done = set()
+    done = wait.completed(state[1])
     return state[0] | {Access(copy.buffer, copy.kind, maps=copy.maps) for copy in done}, state[1] - done
 
 

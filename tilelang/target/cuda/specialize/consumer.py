@@ -16,8 +16,8 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.visit import is_parallel, with_children
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.specialize.overlap import Overlap, find_overlap
-from tilelang.target.cuda.specialize.ring import Feed, Ring, buffers_of
-from tilelang.target.cuda.specialize.ring_code import Counter, Place, Slots, call, loop_over
+from tilelang.target.cuda.specialize.ring import Ring, buffers_of
+from tilelang.target.cuda.specialize.ring_code import Counter, Feed, Place, call, loop_over
 from tilelang.target.cuda.tile.build import block
 from tilelang.target.cuda.tile.tree import is_certainly_run
 from tilelang.tileop.base import decode, is_tile_op
@@ -29,13 +29,12 @@ class ConsumerPart:
 
     Attributes:
         rings: the loops that are fed, by their statement.
-        slots: the shared objects of each feed.
         threads, registers: of the consumers, and of each of their threads.
         wgmma: whether products may use warp group instructions.
     """
 
-    def __init__(self, rings: Mapping[Any, Ring], slots: Mapping[Feed, Slots], threads: int, registers: int, wgmma: bool):
-        self.rings, self.slots, self.threads, self.wgmma = rings, slots, threads, wgmma
+    def __init__(self, rings: Mapping[Any, Ring], threads: int, registers: int, wgmma: bool):
+        self.rings, self.threads, self.wgmma = rings, threads, wgmma
         self.overlaps = {loop: find_overlap(ring, threads, registers) if wgmma else None for loop, ring in rings.items()}
         self.counters = {loop: Counter(ring, "consumed") for loop, ring in rings.items()}
         self.early = {loop: Counter(rings[loop], "started") for loop, found in self.overlaps.items() if found is not None}
@@ -61,7 +60,7 @@ class ConsumerPart:
         body, place = counter.bind()
         for at in ring.consumed:
             body += self.run(ring, at, place)
-            body += [self.slots[feed].release(place.slot) for feed in ring.feeds if feed.last_use == at]
+            body += [feed.release(place.slot) for feed in ring.feeds if feed.last_use == at]
         return loop_over(ring.loop, ring.loop.loop_var, [*body, *counter.step()])
 
     def deferred(self, ring: Ring, products: list[int]) -> Any:
@@ -72,7 +71,7 @@ class ConsumerPart:
             body += self.run(ring, at, place, start=at in products)
         # The wait leaves this iteration's products in flight. Those of the iteration before are complete, and its tiles are
         # free.
-        released = [self.slots[feed].release(place.before()) for feed in ring.feeds]
+        released = [feed.release(place.before()) for feed in ring.feeds]
         done = block([call("wait_wgmma", len(products)), *released])
         body.append(ir.IfThenElse(loop.loop_var > loop.min, done, None))
         after = self.completed(ring, products)
@@ -91,7 +90,7 @@ class ConsumerPart:
 
     def awaited(self, ring: Ring, at: int, place: Place) -> list[Any]:
         """Waits for the loads that a statement is the first to use."""
-        return [self.slots[feed].await_full(place) for feed in ring.feeds if feed.first_use == at]
+        return [feed.await_full(place) for feed in ring.feeds if feed.first_use == at]
 
     def completed(self, ring: Ring, products: Iterable[int], pending: int = 0) -> list[Any]:
         """Waits for products in flight, except the newest ``pending``.
@@ -105,13 +104,11 @@ class ConsumerPart:
     def last_released(self, ring: Ring, feeds: Iterable[Feed]) -> Any:
         """Releases the tiles of the last iteration, after the loop."""
         slot = self.counters[ring.loop].now().before()
-        return ir.IfThenElse(ring.loop.extent > 0, block([self.slots[feed].release(slot) for feed in feeds]), None)
+        return ir.IfThenElse(ring.loop.extent > 0, block([feed.release(slot) for feed in feeds]), None)
 
     def versioned(self, stmt: Any, ring: Ring, place: Place) -> Any:
         """``stmt`` over this iteration's version of the ring's buffers."""
-        versions: dict[Any, Any] = {}
-        for feed in ring.feeds:
-            versions.update(self.slots[feed].versions)
+        versions = ring.versions
         if not versions.keys() & buffers_of(stmt):
             return stmt
         stage = place.slot
@@ -171,7 +168,7 @@ class _OverlappedLoop:
         last = block([*begin, *self._middle(place), *self._tail(place)])
         after = [copied(last, {loop.loop_var: loop.min + loop.extent - 1}), *part.completed(ring, overlap.tail)]
         if ring.nested:
-            after += [part.slots[feed].release(self.counter.now().slot) for feed in self.late_feeds]
+            after += [feed.release(self.counter.now().slot) for feed in self.late_feeds]
         whole = block([*before, repeated, *after, *self.counter.step()])
         return whole if is_certainly_run(loop.extent) else ir.IfThenElse(loop.extent > 0, whole, None)
 
@@ -181,7 +178,7 @@ class _OverlappedLoop:
         needed = [feed for feed in ring.feeds if feed.first_use in self.overlap.head]
         # A tile that the tail uses too may only arrive when the tail before last has released its slot.
         ahead = self.overlap.roomy and all(feed in self.early_feeds for feed in needed)
-        waits = [part.slots[feed].await_full(self.early.now()) for feed in needed] if ahead else []
+        waits = [feed.await_full(self.early.now()) for feed in needed] if ahead else []
         # The head runs one iteration ahead of the middle and the tail, so it counts slots by itself.
         begin, place = self.early.bind()
         found = [*begin]
@@ -193,7 +190,7 @@ class _OverlappedLoop:
     def _head_done(self) -> list[Any]:
         """The head's products are complete."""
         slot = self.early.now().slot
-        return [*(self.part.slots[feed].release(slot) for feed in self.early_feeds), *self.early.step()]
+        return [*(feed.release(slot) for feed in self.early_feeds), *self.early.step()]
 
     def _middle(self, place: Place, waits: Sequence[Any] = ()) -> list[Any]:
         """The statements between; the first that touches what the tail has in flight waits for it.
@@ -202,10 +199,10 @@ class _OverlappedLoop:
             waits: for the next head; they stand before that wait, which ptxas would else move up, before the statements.
         """
         part, ring, overlap = self.part, self.ring, self.overlap
-        flying = set().union(*(ring.body[at].buffers for at in overlap.tail)) - set(ring.buffers)
+        flying = set().union(*(ring.body[at].buffers for at in overlap.tail)) - ring.versions.keys()
         done = [*waits, *part.completed(ring, overlap.tail)]
         if self.late_feeds:
-            released = block([part.slots[feed].release(place.before()) for feed in self.late_feeds])
+            released = block([feed.release(place.before()) for feed in self.late_feeds])
             # The tail of iteration i - 1 has read its slots only now, when its products are complete; the first iteration has
             # none before it.
             done.append(ir.IfThenElse(ring.loop.loop_var > ring.loop.min, released, None))
@@ -228,7 +225,7 @@ def _deferred_products(ring: Ring, threads: int) -> list[int]:
     products = {at: stmt for at, stmt in found if rule_of(stmt.op).accumulates(stmt.op)}
     if not products or not all(feed.last_use in products for feed in ring.feeds):
         return []
-    fed, accumulators = set(ring.buffers), set()
+    fed, accumulators = ring.versions.keys(), set()
     for stmt in products.values():
         operands, results = stmt.operands
         # Only the slots of a ring are kept until a product in flight has read them.

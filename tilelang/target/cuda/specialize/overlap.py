@@ -92,7 +92,7 @@ def _is_legal(ring: Ring, head: Sequence[int], middle: Sequence[int], tail: Sequ
     early, late = [ring.body[at] for at in head], [ring.body[at] for at in tail]
     if not (_may_fly(early, ring, threads) and _may_fly(late, ring, threads)) or any(ring.body[at].startable for at in middle):
         return False
-    versioned = set(ring.buffers)
+    versioned = ring.versions.keys()
     written_early, written_late = _written(early), _written(late)
     # The head runs an iteration early, where what it wrote to memory would be seen by statements of the iteration before.
     if any(not is_fragment(buffer) for buffer in written_early):
@@ -111,7 +111,7 @@ def _may_start_early(each: Statement) -> bool:
 
 def _may_fly(stmts: Sequence[Statement], ring: Ring, threads: int) -> bool:
     """Whether the products among some statements can be in flight together, up to the last of the statements."""
-    written = _written(ring.body) - set(ring.buffers)
+    written = _written(ring.body) - ring.versions.keys()
     flying: set[Any] = set()  # accumulators, and operands in registers
     for stmt in stmts:
         op = stmt.startable

@@ -9,8 +9,8 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
 from tilelang.ir.visit import any_statement, flattened, statement_exprs, variables, walk
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.specialize.ring import Feed, Ring, Usage
-from tilelang.target.cuda.specialize.ring_code import Counter, Slots, loop_over
+from tilelang.target.cuda.specialize.ring import Ring, Usage
+from tilelang.target.cuda.specialize.ring_code import Counter, loop_over
 from tilelang.target.cuda.tile.build import block
 from tilelang.transform.substitute import copied
 
@@ -20,13 +20,12 @@ class ProducerPart:
 
     Attributes:
         rings: the pipelined loops that it loads tiles for, by statement.
-        slots: the shared objects of each feed.
         usage: facts about the kernel.
         possible: false if the producer needs a value that only consumers compute.
     """
 
-    def __init__(self, rings: Mapping[Any, Ring], slots: Mapping[Feed, Slots], usage: Usage):
-        self.rings, self.slots, self.usage = rings, slots, usage
+    def __init__(self, rings: Mapping[Any, Ring], usage: Usage):
+        self.rings, self.usage = rings, usage
         self.counters = {loop: Counter(ring, "produced") for loop, ring in rings.items()}
         self.possible = True
 
@@ -78,13 +77,11 @@ class ProducerPart:
         known = [stmt for stmt in stmts if isinstance(stmt, ir.Bind) and self.usage.is_known([stmt.value])]
         body: list[Any] = [*begin, *known]
         for feed in sorted(ring.feeds, key=lambda feed: feed.first_use):
-            slots = self.slots[feed]
-            body.append(slots.await_empty(place))
-            body.append(slots.expect(place, feed.bytes))
-            barrier = Region(slots.full, (place.slot,), (1,))
+            body += [feed.await_empty(place), feed.expect(place)]
+            barrier = Region(feed.full, (place.slot,), (1,))
             for load in feed.loads:
                 tile = load.target
-                target = Region(slots.versions[tile.buffer], (place.slot, *tile.mins), (1, *tile.extents))
+                target = Region(feed.versions[tile.buffer], (place.slot, *tile.mins), (1, *tile.extents))
                 body.append(rule_of(load.op).loaded(load.op, target, barrier).to_stmt(stmts[load.at].span))
         body += counter.step()
         own = flattened(copied(block(_without_unused(body)), {loop.loop_var: var}))

@@ -6,23 +6,21 @@ only this loop reads: a producer can then run ahead of the consumers by as many 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
-from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_global, is_variable
-from tilelang.ir.region import Region
 from tilelang.ir.visit import any_statement, children, flattened, statement_exprs, variables, walk, walk_expr
 from tilelang.records import Record
 from tilelang.target.cuda.analysis.availability import is_available, may_be_filled_ahead
 from tilelang.target.cuda.intrinsics.table import intrinsic
 from tilelang.target.cuda.operators import rule_of
+from tilelang.target.cuda.specialize.ring_code import Feed, Load
 from tilelang.target.cuda.tile.nest import writes_in
 from tilelang.target.cuda.tile.tree import SCHEDULE_NOTES, USER_WARP_GROUPS, Hints, is_default_swizzle
 from tilelang.tileop import decode, is_tile_op
@@ -71,39 +69,6 @@ class Statement(Record, eq=False):
         return read, {region.buffer for region, access in self.op.regions() if "w" in access}
 
 
-class Load(Record, eq=False):
-    """A copy of a loop's body that a producer may make.
-
-    Attributes:
-        at: its position in the body.
-        op: the operator.
-        source, target: its regions.
-    """
-
-    at: int
-    op: Any
-    source: Region
-    target: Region
-
-
-class Feed(Record, eq=False):
-    """Loads that arrive together: they are first used by the same statement of the loop's body, and last used by the same.
-
-    Attributes:
-        loads: in order.
-        first_use, last_use: positions in the body.
-    """
-
-    loads: tuple[Load, ...]
-    first_use: int
-    last_use: int
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of one arrival."""
-        return sum(_tile_bytes(load.target) for load in self.loads)
-
-
 class Ring(Record, eq=False):
     """A loop that a producer feeds.
 
@@ -127,10 +92,10 @@ class Ring(Record, eq=False):
         loads = {load.at for feed in self.feeds for load in feed.loads}
         return [at for at in range(len(self.body)) if at not in loads]
 
-    @property
-    def buffers(self) -> list[Any]:
-        """The shared buffers that get one version a stage."""
-        return [load.target.buffer for feed in self.feeds for load in feed.loads]
+    @cached_property
+    def versions(self) -> dict[Any, Any]:
+        """The shared tiles that arrive -> those with a version for each slot."""
+        return {tile: versioned for feed in self.feeds for tile, versioned in feed.versions.items()}
 
 
 def find_rings(body: Any, facts: Facts, usage: Usage | None = None) -> list[Ring]:
@@ -280,7 +245,7 @@ def _ring(loop: Any, usage: Usage, facts: Facts, nested: bool) -> Ring | None:
     inside = any_statement(loop.body, lambda node: isinstance(node, ir.For) and "num_stages" in node.annotations)
     loads = [] if inside else [load for at, stmt in enumerate(body) if (load := _load(at, stmt, facts)) is not None]
     mentions = usage.mentions(loop)
-    feeds = tuple(_grouped([load for load in loads if _can_feed(load, uses, mentions, usage)], uses))
+    feeds = tuple(_grouped([load for load in loads if _can_feed(load, uses, mentions, usage)], uses, stages))
     return Ring(loop, body, stages, feeds, nested) if feeds else None
 
 
@@ -305,19 +270,15 @@ def _can_feed(load: Load, uses: Sequence[set[Any]], mentions: Counter[Any], usag
         return False
     # An alias of the source could be written under another name, and a safe value is not zero, which is all that the accelerator
     # fills with.
-    if source.buffer in usage.aliased or source.buffer in usage.hints.safe_values or _tile_bytes(target) % _SLOT_ALIGNMENT:
+    if source.buffer in usage.aliased or source.buffer in usage.hints.safe_values or load.bytes % _SLOT_ALIGNMENT:
         return False
     return usage.is_known(source.mins) and any(target.buffer in used for used in uses[load.at + 1 :])
 
 
-def _grouped(loads: Sequence[Load], uses: Sequence[set[Any]]) -> list[Feed]:
+def _grouped(loads: Sequence[Load], uses: Sequence[set[Any]], stages: int) -> list[Feed]:
     groups: dict[tuple[int, int], list[Load]] = {}
     for load in loads:
         # Tiles with the same first and last use wait on one barrier: one arrival and one wait for both operands of a product.
         places = [place for place in range(load.at + 1, len(uses)) if load.target.buffer in uses[place]]
         groups.setdefault((places[0], places[-1]), []).append(load)
-    return [Feed(tuple(group), first, last) for (first, last), group in groups.items()]
-
-
-def _tile_bytes(region: Any) -> int:
-    return canonical(region.dtype).bytes * math.prod(map(int, region.extents))
+    return [Feed(tuple(group), first, last, stages) for (first, last), group in groups.items()]

@@ -1,23 +1,80 @@
-"""Statements that both roles of a warp-specialised kernel are made of: slots of a ring, places in it, calls on barriers."""
+"""What both roles of a warp-specialised kernel are made of: loads with their barriers and slots, places in a ring."""
 
 from __future__ import annotations
 
+from functools import cached_property
+from math import prod
 from typing import Any
 
+from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
-from tilelang.ir.memory import VARIABLE
+from tilelang.ir.memory import BARRIER, VARIABLE
+from tilelang.ir.region import Region
 from tilelang.records import Record
-from tilelang.target.cuda.specialize.ring import Ring
+from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.tile.build import block
 from tilelang.tileop.thread import intrinsic_call
 
 
-class Slots(Record, eq=False):
-    """The shared objects of one feed: its barriers and the versioned buffer of each copy."""
+class Load(Record, eq=False):
+    """A copy of a loop's body that a producer may make.
 
-    full: Any
-    empty: Any
-    versions: dict[Any, Any]
+    Attributes:
+        at: its position in the body.
+        op: the operator.
+        source, target: its regions.
+    """
+
+    at: int
+    op: Any
+    source: Region
+    target: Region
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that it brings."""
+        return canonical(self.target.dtype).bytes * prod(map(int, self.target.extents))
+
+
+class Feed(Record, eq=False):
+    """Loads that arrive together: they are first used by the same statement of the loop's body, and last used by the same.
+
+    Attributes:
+        loads: in order.
+        first_use, last_use: positions in the body.
+        stages: slots of the ring.
+    """
+
+    loads: tuple[Load, ...]
+    first_use: int
+    last_use: int
+    stages: int
+
+    @cached_property
+    def versions(self) -> dict[Any, Any]:
+        """The tile of each load -> the buffer with a version of it for each slot."""
+        tiles = [load.target.buffer for load in self.loads]
+        return {old: _shared((self.stages, *old.shape), str(old.dtype), old.name, old.scope(), 1) for old in tiles}
+
+    @cached_property
+    def full(self) -> Any:
+        """For each slot, the barrier that says that its tiles are there."""
+        return self._barrier("full")
+
+    @cached_property
+    def empty(self) -> Any:
+        """For each slot, the barrier that says that nothing uses it any more."""
+        return self._barrier("empty")
+
+    def _barrier(self, role: str) -> Any:
+        return _shared((self.stages,), "uint64", f"{self.loads[0].target.buffer.name}_{role}", BARRIER, 8)
+
+    def allocations(self, threads: int) -> list[Any]:
+        """The allocations of its buffers, for so many consumers."""
+        # Full: the one thread that announces the bytes. Empty: one lane for each warp of the consumers.
+        counts = ((self.full, 1), (self.empty, threads // WARP))
+        barriers = [ir.AllocBuffer(b, {"tl.arrive_counts": [ir.IntImm("int32", count)] * self.stages}) for b, count in counts]
+        return [*barriers, *map(ir.AllocBuffer, self.versions.values())]
 
     def await_full(self, place: Place) -> Any:
         """Waits for the tiles of an iteration."""
@@ -29,13 +86,17 @@ class Slots(Record, eq=False):
         # so the first wait for each slot returns at once, and the producer needs no special case to begin.
         return call("ring_wait", _one_of(self.empty, place.slot), 1 - place.parity)
 
-    def expect(self, place: Place, size: int) -> Any:
-        """The tiles of an iteration will be there when so many bytes have come."""
-        return call("ring_expect", _one_of(self.full, place.slot), size)
+    def expect(self, place: Place) -> Any:
+        """The tiles of an iteration will be there when all their bytes have come."""
+        return call("ring_expect", _one_of(self.full, place.slot), sum(load.bytes for load in self.loads))
 
     def release(self, slot: Any) -> Any:
         """A warp is done with a slot."""
         return call("ring_release", _one_of(self.empty, slot))
+
+
+def _shared(shape: tuple[Any, ...], dtype: str, name: str, scope: str, alignment: int) -> Any:
+    return ir.decl_buffer(shape, dtype, name, scope=scope, layout=None, data_alignment=alignment)
 
 
 class Place(Record):
@@ -62,7 +123,7 @@ class Counter:
     They are stepped instead of computed from the iteration's number: a division by three costs ten instructions an iteration.
     """
 
-    def __init__(self, ring: Ring, role: str):
+    def __init__(self, ring: Any, role: str):
         self.ring = ring
         name = ring.loop.loop_var.name
         self.slot = ir.decl_buffer((1,), "int32", f"{role}_{name}_slot", scope=VARIABLE, layout=None)

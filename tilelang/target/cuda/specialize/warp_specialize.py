@@ -21,21 +21,17 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.facts import Facts
-from tilelang.ir.memory import BARRIER
 from tilelang.ir.visit import flattened
 from tilelang.target.cuda.arch import WARP_GROUP
 from tilelang.target.cuda.specialize.consumer import ConsumerPart
 from tilelang.target.cuda.specialize.producer import ProducerPart
-from tilelang.target.cuda.specialize.ring import Feed, Ring, Usage, buffers_of, find_rings
-from tilelang.target.cuda.specialize.ring_code import Slots
+from tilelang.target.cuda.specialize.ring import Ring, Usage, buffers_of, find_rings
+from tilelang.target.cuda.specialize.ring_code import call
 from tilelang.target.cuda.tile.build import block
 from tilelang.target.cuda.tile.program import Kernel
-from tilelang.target.cuda.tile.tree import WARP_ROLE
-from tilelang.tileop.hint import MaxRegisters
+from tilelang.target.cuda.tile.tree import SINGLE_THREAD, WARP_ROLE
 
 PRODUCER_REGISTERS = 24
-SINGLE_THREAD = "tl.single_thread"
-"""Attribute around statements that one thread of the warp group runs."""
 
 _MAX_REGISTERS = 240
 _REGISTER_FILE = 65536
@@ -64,36 +60,32 @@ class _Splitter:
         self.threads = threads
         self.groups = threads // WARP_GROUP
         self.wgmma = wgmma
-        self.slots: dict[Feed, Slots] = {}
-        self.allocations: list[Any] = []
-        for ring in rings:
-            for feed in ring.feeds:
-                self._allocate(feed, ring.stages)
 
     def split(self, body: Any) -> Any | None:
         """The body with its two roles; None where the producer would need what only consumers know."""
         top = flattened(body)
         shared, rest = self._shared_part(top)
-        producer = ProducerPart(self.rings, self.slots, self.usage).of(rest)
+        producer = ProducerPart(self.rings, self.usage).of(rest)
         if producer is None:
             return None
         off, for_producer, for_consumer = self._registers()
-        consumer = ConsumerPart(self.rings, self.slots, self.threads, for_consumer, self.wgmma).of(rest)
-        lines = [] if off else [MaxRegisters(for_producer, "dec").to_stmt()]
+        consumer = ConsumerPart(self.rings, self.threads, for_consumer, self.wgmma).of(rest)
         # One thread starts every copy; the other 127 exist because registers are given back by whole warp groups (PTX manual,
         # "setmaxnreg").
         one = ir.AttrStmt(ir.StringImm("thread"), SINGLE_THREAD, ir.IntImm("int32", 1), producer)
-        load = self._role(1 << self.groups, [*lines, one])
-        lines = [] if off else [MaxRegisters(for_consumer, "inc").to_stmt()]
-        compute = self._role((1 << self.groups) - 1, [*lines, consumer])
-        return block([*shared, *self.allocations, load, compute])
+        give, take = ([] if off else [call("ring_registers", *each)] for each in (("dec", for_producer), ("inc", for_consumer)))
+        load = self._role(1 << self.groups, [*give, one])
+        compute = self._role((1 << self.groups) - 1, [*take, consumer])
+        feeds = (feed for ring in self.rings.values() for feed in ring.feeds)
+        allocations = [stmt for feed in feeds for stmt in feed.allocations(self.threads)]
+        return block([*shared, *allocations, load, compute])
 
     def _role(self, mask: int, body: list[Any]) -> Any:
         return ir.AttrStmt(ir.StringImm("warp_groups"), WARP_ROLE, ir.IntImm("int32", mask), block(body))
 
     def _shared_part(self, top: list[Any]) -> tuple[list[Any], list[Any]]:
         """What both roles run: allocations, hints, and scalars computed before anything happens."""
-        setup, versioned = set(self.usage.setup), {old for slots in self.slots.values() for old in slots.versions}
+        setup, versioned = set(self.usage.setup), {tile for ring in self.rings.values() for tile in ring.versions}
         before, rest = [], []
         for stmt in top:
             if isinstance(stmt, ir.AllocBuffer):
@@ -117,21 +109,3 @@ class _Splitter:
         consumer = min(_MAX_REGISTERS, spare // self.groups // 8 * 8)
         chosen = dict(self.usage.registers.values())
         return "off" in chosen, chosen.get("producer", PRODUCER_REGISTERS), chosen.get("consumer", consumer)
-
-    def _allocate(self, feed: Feed, stages: int) -> None:
-        first = feed.loads[0].target.buffer.name
-        barriers = []
-        # Full: the one thread that announces the bytes. Empty: one lane for each warp of the consumers.
-        for role, arrivals in (("full", 1), ("empty", self.threads // 32)):
-            buffer = ir.decl_buffer((stages,), "uint64", f"{first}_{role}", scope=BARRIER, layout=None, data_alignment=8)
-            counts = [ir.IntImm("int32", arrivals)] * stages
-            self.allocations.append(ir.AllocBuffer(buffer, {"tl.arrive_counts": counts}))
-            barriers.append(buffer)
-        versions = {}
-        for load in feed.loads:
-            old = load.target.buffer
-            shape = (stages, *old.shape)
-            new = ir.decl_buffer(shape, str(old.dtype), old.name, scope=old.scope(), layout=None, data_alignment=1)
-            self.allocations.append(ir.AllocBuffer(new))
-            versions[old] = new
-        self.slots[feed] = Slots(barriers[0], barriers[1], versions)

@@ -32,6 +32,8 @@ USER_WARP_GROUPS = "tl.warp_group"
 """Attribute of ``T.ws``: a statement below it is that of each thread of these warp groups."""
 WARP_ROLE = "tl.warp_role"
 """Attribute of the warp groups among which the compiler has divided the block's work: a statement is still the block's."""
+SINGLE_THREAD = "tl.single_thread"
+"""Attribute of statements that one thread of such a warp group runs."""
 ORDER = ("tl.pipeline_order", "software_pipeline_order")
 STAGE = ("tl.pipeline_stage", "software_pipeline_stage")
 GROUP = ("tl.pipeline_group",)
