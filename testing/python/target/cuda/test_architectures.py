@@ -241,6 +241,26 @@ def test_what_an_architecture_does_not_have_is_refused_at_its_line(arch, words):
     assert f"{Path(__file__).name}:" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "arch, words",
+    [
+        ("sm_80", "needs sm_90 or later, the target is sm_80"),
+        ("sm_100a", "needs the tensor memory accelerator, for which nothing is generated on sm_100a yet"),
+    ],
+)
+def test_copies_by_the_accelerator_need_one_that_is_generated_for(arch, words):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            T.clear(tile)
+            T.tma_copy(tile, A)
+
+    with pytest.raises(UnsupportedError) as caught:
+        tilelang.lower(main, target=cuda(arch))
+    assert f"T.tma_copy {words}" in str(caught.value)
+
+
 def test_clusters_need_an_architecture_that_has_them():
     def program(cluster):
         @T.prim_func

@@ -33,7 +33,6 @@ from tilelang.target.cuda.ir.access import Access, ThreadMap
 from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Leaf, Slot, Wait, leaf, under, with_span
 from tilelang.target.cuda.ir.instructions import Assign, Define, Evaluate, Return, WaitProducts
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.schedule.dependence import count_touches
 from tilelang.target.cuda.tile.tree import (
     AFTER_EXIT,
     SINGLE_THREAD,
@@ -246,6 +245,8 @@ class Generator:
     @cached_property
     def touches(self) -> Counter[Any]:
         """How often the kernel touches each buffer."""
+        from tilelang.target.cuda.schedule.dependence import count_touches  # few kernels have pipelined loops left
+
         return count_touches(self.emitter.tree.root, self.emitter.tree)
 
     @cached_property

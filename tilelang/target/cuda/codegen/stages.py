@@ -22,7 +22,7 @@ from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.code import Block, Leaf, Slot, owner
 from tilelang.target.cuda.ir.instructions import Instruction, Signature
-from tilelang.target.cuda.ir.printer import Printer, Statement
+from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.ir.values import Name, Value
 from tilelang.target.cuda.schedule.shared_plan import SharedPlan
 from tilelang.target.cuda.tile.build import describe
@@ -194,11 +194,11 @@ class KernelText(PlannedCode):
 class _CodeDump(Printer):
     """Device code with what each group of statements does to the memory that barriers guard."""
 
-    def lines(self, code: Any, indent: int = 1, barrier: Statement = "__syncthreads();") -> Iterator[str]:
+    def lines(self, code: Any, indent: int = 1) -> Iterator[str]:
         if isinstance(code, Leaf):
             touched = sorted(set(map(_access_text, code.accesses)))
             yield from [f"{'  ' * indent}// {', '.join(touched)}"] * bool(touched)
-        yield from super().lines(code, indent, barrier)
+        yield from super().lines(code, indent)
 
 
 def _access_text(access: Access) -> str:

@@ -55,8 +55,8 @@ def _is_copy(generator: Any, node: Scalar) -> bool:
     if not isinstance(store, ir.BufferStore) or not isinstance(store.value, ir.TensorLoad):
         return False
     dtype, source = str(store.buffer.dtype), store.value.source
-    plain = dtype == str(source.dtype) and not is_packed(dtype) and e.tree.hints.safe_values.get(source) is None
-    return plain and (generator.divergent or e.is_by_thread(node))
+    as_it_is = dtype == str(source.dtype) and not is_packed(dtype) and e.tree.hints.safe_values.get(source) is None
+    return as_it_is and (generator.divergent or e.is_by_thread(node))
 
 
 def _copy(generator: Any, node: Scalar, width: int) -> Leaf:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Union
+from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.target.cuda.ir import instructions as op
@@ -49,8 +49,8 @@ def _of(code: Any, text: str) -> Line:
     return line
 
 
-Statement = Union[str, op.Instruction]
-"""The barrier of the threads that run some code: an instruction, or its text."""
+_OF_BLOCK = op.Evaluate(v.Call("__syncthreads"))
+"""The barrier of all threads of a block."""
 
 
 class Printer:
@@ -60,12 +60,14 @@ class Printer:
         names: variables, parameters and arrays that it has written.
         functions: device functions that it has called.
         types: element types that it has written.
+        barrier: that of the threads which run the code; None where the program orders them.
     """
 
     def __init__(self) -> None:
         self.names: set[str] = set()
         self.functions: set[str] = set()
         self.types: set[str] = set()
+        self.barrier: op.Instruction | None = _OF_BLOCK
 
     # Values ------------------------------------------------------------------------------------------------------------
 
@@ -157,17 +159,16 @@ class Printer:
 
     # Code --------------------------------------------------------------------------------------------------------------
 
-    def lines(self, code: Any, indent: int = 1, barrier: Statement = "__syncthreads();") -> Iterator[str]:
+    def lines(self, code: Any, indent: int = 1) -> Iterator[str]:
         """The lines of some code.
 
         Args:
             code: a node of the device IR.
             indent: levels of indentation.
-            barrier: the text of a barrier of the threads that run it.
         """
         pad = _INDENT * indent
         structure = _STRUCTURE.get(type(code))
-        own = (pad + line for line in self.instruction(code)) if structure is None else structure(self, code, indent, barrier)
+        own = (pad + line for line in self.instruction(code)) if structure is None else structure(self, code, indent)
         yield from own if getattr(code, "span", None) is None else (_of(code, line) for line in own)
 
     def instruction(self, code: op.Instruction) -> list[str]:
@@ -175,36 +176,34 @@ class Printer:
         found = _INSTRUCTIONS[type(code)](self, code)
         return [found] if isinstance(found, str) else found
 
-    def _items(self, items: Iterable[Any], indent: int, barrier: Statement) -> Iterator[str]:
+    def _items(self, items: Iterable[Any], indent: int) -> Iterator[str]:
         for item in items:
-            yield from self.lines(item, indent, barrier)
+            yield from self.lines(item, indent)
 
-    def _block(self, code: Block, indent: int, barrier: Statement) -> Iterator[str]:
+    def _block(self, code: Block, indent: int) -> Iterator[str]:
         if not code.braces:
-            yield from self._items(code.items, indent, barrier)
+            yield from self._items(code.items, indent)
             return
         yield _INDENT * indent + "{"
-        yield from self._items(code.items, indent + 1, barrier)
+        yield from self._items(code.items, indent + 1)
         yield _INDENT * indent + "}"
 
-    def _barrier(self, code: Barrier, indent: int, barrier: Statement) -> Iterator[str]:
-        pad = _INDENT * indent
-        if code.fence:
-            yield f"{pad}{self.called('tl::fence_proxy_async')};"
-        yield pad + (barrier if isinstance(barrier, str) else self.instruction(barrier)[0])
+    def _barrier(self, code: Barrier, indent: int) -> Iterator[str]:
+        for each in (op.FenceAsync() if code.fence else None, self.barrier):
+            yield from () if each is None else self.lines(each, indent)
 
-    def _wait(self, code: Wait, indent: int, barrier: Statement) -> Iterator[str]:
+    def _wait(self, code: Wait, indent: int) -> Iterator[str]:
         yield _INDENT * indent + self._statement("tl::cp_async_wait", templates=(code.pending,))
 
-    def _jump(self, code: Jump, indent: int, barrier: Statement) -> Iterator[str]:
+    def _jump(self, code: Jump, indent: int) -> Iterator[str]:
         yield f"{_INDENT * indent}{code.keyword};"
 
-    def _loop(self, code: LoopCode, indent: int, barrier: Statement) -> Iterator[str]:
+    def _loop(self, code: LoopCode, indent: int) -> Iterator[str]:
         pad = _INDENT * indent
         if code.unroll is not None:
             yield f"{pad}#pragma unroll{f' {code.unroll}' if code.unroll else ''}"
         yield f"{pad}{self._header(code)} {{"
-        yield from self.lines(code.body, indent + 1, barrier)
+        yield from self.lines(code.body, indent + 1)
         yield pad + "}"
 
     def _header(self, code: LoopCode) -> str:
@@ -221,9 +220,9 @@ class Printer:
             return f"++{text}" if one else f"{text} {following.op}= {self.value(following.right)}"
         return f"{text} = {self.value(following)}"
 
-    def _branch(self, code: BranchCode, indent: int, barrier: Statement) -> Iterator[str]:
+    def _branch(self, code: BranchCode, indent: int) -> Iterator[str]:
         pad, condition = _INDENT * indent, self.value(code.condition)
-        then = list(self.lines(code.then, indent + 1, barrier))
+        then = list(self.lines(code.then, indent + 1))
         short = f"{pad}if ({condition}) {then[0].strip()}" if len(then) == 1 else ""
         if code.otherwise is None and short and len(short) <= _WIDTH and short.endswith(";"):
             yield short
@@ -232,17 +231,18 @@ class Printer:
         yield from then
         if code.otherwise is not None:
             yield pad + "} else {"
-            yield from self.lines(code.otherwise, indent + 1, barrier)
+            yield from self.lines(code.otherwise, indent + 1)
         yield pad + "}"
 
-    def _group(self, code: GroupCode, indent: int, barrier: Statement) -> Iterator[str]:
-        own = "" if code.barrier is None else code.barrier
+    def _group(self, code: GroupCode, indent: int) -> Iterator[str]:
+        around, self.barrier = self.barrier, code.barrier
         if code.condition is None:
-            yield from self.lines(code.body, indent, own)
-            return
-        yield f"{_INDENT * indent}if ({self.value(code.condition)}) {{"
-        yield from self.lines(code.body, indent + 1, own)
-        yield _INDENT * indent + "}"
+            yield from self.lines(code.body, indent)
+        else:
+            yield f"{_INDENT * indent}if ({self.value(code.condition)}) {{"
+            yield from self.lines(code.body, indent + 1)
+            yield _INDENT * indent + "}"
+        self.barrier = around
 
     # Instructions ------------------------------------------------------------------------------------------------------
 
@@ -361,8 +361,8 @@ _VALUES: Mapping[type, Callable[[Printer, Any], tuple[str, int]]] = {
     v.Zeros: lambda printer, value: (f"{VECTOR_TYPES[value.bytes]}{{}}", _POSTFIX),
 }
 
-_STRUCTURE: Mapping[type, Callable[[Printer, Any, int, Statement], Iterator[str]]] = {
-    Leaf: lambda printer, code, indent, barrier: printer._items(code.body, indent, barrier),
+_STRUCTURE: Mapping[type, Callable[[Printer, Any, int], Iterator[str]]] = {
+    Leaf: lambda printer, code, indent: printer._items(code.body, indent),
     Block: Printer._block,
     Barrier: Printer._barrier,
     Wait: Printer._wait,

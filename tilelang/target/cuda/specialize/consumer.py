@@ -158,7 +158,7 @@ class _OverlappedLoop:
         # them with.
         before = [*waits, *head, *self._head_done()]
         begin, place = self.counter.bind()
-        waits, head = self._head(loop.loop_var + 1, flying=True)
+        waits, head = self._head(loop.loop_var + 1, in_flight=True)
         body = [*begin, *self._middle(place, waits), *head, *self._tail(place)]
         body += part.completed(ring, overlap.products(ring, overlap.head), len(overlap.tail))
         body += [*self._head_done(), *self.counter.step()]
@@ -172,18 +172,18 @@ class _OverlappedLoop:
         whole = block([*before, repeated, *after, *self.counter.step()])
         return whole if is_certainly_run(loop.extent) else ir.IfThenElse(loop.extent > 0, whole, None)
 
-    def _head(self, iteration: Any, flying: bool = False) -> tuple[list[Any], list[Any]]:
+    def _head(self, iteration: Any, in_flight: bool = False) -> tuple[list[Any], list[Any]]:
         """Waits for the head's tiles, which may be done early, and the head of an iteration with the other waits."""
         part, ring = self.part, self.ring
         needed = [feed for feed in ring.feeds if feed.first_use in self.overlap.head]
         # A tile that the tail uses too may only arrive when the tail before last has released its slot.
-        ahead = self.overlap.roomy and all(feed in self.early_feeds for feed in needed)
+        ahead = self.overlap.has_spare_registers and all(feed in self.early_feeds for feed in needed)
         waits = [feed.await_full(self.early.now()) for feed in needed] if ahead else []
         # The head runs one iteration ahead of the middle and the tail, so it counts slots by itself.
         begin, place = self.early.bind()
         found = [*begin]
         for at in self.overlap.head:
-            start = flying and bool(self.overlap.products(ring, [at]))
+            start = in_flight and bool(self.overlap.products(ring, [at]))
             found += part.run(ring, at, place, start)[-1 if ahead else 0 :]  # the waits are those of `ahead`
         return waits, [copied(block(found), {ring.loop.loop_var: iteration})]
 
@@ -199,7 +199,7 @@ class _OverlappedLoop:
             waits: for the next head; they stand before that wait, which ptxas would else move up, before the statements.
         """
         part, ring, overlap = self.part, self.ring, self.overlap
-        flying = set().union(*(ring.body[at].buffers for at in overlap.tail)) - ring.versions.keys()
+        in_flight = set().union(*(ring.body[at].buffers for at in overlap.tail)) - ring.versions.keys()
         done = [*waits, *part.completed(ring, overlap.tail)]
         if self.late_feeds:
             released = block([feed.release(place.before()) for feed in self.late_feeds])
@@ -208,7 +208,7 @@ class _OverlappedLoop:
             done.append(ir.IfThenElse(ring.loop.loop_var > ring.loop.min, released, None))
         found = [ring.body[at].stmt for at in overlap.head if isinstance(ring.body[at].stmt, ir.Bind)]
         for at in overlap.middle:
-            if ring.body[at].buffers & flying:
+            if ring.body[at].buffers & in_flight:
                 found += done
                 done = []
             found += part.run(ring, at, place)

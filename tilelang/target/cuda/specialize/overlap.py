@@ -36,13 +36,13 @@ class Overlap(Record):
         head: statements that run one iteration early; its products are the last of them.
         middle: what stays between.
         tail: products that stay in flight into the next iteration.
-        roomy: whether the registers also suffice for a head that is computed while the middle's results wait for the tail.
+        has_spare_registers: whether they suffice for a head that is computed while the middle's results wait for the tail.
     """
 
     head: tuple[int, ...]
     middle: tuple[int, ...]
     tail: tuple[int, ...]
-    roomy: bool
+    has_spare_registers: bool
 
     @staticmethod
     def products(ring: Ring, positions: Iterable[int]) -> list[int]:
@@ -90,7 +90,7 @@ def _is_legal(ring: Ring, head: Sequence[int], middle: Sequence[int], tail: Sequ
     if not tail or not all(_may_start_early(ring.body[at]) for at in head):
         return False
     early, late = [ring.body[at] for at in head], [ring.body[at] for at in tail]
-    if not (_may_fly(early, ring, threads) and _may_fly(late, ring, threads)) or any(ring.body[at].startable for at in middle):
+    if not all(_may_be_in_flight(part, ring, threads) for part in (early, late)) or any(ring.body[at].startable for at in middle):
         return False
     versioned = ring.versions.keys()
     written_early, written_late = _written(early), _written(late)
@@ -109,22 +109,22 @@ def _may_start_early(each: Statement) -> bool:
     return isinstance(each.stmt, ir.Bind) or is_parallel(each.stmt) or (each.op is not None and rule_of(each.op).local)
 
 
-def _may_fly(stmts: Sequence[Statement], ring: Ring, threads: int) -> bool:
+def _may_be_in_flight(stmts: Sequence[Statement], ring: Ring, threads: int) -> bool:
     """Whether the products among some statements can be in flight together, up to the last of the statements."""
     written = _written(ring.body) - ring.versions.keys()
-    flying: set[Any] = set()  # accumulators, and operands in registers
+    in_flight: set[Any] = set()  # accumulators, and operands in registers
     for stmt in stmts:
         op = stmt.startable
         if op is None:
-            if flying & stmt.buffers:
+            if in_flight & stmt.buffers:
                 return False
             continue
         operands, results = stmt.operands
-        if not rule_of(op).may_stay_in_flight(op, threads) or flying & operands:
+        if not rule_of(op).may_stay_in_flight(op, threads) or in_flight & operands:
             return False
         if any(buffer in written and not is_fragment(buffer) for buffer in operands):
             return False
-        flying |= {*results, *(buffer for buffer in operands if is_fragment(buffer))}
+        in_flight |= {*results, *(buffer for buffer in operands if is_fragment(buffer))}
     return True
 
 
