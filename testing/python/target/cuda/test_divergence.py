@@ -12,6 +12,7 @@ from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, GroupCode, 
 from tilelang.target.cuda.ir.instructions import NamedBarrier
 from tilelang.target.cuda.ir.values import Name
 from tilelang.target.cuda.schedule.barriers import with_barriers
+from tilelang.target.cuda.schedule.conflicts import Conflicts
 
 ARCHES = ("sm_80", "sm_90a")
 
@@ -21,7 +22,7 @@ def _exchange():
 
 
 def _inserted(*items):
-    block = with_barriers(Block(list(items)), lambda a, b: a == b)
+    block = with_barriers(Block(list(items)), Conflicts(lambda a, b: a == b))
     return block
 
 

@@ -10,31 +10,31 @@ from testing.python.target.cuda.support import leaf_of, simulate, source
 from tilelang.errors import LayoutConflictError, SharedMemoryError
 from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, Leaf, LoopCode, Wait
 from tilelang.target.cuda.schedule.barriers import with_barriers
+from tilelang.target.cuda.schedule.conflicts import Conflicts
 
 
 def _kinds(block):
     return [type(item).__name__ for item in block.items]
 
 
-def _same(a, b):
-    return a == b
+_SAME = Conflicts(lambda a, b: a == b)
 
 
 def test_read_after_write_gets_one_barrier():
     block = Block([leaf_of(["w"], writes="s"), leaf_of(["r"], reads="s"), leaf_of(["r"], reads="s")])
-    block = with_barriers(block, _same)
+    block = with_barriers(block, _SAME)
     assert _kinds(block) == ["Leaf", "Barrier", "Leaf", "Leaf"]
 
 
 def test_independent_buffers_get_none():
     block = Block([leaf_of(["w"], writes="s"), leaf_of(["r"], reads="t"), leaf_of(["w"], writes="u")])
-    block = with_barriers(block, _same)
+    block = with_barriers(block, _SAME)
     assert "Barrier" not in _kinds(block)
 
 
 def test_write_after_read_across_iterations():
     body = Block([leaf_of(["w"], writes="s"), leaf_of(["r"], reads="s")])
-    (loop,) = with_barriers(Block([LoopCode("for (;;)", body)]), _same).items
+    (loop,) = with_barriers(Block([LoopCode("for (;;)", body)]), _SAME).items
     assert _kinds(loop.body) == ["Barrier", "Leaf", "Barrier", "Leaf"]
 
 
@@ -42,7 +42,7 @@ def test_what_loops_only_read_is_waited_for_before_the_outermost():
     body = Block([leaf_of(["r"], reads="s", writes="t")])
     inner = LoopCode("for (;;)", Block([leaf_of(["r"], reads="s"), BranchCode("n > 0", Block([leaf_of(["r"], reads="s")]))]))
     block = Block([leaf_of(["w"], writes="s"), LoopCode("for (;;)", Block([inner])), LoopCode("for (;;)", body)])
-    block = with_barriers(block, _same)
+    block = with_barriers(block, _SAME)
     assert _kinds(block) == ["Leaf", "Barrier", "LoopCode", "LoopCode"]
     outer, last = block.items[2:]
     assert _kinds(outer.body.items[0].body) == ["Leaf", "BranchCode"] and _kinds(last.body) == ["Barrier", "Leaf"]
@@ -51,7 +51,7 @@ def test_what_loops_only_read_is_waited_for_before_the_outermost():
 def test_a_copy_that_a_loop_reads_is_complete_before_it():
     body = Block([leaf_of(["r"], reads="s")])
     block = Block([leaf_of(["c"], copies="s"), LoopCode("for (;;)", body)])
-    block = with_barriers(block, _same)
+    block = with_barriers(block, _SAME)
     assert _kinds(block) == ["Leaf", "Leaf", "Wait", "Barrier", "LoopCode"]
     assert _kinds(block.items[-1].body) == ["Leaf"]
 
@@ -81,14 +81,14 @@ def test_a_tile_that_serial_loops_only_read_costs_one_barrier(arch):
 
 def test_asynchronous_copy_gets_a_wait():
     block = Block([leaf_of(["c"], copies="s"), leaf_of(["r"], reads="s")])
-    block = with_barriers(block, _same)
+    block = with_barriers(block, _SAME)
     assert [type(item) for item in block.items if not isinstance(item, Leaf)] == [Wait, Barrier]
 
 
 def test_no_barrier_inside_a_divergent_branch():
     inner = Block([leaf_of(["w"], writes="s"), leaf_of(["r"], reads="t")])
     block = Block([BranchCode("tid < 5", inner, None, True), leaf_of(["r"], reads="s")])
-    block = with_barriers(block, _same)
+    block = with_barriers(block, _SAME)
     assert _kinds(block.items[0].then) == ["Leaf", "Leaf"]
     assert _kinds(block) == ["BranchCode", "Barrier", "Leaf"]
 

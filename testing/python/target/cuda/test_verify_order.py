@@ -9,6 +9,7 @@ from testing.python.target.cuda.support import leaf_of
 from tilelang.errors import OrderProofError
 from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, GroupCode, LoopCode, Wait, children
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
+from tilelang.target.cuda.schedule.conflicts import Conflicts
 from tilelang.target.cuda.schedule.verify import verify_order
 from tilelang.target.info import parse_target
 from tilelang.target.request import CompileRequest
@@ -26,7 +27,7 @@ WRITE, READ = (lambda: leaf_of(["w"], writes=[S])), (lambda: leaf_of(["r"], read
 
 
 def _verify(*items):
-    verify_order(Block(list(items)), lambda a, b: a == b, lambda storage: True)
+    verify_order(Block(list(items)), Conflicts(lambda a, b: a == b))
 
 
 def test_ordered_code_passes():
@@ -104,6 +105,6 @@ def test_each_barrier_and_wait_of_a_kernel_is_needed(arch, stages):
     for block, at in places:
         taken = block.items.pop(at)
         with pytest.raises(OrderProofError):
-            verify_order(state.code, state.plan.overlap, lambda storage: True)
+            verify_order(state.code, Conflicts(state.plan.overlap))
         block.items.insert(at, taken)
-    verify_order(state.code, state.plan.overlap, lambda storage: True)
+    verify_order(state.code, Conflicts(state.plan.overlap))

@@ -17,6 +17,7 @@ from tilelang.target.cuda.codegen.stages import CudaContext, Declarations, Kerne
 from tilelang.target.cuda.codegen.structure import NamedBarriers
 from tilelang.target.cuda.ir.cpp_types import byte_count
 from tilelang.target.cuda.schedule.barriers import with_barriers
+from tilelang.target.cuda.schedule.conflicts import Conflicts
 from tilelang.target.cuda.schedule.shared_plan import plan_shared
 from tilelang.target.cuda.schedule.verify import verify_order
 from tilelang.target.cuda.tile.program import dimension_variables
@@ -106,14 +107,15 @@ def place_barriers(stage: PlannedCode, context: CudaContext) -> PlannedCode:
 
     Where a program orders its statements itself, operators still get what they need inside.
     """
-    declarations, overlap = stage.declarations, stage.plan.overlap
+    declarations = stage.declarations
     allocated = {stmt.buffer for stmt in walk_statements(stage.kernel.body) if isinstance(stmt, ir.AllocBuffer)}
 
     def is_ordered(buffer: Any) -> bool:
         return context.options.barriers or (lies_in_shared(buffer) and buffer not in allocated)
 
+    conflicts = Conflicts(stage.plan.overlap, is_ordered)
     names, barriers = Names(declarations.identifiers), NamedBarriers(stage.tree.root, declarations.barriers)
-    code = with_barriers(stage.code, overlap, is_ordered, barriers.of, names.declare)
-    verify_order(code, overlap, is_ordered)
+    code = with_barriers(stage.code, conflicts, barriers.of, names.declare)
+    verify_order(code, conflicts)
     declarations = replace(declarations, identifiers=frozenset(names.used), barriers=barriers.numbers)
     return replace(stage, code=code, declarations=declarations)

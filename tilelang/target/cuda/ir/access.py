@@ -8,7 +8,6 @@ makes it and which thread touches which element.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
 from typing import Any
 
 from tilelang.ir.access import READ, UPDATE, WRITE
@@ -153,32 +152,3 @@ class Access(Record):
         if self.maps is None or other.maps is None or self.buffer != other.buffer:
             return False
         return all(one.separates(two, group) for one in self.maps for two in other.maps)
-
-
-def any_conflict(left: Iterable[Access], right: Iterable[Access], overlap: Any, group: int = 1) -> tuple[Access, Access] | None:
-    """Two accesses, one of each collection, whose order a barrier between them has to keep; None where there are none.
-
-    Args:
-        left, right: the accesses before and after the place of the barrier.
-        overlap: whether two storages share bytes.
-        group: threads of one aligned group of this size are in order without a barrier.
-    """
-    right = list(right)
-    for one in left:
-        for two in right:
-            if not one.commutes_with(two) and overlap(one.buffer, two.buffer) and not one.is_disjoint_from(two, group):
-                return one, two
-    return None
-
-
-def meets_copies(accesses: Iterable[Access], copies: Iterable[Access], overlap: Callable[[Any, Any], bool]) -> bool:
-    """Whether accesses need asynchronous copies to be complete: they touch what one writes, or write what one reads.
-
-    Args:
-        accesses: those of the statement at hand.
-        copies: the accesses of copies that are not complete.
-        overlap: whether two storages share bytes.
-    """
-    copies = list(copies)
-    pairs = ((access, copy) for access in accesses for copy in copies if not access.kind == copy.kind == READ)
-    return any(overlap(access.buffer, copy.buffer) for access, copy in pairs)

@@ -1,7 +1,7 @@
 """Barriers and waits, exactly where a thread may touch what another one did.
 
 The code is walked in program order with the accesses since the last barrier. A leaf gets a barrier before it where one of its
-accesses conflicts with one of those (:func:`any_conflict`: one of them writes, they are not the same atomic operation, and
+accesses conflicts with one of those (:class:`Conflicts`: one of them writes, they are not the same atomic operation, and
 different threads may make them of the same element); one that touches a buffer which an asynchronous copy fills, or writes one
 that such a copy reads, gets a wait as well, and so does one that tells other threads to go on. Buffers conflict where their
 bytes overlap, so memory that liveness gave to two buffers is covered too. Loops are walked twice: what is pending at the end of
@@ -16,12 +16,12 @@ is rewritten first (schedule/divergence.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilelang.ir.access import READ
-from tilelang.target.cuda.ir.access import Access, Agent, any_conflict, meets_copies
+from tilelang.target.cuda.ir.access import Access, Agent
 from tilelang.target.cuda.ir.code import (
     Barrier,
     Block,
@@ -42,6 +42,7 @@ from tilelang.target.cuda.ir.code import (
 )
 from tilelang.target.cuda.ir.instructions import CommitCopies, FenceAsync, Instruction, NamedBarrier, WaitBulk
 from tilelang.target.cuda.ir.values import Binary, Name, Number
+from tilelang.target.cuda.schedule.conflicts import Conflicts
 from tilelang.target.cuda.schedule.divergence import Divergence, check_returns
 
 _ASYNC_PROXY = (Agent.TENSOR_CORE, Agent.BULK)
@@ -105,16 +106,14 @@ class _Pending:
 
 def with_barriers(
     code: Block,
-    overlap: Callable[[Any, Any], bool],
-    is_ordered: Callable[[Any], bool] = lambda storage: True,
+    conflicts: Conflicts,
     barrier: Callable[[range], Instruction] = lambda threads: NamedBarrier(threads.start, len(threads)),
     name: Callable[[str], Name] = Name,
 ) -> Block:
     """The code with barriers and waits.
 
     Args:
-        overlap: whether two shared buffers share bytes.
-        is_ordered: whether barriers are to order the accesses of a storage; waits and fences do in any case.
+        conflicts: when two accesses of its memory have an order.
         barrier: a barrier of neighbouring threads.
         name: an identifier that is not used yet, like a wanted one.
 
@@ -123,7 +122,7 @@ def with_barriers(
     """
     root = _copied(code)
     assert isinstance(root, Block)
-    _Inserter(root, overlap, is_ordered, barrier, name).block(root, _Pending())
+    _Inserter(root, conflicts, barrier, name).block(root, _Pending())
     check_returns(root)
     return root
 
@@ -141,11 +140,10 @@ class _Inserter:
         jumps: of each loop around the place, what is pending at its ``break`` and ``continue`` statements.
     """
 
-    def __init__(self, root: Block, overlap: Any, is_ordered: Any, barrier: Any, name: Any):
-        self.overlap = overlap
-        self.is_ordered = is_ordered
+    def __init__(self, root: Block, conflicts: Conflicts, barrier: Any, name: Any):
+        self.conflicts = conflicts
         self.asynchronous = {owner(a.buffer) for leaf in leaves(root) for a in leaf.accesses if a.agent in _ASYNC_PROXY}
-        self.divergence = Divergence(self.conflict, barrier, name)
+        self.divergence = Divergence(conflicts.between, barrier, name)
         self.jumps: list[dict[str, list[_Pending]]] = []
 
     def block(self, block: Block, pending: _Pending) -> None:
@@ -210,19 +208,19 @@ class _Inserter:
             return False
         # The accesses conflict with themselves where one iteration conflicts with another.
         touched = combined_accesses(code)
-        return self.conflict(touched, touched) is None
+        return self.conflicts.between(touched, touched) is None
 
     def leaf(self, code: Leaf, accesses: Sequence[Access], pending: _Pending) -> list[Code]:
         added: list[Code] = []
         # A thread that tells others to go on hands over what its own copies were to bring, so they must be complete.
-        if (code.hands_over and pending.implicit) or meets_copies(accesses, pending.copies, self.overlap):
+        if (code.hands_over and pending.implicit) or self.conflicts.with_copies(accesses, pending.copies):
             added += self.complete(pending)
         # PTX manual, "Async proxy": wgmma and the tensor memory accelerator see what threads have stored to shared memory only
         # after `fence.proxy.async` by the thread that stored, followed by a barrier. So a fence goes with the barrier between.
         by_proxy = [access for access in accesses if access.agent in _ASYNC_PROXY]
-        unfenced = self.any_overlap([access.buffer for access in by_proxy], pending.unfenced)
-        ordered = all(self.is_ordered(owner(access.buffer)) for access in by_proxy)
-        if self.conflict(accesses, pending.accesses) is not None or (unfenced and ordered):
+        unfenced = self.conflicts.any_overlap([access.buffer for access in by_proxy], pending.unfenced)
+        ordered = all(self.conflicts.is_ordered(owner(access.buffer)) for access in by_proxy)
+        if self.conflicts.between(accesses, pending.accesses) is not None or (unfenced and ordered):
             between = Barrier()
             added.append(between)
             self.barrier(between, pending)
@@ -235,7 +233,7 @@ class _Inserter:
             # Reads by the proxy leave `fenced` as it is, as they store nothing; a fence of the program's own sets it; all else
             # may have been preceded by another group's stores, and needs a new one.
             pending.fenced = code.body == [FenceAsync()]
-        elif not pending.fenced and self.any_overlap(map(owner, async_reads), pending.of_others):
+        elif not pending.fenced and self.conflicts.any_overlap(map(owner, async_reads), pending.of_others):
             added.append(Leaf([FenceAsync()]))
             pending.fenced = True
         self.record(code, accesses, pending)
@@ -266,11 +264,6 @@ class _Inserter:
         pending.complete(wait)
         return [Leaf([CommitCopies()]), wait]
 
-    def conflict(self, accesses: Iterable[Access], earlier: Iterable[Access], group: int = 1) -> tuple[Access, Access] | None:
-        """Two accesses that barriers are to order, by threads of different groups."""
-        ordered = [access for access in earlier if self.is_ordered(owner(access.buffer))]
-        return any_conflict((a for a in accesses if self.is_ordered(owner(a.buffer))), ordered, self.overlap, group)
-
     def barrier(self, code: Barrier, pending: _Pending) -> list[Code]:
         """Copies that the program takes to be complete are, where it places a barrier itself. What was written is fenced here
         where an asynchronous agent may read it; copies that are not complete yet are not."""
@@ -278,15 +271,11 @@ class _Inserter:
         unfinished = any(owner(access.buffer) is access.buffer for access in pending.implicit)
         before = self.complete(pending) if code.of_program and unfinished else []
         in_flight = {access.buffer for access in pending.copies}
-        ready = {storage for storage in pending.unfenced - in_flight if self.any_overlap([storage], self.asynchronous)}
+        ready = {storage for storage in pending.unfenced - in_flight if self.conflicts.any_overlap([storage], self.asynchronous)}
         code.fence |= bool(ready)
         pending.unfenced -= ready
         pending.accesses.clear()
         return before
-
-    def any_overlap(self, left: Iterable[Any], right: Iterable[Any]) -> bool:
-        right = list(right)
-        return any(self.overlap(a, b) for a in left for b in right)
 
     def loop(self, code: LoopCode, pending: _Pending) -> None:
         # The loop may run no iteration: what was pending before it is pending after it then.

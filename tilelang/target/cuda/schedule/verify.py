@@ -16,7 +16,7 @@ from typing import Any
 from tilelang.errors import OrderProofError
 from tilelang.ir.access import READ
 from tilelang.target.cuda.arch import WARP
-from tilelang.target.cuda.ir.access import Access, Agent, any_conflict, meets_copies
+from tilelang.target.cuda.ir.access import Access, Agent
 from tilelang.target.cuda.ir.code import (
     Barrier,
     Block,
@@ -32,16 +32,14 @@ from tilelang.target.cuda.ir.code import (
     owner,
     roles_at,
 )
+from tilelang.target.cuda.schedule.conflicts import Conflicts
 
 State = tuple[frozenset[Access], frozenset[Access]]
 """Accesses since the last barrier, and copies in flight."""
 
 
-def verify_order(root: Block, overlap: Callable[[Any, Any], bool], is_ordered: Callable[[Any], bool]) -> None:
+def verify_order(root: Block, conflicts: Conflicts) -> None:
     """Checks the code of a kernel.
-
-    Args:
-        is_ordered: whether barriers are to order the accesses of a storage.
 
     Raises:
         OrderProofError: two accesses without a barrier or a wait between them, or a barrier that not all threads reach.
@@ -52,10 +50,10 @@ def verify_order(root: Block, overlap: Callable[[Any, Any], bool], is_ordered: C
         graph = _Graph()
         # Groups with a barrier of their own are checked as kernels of their threads, after the code around them.
         graph.add(pending.pop(), [graph.node(_nothing, [])], [])
-        graph.check(overlap, is_ordered)
+        graph.check(conflicts)
         pending += [group.body for group in graph.groups if group.barrier is not None]
         for group in graph.groups:
-            _check_warps(group, overlap, is_ordered)
+            _check_warps(group, conflicts)
 
 
 def _check_control(code: Code, divergent: bool) -> None:
@@ -68,11 +66,11 @@ def _check_control(code: Code, divergent: bool) -> None:
         _check_control(child, divergent)
 
 
-def _check_warps(group: GroupCode, overlap: Callable[[Any, Any], bool], is_ordered: Callable[[Any], bool]) -> None:
+def _check_warps(group: GroupCode, conflicts: Conflicts) -> None:
     """In code that each warp runs at its own pace, warps do not meet."""
     if group.condition is None:
-        accesses = [access for access in combined_accesses(group) if is_ordered(owner(access.buffer))]
-        found = any_conflict(accesses, accesses, overlap, WARP)
+        accesses = combined_accesses(group)
+        found = conflicts.between(accesses, accesses, WARP)
         if found is not None:
             raise OrderProofError(_name(found[0]), "warps meet in it that nothing orders")
 
@@ -143,14 +141,13 @@ class _Graph:
         self.before[head] += left["continue"]
         return [self.node(lambda state: _outside(state, code.carried), [head, *left["break"]])]
 
-    def check(self, overlap: Callable[[Any, Any], bool], is_ordered: Callable[[Any], bool]) -> None:
+    def check(self, conflicts: Conflicts) -> None:
         """Finds the state before each node, and checks what it touches."""
         for touched, (earlier, in_flight) in zip(self.touched, self._states()):
             for access in touched:
-                if meets_copies([access], in_flight, overlap):
+                if conflicts.with_copies([access], in_flight):
                     raise OrderProofError(_name(access), "it is used before a copy of it is complete")
-            ordered = [access for access in touched if is_ordered(owner(access.buffer))]
-            found = any_conflict(ordered, (access for access in earlier if is_ordered(owner(access.buffer))), overlap)
+            found = conflicts.between(touched, earlier)
             if found is not None:
                 raise OrderProofError(_name(found[0]), "no barrier orders two accesses of it")
 
