@@ -18,7 +18,8 @@ from tilelang.target.cuda.ir.access import Agent
 from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, Code, LoopCode, Slot, Wait, leaf, leaves
 from tilelang.target.cuda.ir.instructions import Assign, CommitCopies, Declare
 from tilelang.target.cuda.ir.values import Name, Number, Select, Value
-from tilelang.target.cuda.schedule.plan import Part, Schedule, plan_schedule
+from tilelang.target.cuda.schedule.dependence import Part
+from tilelang.target.cuda.schedule.plan import Schedule, plan_schedule
 from tilelang.target.cuda.tile.tree import Loop
 
 

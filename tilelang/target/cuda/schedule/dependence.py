@@ -29,9 +29,6 @@ from tilelang.target.cuda.tile.nest import handed_on
 from tilelang.target.cuda.tile.overwrites import overwrites
 from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Scalar, TileTree, bindings, walk
 
-Position = tuple[int, int]
-"""Stage and order."""
-
 
 class Statement(Record, eq=False):
     """A statement of a loop's body.
@@ -188,79 +185,88 @@ def tile_filled_ahead(statement: Statement, body: Body) -> Any:
 # Schedules -----------------------------------------------------------------------------------------------------------
 
 
-def slots_needed(placed: Sequence[tuple[Statement, Position]], body: Body, facts: Facts) -> dict[Any, int]:
-    """The number of slots of each tile that needs more than one under a schedule.
+class Part(Record, eq=False):
+    """A statement of the body, with its place in a schedule."""
 
-    Args:
-        placed: the statements of the loop with their stage and position.
+    statement: Statement
+    stage: int
+    order: int
+
+    def runs_after(self, other: Part, distance: int) -> bool:
+        """Whether it runs after what another one does so many iterations later."""
+        # A statement of stage s runs its iteration i in step i + s, so (step, order) is the order in time.
+        return (self.stage, self.order) > (other.stage + distance, other.order)
+
+
+class _Use(Record, eq=False):
+    """An access of a buffer, with the statement that makes it and the number of that in the program."""
+
+    number: int
+    part: Part
+    access: Access
+
+    def conflicts_with(self, other: _Use) -> bool:
+        """Whether the order of the two makes a difference."""
+        one, two = self.access, other.access
+        return (one.writes or two.writes) and not one.kind == two.kind == UPDATE
+
+
+def slots_needed(parts: Sequence[Part], body: Body, facts: Facts) -> dict[Any, int]:
+    """The number of slots of each tile that needs more than one under a schedule.
 
     Raises:
         PipelineScheduleError: the schedule changes what a statement reads.
     """
-    touched: dict[Any, list[tuple[int, Position, Statement, Access]]] = {}
-    program = {id(statement): number for number, statement in enumerate(body.statements)}
-    for statement, position in sorted(placed, key=lambda pair: program[id(pair[0])]):
-        for touch in statement.touches:
-            touched.setdefault(touch.buffer, []).append((program[id(statement)], position, statement, touch))
+    numbers = {statement: number for number, statement in enumerate(body.statements)}
+    used: dict[Any, list[_Use]] = {}
+    for part in sorted(parts, key=lambda part: numbers[part.statement]):
+        for access in part.statement.touches:
+            used.setdefault(access.buffer, []).append(_Use(numbers[part.statement], part, access))
     rings = {}
-    deepest = max(stage for _, (stage, _) in placed) + 1
-    for buffer, uses in touched.items():
-        if not any(touch.writes for *_, touch in uses):
+    deepest = max(part.stage for part in parts) + 1
+    for buffer, uses in used.items():
+        if not any(use.access.writes for use in uses):
             continue
-        _check_iteration(buffer, uses)
+        swapped = _swapped(uses, 0, body.loop, facts)
+        if swapped is not None:
+            raise _broken(buffer, *swapped, "")
         anew = _is_filled_anew(buffer, uses, body)
         # Only a tile that each iteration fills anew may have several slots: a sum that goes on from iteration to iteration is one
         # value. After the loop a statement outside would not know which slot is meant.
         limit = deepest if anew and not body.is_outside(buffer) else 1
-        # One slot is tried first, as slots cost shared memory; with as many as stages in flight no iteration shares
-        # one.
-        slots, conflict = 1, _carried_conflict(uses, 1, body.loop, facts)
-        while conflict is not None and slots < limit:
+        # One slot is tried first, as slots cost shared memory; with as many as stages in flight no iteration shares one.
+        slots, swapped = 1, _swapped(uses, 1, body.loop, facts)
+        while swapped is not None and slots < limit:
             slots += 1
-            conflict = _carried_conflict(uses, slots, body.loop, facts)
-        if conflict is not None:
-            raise _broken(
-                buffer, *conflict, "of the iteration before", ", or load a tile that only this loop uses" if anew else ""
-            )
+            swapped = _swapped(uses, slots, body.loop, facts)
+        if swapped is not None:
+            instead = ", or load a tile that only this loop uses" if anew else ""
+            raise _broken(buffer, *swapped, "of the iteration before", instead)
         if slots > 1:
             rings[buffer] = slots
     return rings
 
 
-def _conflict(a: Access, b: Access) -> bool:
-    return (a.writes or b.writes) and not a.kind == b.kind == UPDATE
+def _swapped(uses: Sequence[_Use], distance: int, loop: Loop, facts: Facts) -> tuple[Statement, Statement] | None:
+    """Two statements whose order a schedule swaps, the second of them so many iterations after the first.
 
-
-def _check_iteration(buffer: Any, uses: list) -> None:
-    for number, position, statement, touch in uses:
-        for later, other, user, use in uses:
-            # Within one iteration a statement of stage s runs in step i + s, so the order of (stage, order) is the order in time.
-            if number < later and _conflict(touch, use) and position > other:
-                raise _broken(buffer, statement, user, "")
-
-
-def _carried_conflict(uses: list, slots: int, loop: Loop, facts: Facts) -> tuple[Statement, Statement] | None:
-    """Two statements whose order a schedule swaps, the second of them ``slots`` iterations later."""
-    for number, (stage, order), statement, touch in uses:
-        for later, (other_stage, other_order), user, use in uses:
-            # A statement of iteration i + v that touches storage of iteration i again, v slots later. It runs in step i + v + its
-            # stage: it would be too early where (stage, order) of the first is greater.
-            if number == later or not _conflict(touch, use):
+    With v slots the next iteration on the same storage is v later; within an iteration (0) the program's order counts.
+    """
+    for one in uses:
+        for two in uses:
+            follows = one.number < two.number if distance == 0 else one.number != two.number
+            if not follows or not one.conflicts_with(two) or not one.part.runs_after(two.part, distance):
                 continue
-            # With v slots the next iteration on the same storage is v later: it has to run behind this statement all
-            # the same.
-            if (stage, order) > (other_stage + slots, other_order) and not share_out_iterations(
-                touch.site, use.site, loop.stmt.loop_var, facts
-            ):
-                return statement, user
+            if distance == 0 or not share_out_iterations(one.access.site, two.access.site, loop.stmt.loop_var, facts):
+                return one.part.statement, two.part.statement
     return None
 
 
-def _is_filled_anew(buffer: Any, uses: list, body: Body) -> bool:
+def _is_filled_anew(buffer: Any, uses: Sequence[_Use], body: Body) -> bool:
     """Whether each iteration begins with a shared tile by overwriting all of it."""
     if not ir.is_buffer_var(buffer) or not is_shared(buffer) or buffer in body.tree.aliased():
         return False
-    _, _, statement, first = min(uses, key=lambda use: use[0])
+    statement, first = uses[0].part.statement, uses[0].access
     if first.site.fills and not first.reads:
         return True
     return len(statement.nodes) == 1 and overwrites(statement.nodes[0], {buffer})

@@ -19,16 +19,8 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import any_statement
 from tilelang.records import Record
-from tilelang.target.cuda.schedule.dependence import Body, Statement, slots_needed, tile_filled_ahead
+from tilelang.target.cuda.schedule.dependence import Body, Part, Statement, slots_needed, tile_filled_ahead
 from tilelang.target.cuda.tile.tree import GROUP, ORDER, STAGE, Loop, TileTree
-
-
-class Part(Record, eq=False):
-    """A statement of the body, with its place in the schedule."""
-
-    statement: Statement
-    stage: int
-    order: int
 
 
 class Schedule(Record, eq=False):
@@ -73,9 +65,8 @@ def plan_schedule(loop: Loop, tree: TileTree, touches: Counter[Any], facts: Fact
         raise MisplacedError(
             "T.Pipelined: a loop with order= and stage= cannot be left or continued early", location_of(loop.stmt.span)
         )
-    parts = _explicit(loop, body, order, stage, group, slots)
-    rings = slots_needed([(part.statement, (part.stage, part.order)) for part in parts], body, facts)
-    return _schedule(parts, body, rings)
+    parts = _explicit(body, order, stage, group, slots)
+    return _schedule(parts, body, slots_needed(parts, body, facts))
 
 
 def _implied(body: Body, slots: int) -> Schedule | None:
@@ -86,11 +77,11 @@ def _implied(body: Body, slots: int) -> Schedule | None:
     # Nothing can run ahead: the loop stays a plain one, and needs no slots.
     if not producers:
         return None
-    late = [statement for statement in body.statements if statement not in producers]
-    stages = [(statement, 0) for statement in producers] + [(statement, slots - 1) for statement in late]
-    parts = [Part(statement, stage, place) for place, (statement, stage) in enumerate(stages)]
-    if not late:
+    others = [statement for statement in body.statements if statement not in producers]
+    if not others:
         return None
+    stages = [(statement, 0) for statement in producers] + [(statement, slots - 1) for statement in others]
+    parts = [Part(statement, stage, place) for place, (statement, stage) in enumerate(stages)]
     return _schedule(parts, body, {tiles[statement]: slots for statement in producers})
 
 
@@ -119,9 +110,9 @@ def _list(notes: Any, names: tuple[str, ...]) -> list[Any] | None:
 
 
 def _explicit(
-    loop: Loop, body: Body, order: list[int] | None, stage: list[int] | None, group: list[list[int]] | None, slots: int
+    body: Body, order: list[int] | None, stage: list[int] | None, group: list[list[int]] | None, slots: int
 ) -> list[Part]:
-    span = location_of(loop.stmt.span)
+    span = location_of(body.loop.stmt.span)
     statements, groups = _grouped(body, group, len(order or stage or []), span)
     order = order if order is not None else list(range(len(groups)))
     if stage is None:
