@@ -97,9 +97,16 @@ def _tensor(place: _Place, value: Any) -> Any:
     _check_strides(place, value)
     _check_alignment(place, value)
     if not value.numel() and place.param.strides is None:
-        # It may have any strides (torch's own are 1 before an axis of no elements); the generated hosts want compact ones.
-        return value.new_empty_strided(value.shape, _compact_strides(value.shape))
+        return compact_without_elements(value)
     return value if type(value) is torch.Tensor else value.as_subclass(torch.Tensor)
+
+
+def compact_without_elements(tensor: Any) -> Any:
+    """The tensor if it has elements, else one of its shape with the strides that generated hosts want.
+
+    Without elements it may have any strides: torch's own are 1 before an axis of size 0, compact ones 0.
+    """
+    return tensor if tensor.numel() else tensor.new_empty_strided(tensor.shape, _compact_strides(tensor.shape))
 
 
 def _stand_in(signature: CallSignature, param: KernelParam, known: Mapping[str, int], device: Any) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 from tilelang.artifact import Dim, KernelParam, dim_source
 from tilelang.dtypes import canonical
 from tilelang.errors import ExecutionError, KernelFailedError
-from tilelang.execution.arguments import as_float, as_integer, integer_range, prepare
+from tilelang.execution.arguments import as_float, as_integer, compact_without_elements, integer_range, prepare
 from tilelang.execution.signature import CallSignature, may_be_negated, torch_dtypes
 from tilelang.records import Record
 from tilelang.sizes import AXIS, Binding
@@ -93,6 +93,7 @@ def _build(signature: CallSignature, text: str, names: dict[str, Any], surroundi
         "as_float": as_float,
         "Tensor": torch.Tensor,
         "byte": torch.uint8,
+        "compact": compact_without_elements,
         "c_void_p": ctypes.c_void_p,
         "empty": surroundings.allocate or torch.empty,
         "default_device": torch.device(signature.device),
@@ -247,7 +248,13 @@ class _Text:
             return f"c_void_p(p{index})"
         if self.signature.params[index].dtype == "uint64" and self.signature.params[index].kind == "scalar":
             return f"v{index} if v{index} < {2**63} else v{index} - {2**64}"  # tvm-ffi's integers have a sign
-        return f"v{index}.view(byte)" if self._in_bytes(index) else f"v{index}"
+        value = f"v{index}.view(byte)" if self._in_bytes(index) else f"v{index}"
+        return f"compact({value})" if self._is_perhaps_empty_output(index) else value
+
+    def _is_perhaps_empty_output(self, index: int) -> bool:
+        """Whether it may come without compact strides: an axis after the first may have no elements."""
+        sizes = storage_shape(self.signature.params[index])[1:] if index in self.signature.allocated else ()
+        return any(not isinstance(size, int) or not size for size in sizes)
 
     def _in_bytes(self, index: int) -> bool:
         """Whether a tensor's elements are less than a byte: it is handed over as bytes, whichever torch dtype holds them."""

@@ -150,7 +150,7 @@ def test_scalars_take_every_float(place, dtype):
 @everywhere
 def test_outputs_with_sizes_of_their_own(place):
     with kernel(place, transposed_and_summed(), out_idx=[1, 2]) as run:
-        for n, m in ((3, 5), (1, 1), (7, 2)):
+        for n, m in ((3, 5), (1, 1), (7, 2), (0, 5), (3, 0)):
             a = torch.randn(n, m)
             made = run(a)
             assert type(made) is list  # as in the public package: programs append to it
