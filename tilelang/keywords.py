@@ -1,4 +1,4 @@
-"""Mistaken keyword arguments: the error offers the name that was meant."""
+"""Mistaken keyword arguments and attributes: the error offers the name that was meant."""
 
 from __future__ import annotations
 
@@ -45,6 +45,16 @@ def keyword_hint(error: BaseException, find: Callable[[str], Any]) -> str | None
     names = [parameter.name for parameter in inspect.signature(function).parameters.values() if parameter.kind in _NAMED]
     near = difflib.get_close_matches(found[2], names, n=1)
     return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}" if names else None
+
+
+def name_hint(error: BaseException) -> str | None:
+    """What to say beside the error of an attribute that does not exist; None if it says so itself, or is another error."""
+    if not isinstance(error, AttributeError) or error.obj is None or "did you mean" in str(error):
+        return None
+    import difflib
+
+    near = difflib.get_close_matches(error.name or "", dir(error.obj), n=1)
+    return f"did you mean {near[0]!r}?" if near else None
 
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

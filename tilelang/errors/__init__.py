@@ -83,6 +83,7 @@ from tilelang.errors.program import (
     axes_text,
 )
 from tilelang.errors.tracing import (
+    ARRAY_OF_THE_KERNEL,
     FLOAT_DIVISION,
     HELD_BY_PYTHON,
     CarriedValueError,
@@ -94,6 +95,7 @@ from tilelang.errors.tracing import (
 )
 
 __all__ = [
+    "ARRAY_OF_THE_KERNEL",
     "ArgumentCountError",
     "ArgumentError",
     "ArgumentValueError",

@@ -90,8 +90,14 @@ _OWN_FUNCTIONS = "functions of other libraries do not take run-time values; use 
 IS_TUPLE = "a loop or grid of several extents gives a tuple: for i, j in T.Parallel(m, n), with T.Kernel(m, n) as (bx, by)"
 """What to do about a tuple of variables where one is expected."""
 
+ARRAY_OF_THE_KERNEL = "T.alloc_local((n,), dtype) is an array of the kernel"
+"""What to do about a scalar where an array is expected."""
+
 FLOAT_DIVISION = "use T.floor(a / b), T.fmod(a, b)"
 """What to do about ``//`` and ``%`` of floats."""
+
+_SCALAR = "'(?:Add|Sub|Mul|Div|Mod|FloorDiv|FloorMod|Min|Max|Cast|Call|Select|Let|EQ|NE|LT|LE|GT|GE|And|Or|Not|IntImm|FloatImm)'"
+"""How Python's messages name the type of a value that the kernel computes."""
 
 _MEANINGS: tuple[tuple[str, str | None, str | None], ...] = (
     ("Cannot use and / or / not operator to Expr", "a run-time value is used where Python needs True or False", _MACRO),
@@ -114,10 +120,13 @@ _MEANINGS: tuple[tuple[str, str | None, str | None], ...] = (
         "operators take elements or slices: B[:] = A[:] + 1, or B[i] = A[i] + 1 below for i in T.Parallel(n)",
     ),
     (
-        r"'(Var|TensorLoad)' object has no attribute '(\w+)'",
-        r"tensors and scalars of a kernel have no attribute '\2'",
+        rf"(?:'(?:Var|TensorLoad)' object|{_SCALAR} object) has no attribute '(\w+)'",
+        r"tensors and scalars of a kernel have no attribute '\1'",
         "operators are functions: T.reduce_sum(tile, out, dim=1), T.exp(x), T.cast(x, dtype)",
     ),
+    ("Type ir.PrimType does not support subscript", "a scalar of a kernel has no elements", ARRAY_OF_THE_KERNEL),
+    (f"{_SCALAR} object is not callable", "a scalar of a kernel is called like a function", None),
+    (f"object of type {_SCALAR} has no len", "a scalar of a kernel has no len()", None),
     ("object of type 'Var' has no len", "a tensor of a kernel has no len()", "its sizes are A.shape"),
     ("(?s)^Expression of type .*BufferType.* cannot be called", "a buffer is called like a function", "index it: A[i, j]"),
     (

@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
-from tilelang.errors import HELD_BY_PYTHON, CarriedValueError, MisplacedError, OperandError, RunTimeValueError, StaleValueError
+from tilelang.errors import (
+    ARRAY_OF_THE_KERNEL,
+    HELD_BY_PYTHON,
+    CarriedValueError,
+    MisplacedError,
+    OperandError,
+    RunTimeValueError,
+    StaleValueError,
+)
 from tilelang.frontend import operators
 from tilelang.frontend.access import assign_subscript, compile_time_index, is_buffer, names_memory, subscript
 from tilelang.frontend.bindings import bind, match_targets, snapshot, snapshot_items
@@ -175,6 +183,9 @@ class Hooks:
             target: a buffer, a slice, or any Python container.
             key: the subscript.
             value: the right-hand side; a container holds it as it is now, also when the memory that it reads changes later.
+
+        Raises:
+            OperandError: ``target`` is a scalar.
         """
         if isinstance(target, LocalVar):
             target = target.buffer
@@ -182,6 +193,8 @@ class Hooks:
             assign_subscript(target, key, value)
         elif isinstance(target, VectorArray):
             target[key] = value
+        elif is_symbolic(target):
+            raise OperandError("a scalar of a kernel has no elements", hint=ARRAY_OF_THE_KERNEL)
         else:
             target[compile_time_index(key)] = self.keep(value)
 

@@ -32,7 +32,7 @@ from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 from tilelang.ir.span import traceback_location
-from tilelang.keywords import keyword_hint
+from tilelang.keywords import keyword_hint, name_hint
 from tilelang.provided import provided
 
 
@@ -47,7 +47,7 @@ def _run(function: Callable[..., Any], arguments: Mapping[str, Any], builder: Bu
         raise error.at(traceback_location(error)) from error.__cause__
     except Exception as error:  # the user's own code runs here and may raise anything
         found = TraceError(error)
-        found.hint = found.hint or keyword_hint(error, provided("public_function"))
+        found.hint = found.hint or keyword_hint(error, provided("public_function")) or name_hint(error)
         raise found.at(traceback_location(error)) from error
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 import warnings
 from functools import lru_cache
 from types import CodeType, FrameType
@@ -11,7 +12,9 @@ from typing import Any
 
 from tilelang.errors import Location, PerformanceWarning
 
-_OWN_PACKAGES = frozenset({"tilelang", "tvm", "tvm_ffi", "torch", "contextlib", "functools"})
+_OWN_PACKAGES = frozenset({"tilelang", "tvm", "tvm_ffi", "torch"})
+_STANDARD_LIBRARY = (os.path.join(sysconfig.get_path("stdlib"), ""), "<frozen ")
+_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _NATIVE_SOURCES = (".h", ".cc", ".cpp", "<unknown>")
 """Ends of the file names of the frames that TVM adds to tracebacks for its C++ functions."""
 
@@ -26,7 +29,14 @@ def _positions(code: CodeType) -> tuple[tuple[int | None, ...], ...]:
 def is_user_frame(frame: FrameType) -> bool:
     """Whether a frame runs the user's code, and not this package's or a library's under it."""
     package = frame.f_globals.get("__name__", "").partition(".")[0]
-    return package not in _OWN_PACKAGES and not frame.f_code.co_filename.endswith(_NATIVE_SOURCES)
+    file = frame.f_code.co_filename
+    return package not in _OWN_PACKAGES and not file.endswith(_NATIVE_SOURCES) and not _is_of_python(file)
+
+
+@lru_cache(maxsize=1024)
+def _is_of_python(file: str) -> bool:
+    """Whether a file is of Python's own library, below which packages of users may be installed."""
+    return file.startswith(_STANDARD_LIBRARY) and not any(folder in file for folder in _INSTALLED)
 
 
 def frame_location(frame: FrameType, last_instruction: int | None = None, line: int | None = None) -> Location:

@@ -48,6 +48,13 @@ def _integer(value: Any, name: str) -> Any:
     return expr
 
 
+def _mask(value: Any, name: str) -> Any:
+    expr = _integer(value, name)
+    if dtype_of(expr) == "bool":  # CUDA's functions take the mask first
+        raise DtypeError(f"the mask of T.{name} is an integer, got bool", hint=f"the mask is the last argument of T.{name}")
+    return convert(expr, "uint32")
+
+
 def _constant(value: Any, name: str) -> Any:
     if is_symbolic(value):
         raise RunTimeValueError(f"T.{name} needs an argument that is known at compile time")
@@ -57,8 +64,8 @@ def _constant(value: Any, name: str) -> Any:
 _ARGUMENTS: dict[str, Callable[[Any, str], Any]] = {
     "value": lambda value, name: as_expr(value),
     "integer": _integer,
-    "index": lambda value, name: convert(as_expr(value), "int32"),
-    "mask": lambda value, name: convert(as_expr(value), "uint32"),
+    "index": lambda value, name: convert(_integer(value, name), "int32"),
+    "mask": _mask,
     "predicate": lambda value, name: convert(condition(value), "int32"),
     "constant": _constant,
     "barrier": _barrier,

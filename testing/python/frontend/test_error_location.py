@@ -92,6 +92,14 @@ MISTAKES = {
     "for i in T.Parallel(2, 4): A[0] = i * 99": r"got tuple \(i, .{,120} …\n",
     "i = T.program_id(0)": "no 'program_id': T.Kernel gives",
     "x = A(0)": "a buffer is called like a function",
+    "x = (A[0] + 1)(2)": "a scalar of a kernel is called like a function",
+    "x = (A[0] + 1)[2]": r"a scalar of a kernel has no elements(.*\n)*.*hint: T.alloc_local",
+    "x = -A[0]; x[2] = 1.0": "a scalar of a kernel has no elements",
+    "x = -A[0]; A[1] = x[2]": "a scalar of a kernel has no elements",
+    "x = len(A[0] + 1)": r"a scalar of a kernel has no len\(\)",
+    "x = (A[0] + 1).sum()": "tensors and scalars of a kernel have no attribute 'sum'",
+    "x = T.GemmWarpPolicy.FullRows": r"FullRows\n(.*\n)*.*hint: did you mean 'FullRow'\?",
+    "x = random.choice([])": "Cannot choose from an empty sequence",
     "T.coppy(A, A)": "no 'coppy'; did you mean 'copy'?",
     "for i in range(8 / 2): A[i] = 0": "the bound of a loop must be an integer, got .*4.0",
     "pass\n    with T.Kernel(8 / 2): A[0] = 0": "T.Kernel: a grid size must be an integer, got .*4.0",
@@ -104,7 +112,7 @@ MISTAKES = {
 @pytest.mark.parametrize("statement", MISTAKES)
 def test_common_mistakes_name_the_users_line(statement, tmp_path, monkeypatch):
     (tmp_path / "mistaken.py").write_text(
-        "import math\nimport tilelang.language as T\n@T.prim_func\ndef main(A: T.Tensor((8,), 'float32')):\n"
+        "import math, random\nimport tilelang.language as T\n@T.prim_func\ndef main(A: T.Tensor((8,), 'float32')):\n"
         f"    with T.Kernel(1):\n        {statement}\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
