@@ -129,8 +129,8 @@ def test_head_middle_and_tail() -> None:
     found = overlap_of(chain())
     (ring,) = find_rings(split_kernels(chain())[0].body, Facts())
     assert found is not None
-    assert found.products(ring, found.head) == [found.head[-1]]
-    assert found.products(ring, found.tail) == list(found.tail) == [len(ring.body) - 1]
+    assert ring.products(found.head) == [found.head[-1]]
+    assert ring.products(found.tail) == list(found.tail) == [len(ring.body) - 1]
 
 
 def test_what_the_tail_changes_is_waited_for() -> None:

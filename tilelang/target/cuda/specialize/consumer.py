@@ -17,7 +17,7 @@ from tilelang.ir.visit import is_parallel, with_children
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.specialize.overlap import Overlap, find_overlap
 from tilelang.target.cuda.specialize.ring import Ring, buffers_of
-from tilelang.target.cuda.specialize.ring_code import Counter, Feed, Place, call, loop_over
+from tilelang.target.cuda.specialize.ring_code import Counter, Place, call, loop_over
 from tilelang.target.cuda.tile.build import block
 from tilelang.target.cuda.tile.tree import is_certainly_run
 from tilelang.tileop.base import decode, is_tile_op
@@ -28,87 +28,79 @@ class ConsumerPart:
     """The statements of the consumers.
 
     Attributes:
-        rings: the loops that are fed, by their statement.
-        threads, registers: of the consumers, and of each of their threads.
-        wgmma: whether products may use warp group instructions.
+        loops: the loops that are fed, by their statement.
     """
 
     def __init__(self, rings: Mapping[Any, Ring], threads: int, registers: int, wgmma: bool):
-        self.rings, self.threads, self.wgmma = rings, threads, wgmma
-        self.overlaps = {loop: find_overlap(ring, threads, registers) if wgmma else None for loop, ring in rings.items()}
-        self.counters = {loop: Counter(ring, "consumed") for loop, ring in rings.items()}
-        self.early = {loop: Counter(rings[loop], "started") for loop, found in self.overlaps.items() if found is not None}
+        self.loops = {stmt: _loop_of(ring, threads, registers, wgmma) for stmt, ring in rings.items()}
 
     def of(self, top: list[Any]) -> Any:
         """The statement of the role."""
-        starts = [stmt for counter in (*self.counters.values(), *self.early.values()) for stmt in counter.start()]
-        return block([*starts, *map(self.statement, top)])
+        loops = self.loops.values()
+        counters = [*(loop.counter for loop in loops), *(loop.early for loop in loops if isinstance(loop, _OverlappedLoop))]
+        return block([*(stmt for counter in counters for stmt in counter.start()), *map(self.statement, top)])
 
     def statement(self, stmt: Any) -> Any:
-        if stmt not in self.rings:
-            leave = isinstance(stmt, (ir.While, ir.AttrStmt)) or is_parallel(stmt)
-            return stmt if leave else with_children(stmt, self.statement)
-        ring, overlap = self.rings[stmt], self.overlaps[stmt]
-        if overlap is not None:
-            return _OverlappedLoop(self, ring, overlap).stmt()
-        deferred = _deferred_products(ring, self.threads) if self.wgmma else []
-        return self.deferred(ring, deferred) if deferred else self.waiting(ring)
+        if stmt in self.loops:
+            return self.loops[stmt].stmt()
+        leave = isinstance(stmt, (ir.While, ir.AttrStmt)) or is_parallel(stmt)
+        return stmt if leave else with_children(stmt, self.statement)
 
-    def waiting(self, ring: Ring) -> Any:
-        """The loop with its statements in order; a tile is released after its last use."""
-        counter = self.counters[ring.loop]
-        body, place = counter.bind()
-        for at in ring.consumed:
-            body += self.run(ring, at, place)
-            body += [feed.release(place.slot) for feed in ring.feeds if feed.last_use == at]
-        return loop_over(ring.loop, ring.loop.loop_var, [*body, *counter.step()])
 
-    def deferred(self, ring: Ring, products: list[int]) -> Any:
-        """The loop with its products in flight over one iteration; tiles are released one iteration later."""
-        loop, counter = ring.loop, self.counters[ring.loop]
-        body, place = counter.bind()
-        for at in ring.consumed:
-            body += self.run(ring, at, place, start=at in products)
-        # The wait leaves this iteration's products in flight. Those of the iteration before are complete, and its tiles are
-        # free.
-        released = [feed.release(place.before()) for feed in ring.feeds]
-        done = block([call("wait_wgmma", len(products)), *released])
-        body.append(ir.IfThenElse(loop.loop_var > loop.min, done, None))
-        after = self.completed(ring, products)
-        if ring.nested:
-            after.append(self.last_released(ring, ring.feeds))
-        return block([loop_over(loop, loop.loop_var, [*body, *counter.step()]), *after])
+def _loop_of(ring: Ring, threads: int, registers: int, wgmma: bool) -> _Loop:
+    """The form that a loop has.
 
-    def run(self, ring: Ring, at: int, place: Place, start: bool = False) -> list[Any]:
+    Args:
+        threads, registers: of the consumers, and of each of their threads.
+        wgmma: whether products may use warp group instructions.
+    """
+    overlap = find_overlap(ring, threads, registers) if wgmma else None
+    if overlap is not None:
+        return _OverlappedLoop(ring, overlap)
+    deferred = _deferred_products(ring, threads) if wgmma else []
+    return _DeferringLoop(ring, deferred) if deferred else _Loop(ring)
+
+
+class _Loop:
+    """A loop with its statements in order; a tile is released after its last use.
+
+    Attributes:
+        counter: where in its ring it is.
+    """
+
+    def __init__(self, ring: Ring):
+        self.ring, self.loop, self.counter = ring, ring.loop, Counter(ring, "consumed")
+
+    def stmt(self) -> Any:
+        """The loop, what comes before and what comes after it."""
+        body, place = self.counter.bind()
+        for at in self.ring.consumed:
+            body += self.run(at, place)
+            body += [feed.release(place.slot) for feed in self.ring.feeds if feed.last_use == at]
+        return loop_over(self.loop, self.loop.loop_var, [*body, *self.counter.step()])
+
+    def run(self, at: int, place: Place, start: bool = False) -> list[Any]:
         """A statement of the loop's body, after the waits for the loads that it is the first to use.
 
         Args:
             start: whether it is only started.
         """
-        stmt = ring.body[at].started() if start else ring.body[at].stmt
-        return [*self.awaited(ring, at, place), self.versioned(stmt, ring, place)]
+        stmt = self.ring.body[at].started() if start else self.ring.body[at].stmt
+        awaited = [feed.await_full(place) for feed in self.ring.feeds if feed.first_use == at]
+        return [*awaited, self.versioned(stmt, place)]
 
-    def awaited(self, ring: Ring, at: int, place: Place) -> list[Any]:
-        """Waits for the loads that a statement is the first to use."""
-        return [feed.await_full(place) for feed in ring.feeds if feed.first_use == at]
-
-    def completed(self, ring: Ring, products: Iterable[int], pending: int = 0) -> list[Any]:
+    def completed(self, products: Iterable[int], pending: int = 0) -> list[Any]:
         """Waits for products in flight, except the newest ``pending``.
 
         Args:
             products: positions of the products in its body.
         """
-        start = Place(ir.IntImm("int32", 0), ir.IntImm("int32", 0), ring.stages)
-        return [self.versioned(ring.body[at].awaited(pending), ring, start) for at in sorted(products)]
+        start = Place(ir.IntImm("int32", 0), ir.IntImm("int32", 0), self.ring.stages)
+        return [self.versioned(self.ring.body[at].awaited(pending), start) for at in sorted(products)]
 
-    def last_released(self, ring: Ring, feeds: Iterable[Feed]) -> Any:
-        """Releases the tiles of the last iteration, after the loop."""
-        slot = self.counters[ring.loop].now().before()
-        return ir.IfThenElse(ring.loop.extent > 0, block([feed.release(slot) for feed in feeds]), None)
-
-    def versioned(self, stmt: Any, ring: Ring, place: Place) -> Any:
+    def versioned(self, stmt: Any, place: Place) -> Any:
         """``stmt`` over this iteration's version of the ring's buffers."""
-        versions = ring.versions
+        versions = self.ring.versions
         if not versions.keys() & buffers_of(stmt):
             return stmt
         stage = place.slot
@@ -137,22 +129,51 @@ class ConsumerPart:
         return tvm_ffi.structural_map(stmt, [(ir.TensorLoad, load), (ir.TensorRegion, region), (ir.BufferStore, store)])
 
 
-class _OverlappedLoop:
+class _DeferringLoop(_Loop):
+    """A loop with its products in flight over one iteration; tiles are released one iteration later.
+
+    Attributes:
+        products: their positions in the body.
+    """
+
+    def __init__(self, ring: Ring, products: list[int]):
+        super().__init__(ring)
+        self.products = products
+
+    def stmt(self) -> Any:
+        loop, feeds = self.loop, self.ring.feeds
+        body, place = self.counter.bind()
+        for at in self.ring.consumed:
+            body += self.run(at, place, start=at in self.products)
+        # The wait leaves this iteration's products in flight. Those of the iteration before are complete, and its tiles are
+        # free.
+        done = block([call("wait_wgmma", len(self.products)), *(feed.release(place.before()) for feed in feeds)])
+        body.append(ir.IfThenElse(loop.loop_var > loop.min, done, None))
+        after = self.completed(self.products)
+        if self.ring.nested:
+            slot = self.counter.now().before()
+            after.append(ir.IfThenElse(loop.extent > 0, block([feed.release(slot) for feed in feeds]), None))
+        return block([loop_over(loop, loop.loop_var, [*body, *self.counter.step()]), *after])
+
+
+class _OverlappedLoop(_Loop):
     """A loop whose head runs one iteration early, while the products of its tail are in flight.
 
     The last iteration, which starts no head, stands after the loop: a product that is started in a branch would keep ptxas from
     leaving any in flight.
+
+    Attributes:
+        early: where in its ring the head is.
     """
 
-    def __init__(self, part: ConsumerPart, ring: Ring, overlap: Overlap):
-        self.part, self.ring, self.overlap = part, ring, overlap
-        self.counter, self.early = part.counters[ring.loop], part.early[ring.loop]
+    def __init__(self, ring: Ring, overlap: Overlap):
+        super().__init__(ring)
+        self.overlap, self.early = overlap, Counter(ring, "started")
         self.early_feeds = [feed for feed in ring.feeds if feed.last_use in overlap.head]
         self.late_feeds = [feed for feed in ring.feeds if feed not in self.early_feeds]
 
     def stmt(self) -> Any:
-        """The loop, what comes before and what comes after it."""
-        loop, part, ring, overlap = self.ring.loop, self.part, self.ring, self.overlap
+        loop, ring, overlap = self.loop, self.ring, self.overlap
         waits, head = self._head(loop.min)
         # Before the loop: the head of the first iteration, whose products are waited for at once, as there is nothing to overlap
         # them with.
@@ -160,13 +181,13 @@ class _OverlappedLoop:
         begin, place = self.counter.bind()
         waits, head = self._head(loop.loop_var + 1, in_flight=True)
         body = [*begin, *self._middle(place, waits), *head, *self._tail(place)]
-        body += part.completed(ring, overlap.products(ring, overlap.head), len(overlap.tail))
+        body += self.completed(ring.products(overlap.head), len(overlap.tail))
         body += [*self._head_done(), *self.counter.step()]
         # Each round does the rest of iteration i and the head of i + 1, so there is one round less than iterations.
         repeated = loop_over(loop, loop.loop_var, body, extent=loop.extent - 1)
         begin, place = self.counter.bind()
         last = block([*begin, *self._middle(place), *self._tail(place)])
-        after = [copied(last, {loop.loop_var: loop.min + loop.extent - 1}), *part.completed(ring, overlap.tail)]
+        after = [copied(last, {loop.loop_var: loop.min + loop.extent - 1}), *self.completed(overlap.tail)]
         if ring.nested:
             after += [feed.release(self.counter.now().slot) for feed in self.late_feeds]
         whole = block([*before, repeated, *after, *self.counter.step()])
@@ -174,7 +195,7 @@ class _OverlappedLoop:
 
     def _head(self, iteration: Any, in_flight: bool = False) -> tuple[list[Any], list[Any]]:
         """Waits for the head's tiles, which may be done early, and the head of an iteration with the other waits."""
-        part, ring = self.part, self.ring
+        ring = self.ring
         needed = [feed for feed in ring.feeds if feed.first_use in self.overlap.head]
         # A tile that the tail uses too may only arrive when the tail before last has released its slot.
         ahead = self.overlap.has_spare_registers and all(feed in self.early_feeds for feed in needed)
@@ -183,8 +204,8 @@ class _OverlappedLoop:
         begin, place = self.early.bind()
         found = [*begin]
         for at in self.overlap.head:
-            start = in_flight and bool(self.overlap.products(ring, [at]))
-            found += part.run(ring, at, place, start)[-1 if ahead else 0 :]  # the waits are those of `ahead`
+            start = in_flight and bool(ring.products([at]))
+            found += self.run(at, place, start)[-1 if ahead else 0 :]  # the waits are those of `ahead`
         return waits, [copied(block(found), {ring.loop.loop_var: iteration})]
 
     def _head_done(self) -> list[Any]:
@@ -198,9 +219,9 @@ class _OverlappedLoop:
         Args:
             waits: for the next head; they stand before that wait, which ptxas would else move up, before the statements.
         """
-        part, ring, overlap = self.part, self.ring, self.overlap
+        ring, overlap = self.ring, self.overlap
         in_flight = set().union(*(ring.body[at].buffers for at in overlap.tail)) - ring.versions.keys()
-        done = [*waits, *part.completed(ring, overlap.tail)]
+        done = [*waits, *self.completed(overlap.tail)]
         if self.late_feeds:
             released = block([feed.release(place.before()) for feed in self.late_feeds])
             # The tail of iteration i - 1 has read its slots only now, when its products are complete; the first iteration has
@@ -211,12 +232,12 @@ class _OverlappedLoop:
             if ring.body[at].buffers & in_flight:
                 found += done
                 done = []
-            found += part.run(ring, at, place)
+            found += self.run(at, place)
         return [*found, *done]
 
     def _tail(self, place: Place) -> list[Any]:
         """The products that end an iteration, left in flight."""
-        return [stmt for at in self.overlap.tail for stmt in self.part.run(self.ring, at, place, start=True)]
+        return [stmt for at in self.overlap.tail for stmt in self.run(at, place, start=True)]
 
 
 def _deferred_products(ring: Ring, threads: int) -> list[int]:

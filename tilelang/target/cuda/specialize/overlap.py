@@ -44,11 +44,6 @@ class Overlap(Record):
     tail: tuple[int, ...]
     has_spare_registers: bool
 
-    @staticmethod
-    def products(ring: Ring, positions: Iterable[int]) -> list[int]:
-        """Those of the positions that are products."""
-        return [at for at in positions if ring.body[at].startable is not None]
-
 
 def find_overlap(ring: Ring, threads: int, registers: int) -> Overlap | None:
     """The parts of a ring's body; None where nothing can, or need, start early.
@@ -59,7 +54,7 @@ def find_overlap(ring: Ring, threads: int, registers: int) -> Overlap | None:
         registers: that a consumer thread may use.
     """
     stmts = ring.consumed
-    products = Overlap.products(ring, stmts)
+    products = ring.products(stmts)
     # Head and tail are in flight at once, so that the tiles of both are in registers at the same time.
     spare = registers - _OTHER_REGISTERS - _registers(_touched(ring.body), threads)
     if len(products) < 2 or spare < 0:

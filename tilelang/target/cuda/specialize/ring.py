@@ -92,6 +92,10 @@ class Ring(Record, eq=False):
         loads = {load.at for feed in self.feeds for load in feed.loads}
         return [at for at in range(len(self.body)) if at not in loads]
 
+    def products(self, positions: Iterable[int]) -> list[int]:
+        """Those of some positions in the body whose operators may be started and waited for later."""
+        return [at for at in positions if self.body[at].startable is not None]
+
     @cached_property
     def versions(self) -> dict[Any, Any]:
         """The shared tiles that arrive -> those with a version for each slot."""
