@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -93,18 +93,22 @@ def llvm_target(
         attributes.append("-prefer-256-bit")
     fields = {"kind": "llvm", "mcpu": arch, "mtriple": triple, "mattr": attributes, "opt-level": level}
     fields["cl-opt"] = _OPTIONS if distinct else [*_OPTIONS, "-enable-tbaa:bool=0"]
-    return ir.Target({name: value for name, value in fields.items() if value})
+    # A field without text means the processor's default; level 0 is a level.
+    return ir.Target({name: value for name, value in fields.items() if value or value == 0})
 
 
 def _target(info: TargetInfo, level: int, without: tuple[str, ...] = (), distinct: bool = True) -> Any:
     return llvm_target(info.arch, info.triple, info.instruction_sets, level, without, distinct)
 
 
-_MAKES_MASKS = "avx512dq"
+_QUADWORDS = "avx512dq"
+"""The extension with multiplications and conversions of vectors of 64-bit integers. LLVM 22 also makes the mask of the signs of
+32- or 64-bit elements by it, and where that comes to a general register turns it into ``vmovmskps``, also on vector registers 16
+to 31, which ``vmovmskps`` cannot name: it reads another register (LLVM's issue 191304)."""
 _MASK_IN_REGISTER = re.compile(r"extractelement <\d+ x i1>|bitcast <\d+ x i1>|@llvm\.vector\.reduce\.\w+\.v\d+i1|@llvm\.masked\.")
-"""LLVM IR that may bring the mask of a vector to a general register. LLVM 22 makes the mask of the signs of 32- or 64-bit
-elements by an instruction of that extension, and then turns it into ``vmovmskps``, also on vector registers 16 to 31, which
-``vmovmskps`` cannot name: it reads another register (LLVM's issue 191304)."""
+"""LLVM IR that may bring the mask of a vector to a general register."""
+_ON_QUADWORDS = re.compile(r"\bmul (?:n[us]w )*<\d+ x i64>|\b[su]itofp <\d+ x i64>|\bfpto[su]i <.* to <\d+ x i64>")
+"""LLVM IR that the extension has instructions for."""
 
 
 def lower_host(program: CpuProgram, context: Any) -> HostModule:
@@ -195,12 +199,20 @@ def generate(host: HostModule, context: Any) -> Library:
 
 def _kernel(module: Any, context: Any) -> tuple[Any, str]:
     """A kernel's machine code, and its LLVM assembly after optimisation."""
-    built = _build(module, context, KERNEL_LEVEL)
+    level = _level(context.request.compile_flags)
+    without = (_QUADWORDS,) if context.request.target.has(_QUADWORDS) else ()
+    built = _build(module, context, level, without)
     source = built.inspect_source("ll")
-    if not context.request.target.has(_MAKES_MASKS) or not _MASK_IN_REGISTER.search(source):
+    if not without or not _ON_QUADWORDS.search(source) or _MASK_IN_REGISTER.search(source):
         return built, source
-    built = _build(module, context, KERNEL_LEVEL, (_MAKES_MASKS,))
-    return built, built.inspect_source("ll")
+    faster = _build(module, context, level)
+    faster_source = faster.inspect_source("ll")
+    return (built, source) if _MASK_IN_REGISTER.search(faster_source) else (faster, faster_source)
+
+
+def _level(flags: Sequence[str]) -> int:
+    """The optimisation level that the user's flags ask for; other flags are for other compilers."""
+    return next((int(flag[2]) for flag in reversed(flags) if re.fullmatch("-O[0-3]", flag)), KERNEL_LEVEL)
 
 
 def _build(module: Any, context: Any, level: int, without: tuple[str, ...] = ()) -> Any:

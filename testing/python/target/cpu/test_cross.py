@@ -8,7 +8,7 @@ import pytest
 
 import tilelang.language as T
 from tilelang.ir import nodes as ir
-from tilelang.target.cpu import pipeline
+from tilelang.target.cpu import codegen_llvm, pipeline
 from tilelang.target.cpu.codegen_llvm import KERNEL_LEVEL, llvm_target
 from tilelang.target.cpu.context import CpuContext, vector_unit
 from tilelang.target.info import parse_target
@@ -38,14 +38,19 @@ PROCESSORS = {
 }
 
 
-def assembly(func, target) -> str:
-    """The machine code of a program, as text."""
+def lowered(func, target) -> tuple[ir.tvm.IRModule, CpuContext]:
+    """TVM's module of a program, and the context it was lowered in."""
     request = CompileRequest(parse_target(target), backend="ctypes")
     context = CpuContext(request, "main", vector_unit(request.target))
-    host = run(pipeline.LLVM, func, context, stop_after="lower_host").value
-    info = request.target
+    return run(pipeline.LLVM, func, context, stop_after="lower_host").value.kernel, context
+
+
+def assembly(func, target) -> str:
+    """The machine code of a program, as text."""
+    module, context = lowered(func, target)
+    info = context.request.target
     built = ir.tvm.get_global_func("target.build.llvm")(
-        host.kernel, llvm_target(info.arch, info.triple, info.instruction_sets, KERNEL_LEVEL)
+        module, llvm_target(info.arch, info.triple, info.instruction_sets, KERNEL_LEVEL)
     )
     return built.inspect_source("asm")
 
@@ -110,3 +115,45 @@ def test_uint64_as_a_float_without_an_instruction_for_it(dtype):
     features = [feature for feature in DOTS if feature != "avx512dq"]
     text = assembly(main, {**target, "arch": "x86-64-v3", "features": features})
     assert "vcvtuqq2p" not in text
+
+
+@pytest.mark.parametrize(
+    "dtype, guarded, builds, instruction",
+    [
+        ("float32", False, 1, "vmulps"),
+        ("float32", True, 1, "vmulps"),
+        ("int64", False, 2, "vpmullq"),
+        ("int64", True, 1, "vpmuludq"),
+    ],
+)
+def test_builds_of_a_kernel(monkeypatch, dtype, guarded, builds, instruction):
+    """Only one that multiplies vectors of 64-bit integers, and needs no masks in registers, is built again with AVX512DQ."""
+
+    @T.prim_func
+    def main(A: T.Tensor((1024,), dtype), B: T.Tensor((1024,), dtype)):
+        with T.Kernel(1):
+            for i in T.Parallel(1024):
+                if guarded:
+                    if A[i] > 0:
+                        B[i] = A[i] * B[i]
+                else:
+                    B[i] = A[i] * B[i]
+
+    module, context = lowered(main, PROCESSORS["sapphirerapids"][0])
+    counted = []
+    build = codegen_llvm._build
+    monkeypatch.setattr(codegen_llvm, "_build", lambda *given: counted.append(given) or build(*given))
+    built, _ = codegen_llvm._kernel(module, context)
+    assert len(counted) == builds
+    assert instruction in built.inspect_source("asm")
+
+
+def test_every_optimisation_level_reaches_llvm():
+    info = parse_target(PROCESSORS["sapphirerapids"][0])
+    levels = [llvm_target(info.arch, info.triple, info.instruction_sets, level).attrs["opt-level"] for level in range(4)]
+    assert levels == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("flags, level", [((), 3), (("-O1",), 1), (("-O3", "-use_fast_math", "-O0"), 0), (("-Ofast",), 3)])
+def test_the_level_that_flags_ask_for(flags, level):
+    assert codegen_llvm._level(flags) == level
