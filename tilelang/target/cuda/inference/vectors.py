@@ -14,13 +14,13 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_array, is_global, is_memory
 from tilelang.ir.visit import conjunction, conjuncts, mentions, walk_expr
-from tilelang.layout.digits import Digit, Form, NotMixedRadix
+from tilelang.layout.digits import Form
 from tilelang.layout.fragment import REGISTER, Mode
 from tilelang.records import Record
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.cpp_types import is_packed
-from tilelang.target.cuda.tile.nest import Nest, form_of, is_movable
+from tilelang.target.cuda.tile.nest import Nest, is_movable
 
 _VECTOR_BITS = 128
 
@@ -56,14 +56,8 @@ def _is_one(size: Any) -> bool:
     return isinstance(size, int) and size == 1
 
 
-def axis_forms(nest: Nest) -> dict[Any, Form]:
-    """Each variable of a nest as one digit, named by its place."""
-    return {axis.var: Form.of_digit(Digit(str(place), max(axis.extent, 2), "axis")) for place, axis in enumerate(nest.axes)}
-
-
 def contiguous_axis(nest: Nest) -> int:
     """The axis along which memory is contiguous in most traffic: global first, then more elements, then stores before loads."""
-    forms = axis_forms(nest)
     ranked = sorted(
         (access for access in nest.accesses if is_memory(access.buffer)),
         # Global memory is the slowest, and a request of scattered lanes takes up to 32 sectors of it instead of 4. Stores before
@@ -72,7 +66,7 @@ def contiguous_axis(nest: Nest) -> int:
         key=lambda access: (not is_global(access.buffer), -_elements(access, nest), access.kind == READ),
     )
     for access in ranked:
-        place = _unit_axis(access, forms)
+        place = _unit_axis(access, nest)
         if place is not None and nest.axes[place].extent > 1:
             return place
     return len(nest.axes) - 1
@@ -80,17 +74,12 @@ def contiguous_axis(nest: Nest) -> int:
 
 def _elements(access: Access, nest: Nest) -> int:
     """How many elements of a buffer a nest touches; row numbers that a row is found by are fewer than what is in the rows."""
-    return math.prod(axis.extent for axis in nest.axes if _is_moved(access, axis.var))
+    return math.prod(axis.extent for place, axis in enumerate(nest.axes) if nest.moves(access, place))
 
 
-def _unit_axis(access: Access, forms: Mapping[Any, Form]) -> int | None:
-    if not access.site.indices:
-        return None
-    try:
-        form = form_of(access.site.indices[row_axis(access.buffer)], forms)
-    except NotMixedRadix:
-        return None
-    step = [term for term in form if term.weight == 1 and term.low == 1]
+def _unit_axis(access: Access, nest: Nest) -> int | None:
+    form = nest.indices[access.site][row_axis(access.buffer)].form if access.site.indices else None
+    step = [term for term in form or () if term.weight == 1 and term.low == 1]
     return int(step[0].digit.name) if step else None
 
 
@@ -113,8 +102,7 @@ class Vectors(Record, eq=False):
 
     def _width(self, nest: Nest, place: int, limit: int) -> int:
         """The same, of which ``limit`` elements are a multiple."""
-        var, forms = nest.axes[place].var, axis_forms(nest)
-        accesses = [access for access in nest.accesses if is_memory(access.buffer) and _is_moved(access, var)]
+        accesses = [access for access in nest.accesses if is_memory(access.buffer) and nest.moves(access, place)]
         width = min((_VECTOR_BITS // canonical(str(a.buffer.dtype)).stored_bits for a in accesses or nest.accesses), default=1)
         if nest.vector is not None:
             width = min(width, nest.vector)
@@ -124,7 +112,7 @@ class Vectors(Record, eq=False):
         if not all(access.kind in (READ, WRITE) and is_movable(access, nest, self.root) for access in accesses):
             return 1
         rows = self._rows_aligned
-        while width > 1 and not (limit % width == 0 and all(self._fits(a, nest, place, width, forms, rows) for a in accesses)):
+        while width > 1 and not (limit % width == 0 and all(self._fits(a, nest, place, width, rows) for a in accesses)):
             width //= 2
         return max(width, 1)
 
@@ -133,8 +121,8 @@ class Vectors(Record, eq=False):
         arrays = [access for access in nest.accesses if not is_memory(access.buffer)]
         if not all(is_array(access.buffer) for access in arrays):
             return 1
-        width, forms = self.width(nest, 0), axis_forms(nest)
-        while width > 1 and not all(self._fits(access, nest, 0, width, forms, _array_aligned) for access in arrays):
+        width = self.width(nest, 0)
+        while width > 1 and not all(self._fits(access, nest, 0, width, _array_aligned) for access in arrays):
             width //= 2
         return width
 
@@ -166,13 +154,13 @@ class Vectors(Record, eq=False):
         while isinstance(body, ir.IfThenElse) and body.else_case is None:
             conditions.append(body.condition)
             body = body.then_case
-        place, forms = contiguous_axis(nest), axis_forms(nest)
+        place = contiguous_axis(nest)
         parts = (part for condition in conditions for part in conjuncts(condition))
-        if not conditions or not all(self._is_uniform(part, nest, place, width, forms) for part in parts):
+        if not conditions or not all(self._is_uniform(part, nest, place, width) for part in parts):
             return None
         return conjunction(conditions), nest.over(body)
 
-    def _is_uniform(self, part: Any, nest: Nest, place: int, width: int, forms: _Forms) -> bool:
+    def _is_uniform(self, part: Any, nest: Nest, place: int, width: int) -> bool:
         """Whether the elements of an aligned vector agree on a condition: what it bounds is a multiple of the width."""
         moving = {nest.axes[place].var}
         if any(isinstance(node, (ir.TensorLoad, ir.Call)) for node in walk_expr(part)):
@@ -186,20 +174,18 @@ class Vectors(Record, eq=False):
         else:
             return False
         aligned = not mentions(bound, moving) and self.facts.divisible(bound, width)
-        return aligned and self._begins_aligned(index, place, width, forms)
+        return aligned and self._begins_aligned(nest.index(index).form, place, width)
 
-    def _fits(self, access: Access, nest: Nest, place: int, width: int, forms: _Forms, rows: Callable[[Any, int], bool]) -> bool:
+    def _fits(self, access: Access, nest: Nest, place: int, width: int, rows: Callable[[Any, int], bool]) -> bool:
         """Whether an access can be made ``width`` elements at a time along an axis; ``rows``: whether rows are so aligned."""
-        outer = list(access.site.indices)
+        outer = list(nest.indices[access.site])
         along = outer.pop(row_axis(access.buffer))
-        still = not any(mentions(index, {nest.axes[place].var}) for index in outer)
-        return still and self._begins_aligned(along, place, width, forms) and rows(access.buffer, width)
+        still = not any(place in index.axes for index in outer)
+        return still and self._begins_aligned(along.form, place, width) and rows(access.buffer, width)
 
-    def _begins_aligned(self, index: Any, place: int, width: int, forms: _Forms) -> bool:
+    def _begins_aligned(self, form: Form | None, place: int, width: int) -> bool:
         """Whether an index counts the elements of a vector along an axis, from a multiple of its width on."""
-        try:
-            form = form_of(index, forms)
-        except NotMixedRadix:
+        if form is None:
             return False
         for term in form:
             if term.digit.name == str(place):
@@ -218,13 +204,6 @@ class Vectors(Record, eq=False):
             return isinstance(step, int) and step == 1 and all(self.facts.divisible(each, width) for each in (size, *outer))
         layout = self.layouts.get(buffer)
         return layout is not None and layout.vector >= width
-
-
-_Forms = Mapping[Any, Form]
-
-
-def _is_moved(access: Access, var: Any) -> bool:
-    return any(mentions(index, {var}) for index in access.site.indices)
 
 
 def _array_aligned(buffer: Any, width: int) -> bool:
