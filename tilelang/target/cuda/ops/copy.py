@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilelang.errors import UnsupportedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.memory import is_global, lies_in_shared
 from tilelang.target.cuda.arch import Feature, arch_of
-from tilelang.target.cuda.intrinsics.table import require
 from tilelang.target.cuda.ir.code import Code
 from tilelang.target.cuda.ir.instructions import CommitCopies
 from tilelang.target.cuda.operators import OperatorRule, TileDemand, implements
@@ -54,7 +54,9 @@ class CopyRule(OperatorRule):
         return [TileDemand(tile.buffer, natural_layout(tile)) for tile in tiles]
 
     def lower(self, node: Any, generator: Any) -> list[Code]:
-        require(generator.emitter.target, Feature.TMA, "T.tma_copy", lowered=True)
+        why = arch_of(generator.emitter.target).refusal(Feature.TMA, lowered=True)
+        if why is not None:
+            raise UnsupportedError(f"T.tma_copy {why}", hint="T.copy works everywhere")
         return [emit_bulk_copy(generator, node)]
 
     def lower_nest(self, node: Any, generator: Any) -> list[Code]:

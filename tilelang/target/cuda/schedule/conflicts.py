@@ -30,9 +30,9 @@ class Conflicts(Record, eq=False):
             earlier: those on the other side.
             group: threads of one aligned group of this size are in order without a barrier.
         """
-        left, right = ([a for a in part if self.is_ordered(owner(a.buffer))] for part in (accesses, earlier))
-        for one in left:
-            for two in right:
+        right = [access for access in earlier if self.is_ordered(owner(access.buffer))]
+        for one in accesses if right else ():
+            for two in right if self.is_ordered(owner(one.buffer)) else ():
                 if not one.commutes_with(two) and self.overlap(one.buffer, two.buffer) and not one.is_disjoint_from(two, group):
                     return one, two
         return None
