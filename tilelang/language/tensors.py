@@ -85,8 +85,11 @@ def without_effect(name: str, elem_offset: Any, align: int, offset_factor: int, 
 class _TensorFactory:
     """``T.Tensor(shape, dtype)`` and ``T.Tensor[shape, dtype]``."""
 
-    def __init__(self, scope: str):
-        self.scope = scope
+    def __init__(self, name: str, scope: str):
+        self.name, self.scope = name, scope
+
+    def __repr__(self) -> str:
+        return f"T.{self.name}"
 
     def __call__(
         self, shape: Any, dtype: Any = "float32", data: Any = None, scope: str | None = None, strides: Any = None
@@ -152,24 +155,24 @@ class _StridedTensorFactory(_TensorFactory):
         return self(*key)
 
 
-Tensor = _TensorFactory("global")
+Tensor = _TensorFactory("Tensor", "global")
 """A compact row-major tensor: ``T.Tensor(shape, dtype)`` or ``T.Tensor[shape, dtype]``.
 
 With ``data=`` (``tensor.data``, or an argument declared ``T.ptr``) inside of a program: that memory under this shape."""
 
-Buffer = _BufferFactory("global")
+Buffer = _BufferFactory("Buffer", "global")
 """A tensor by the parameters of TVM's buffers; ``T.Buffer(shape, dtype)`` is ``T.Tensor(shape, dtype)``."""
 
-StridedTensor = _StridedTensorFactory("global")
+StridedTensor = _StridedTensorFactory("StridedTensor", "global")
 """A tensor whose axes are ``strides`` elements apart: ``T.StridedTensor(shape, strides, dtype)``; strides are ints or dynamic."""
 
-SharedBuffer = _BufferFactory("shared.dyn")
+SharedBuffer = _BufferFactory("SharedBuffer", "shared.dyn")
 """Annotation of a macro's parameter that is a shared tile."""
 
-FragmentBuffer = _BufferFactory("local.fragment")
+FragmentBuffer = _BufferFactory("FragmentBuffer", "local.fragment")
 """Annotation of a macro's parameter that is a fragment."""
 
-LocalBuffer = _BufferFactory("local")
+LocalBuffer = _BufferFactory("LocalBuffer", "local")
 """Annotation of a macro's parameter that is an array of each thread."""
 
 
@@ -189,6 +192,9 @@ def ptr(dtype: Any = None, storage_scope: str = "global", *, is_size_var: bool =
 
 class _PointerFactory:
     """``T.Ptr``, TVM's older name of ``T.ptr``: ``T.Ptr["float16"]`` or ``T.Ptr("float16")``."""
+
+    def __repr__(self) -> str:
+        return "T.Ptr"
 
     def __call__(self, dtype: Any = None, storage_scope: str = "global") -> PointerSpec:
         return ptr(dtype, storage_scope)

@@ -135,6 +135,13 @@ def test_a_function_with_a_tensor_in_its_signature_has_a_fingerprint() -> None:
     assert not _described(eager)[0].startswith("off")
 
 
+def test_a_tensor_beside_a_text_has_a_fingerprint() -> None:
+    def declared(n: int) -> Any:
+        return T.Tensor[(n,), "int32"], T.StridedTensor[(n,), (1,), "int32"], T.Buffer((n,)), T.Ptr["int32"], f"a row of {n}"
+
+    assert not _described(declared)[0].startswith("off")
+
+
 def test_a_type_that_an_annotation_names_makes_no_text() -> None:
     def helper(value: Any, dtype: str) -> Any:
         return value, dtype

@@ -49,6 +49,11 @@ def test_everything_public_is_documented():
     assert not missing
 
 
+def test_no_text_of_what_is_public_shows_an_address():
+    values = {name: getattr(T, name) for name in T.__all__}
+    assert not [name for name, value in values.items() if not inspect.isroutine(value) and re.search(" at 0x", repr(value))]
+
+
 def test_importing_the_decorator_loads_neither_torch_nor_tvm():
     code = "import sys, tilelang.jit; assert not {'torch', 'tvm'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
