@@ -10,6 +10,7 @@ from tilelang.dtypes import canonical
 from tilelang.errors import LayoutError, RunTimeValueError, ShapeError
 from tilelang.frontend.access import is_buffer, subscript
 from tilelang.frontend.builder import Builder, current
+from tilelang.frontend.loops import bound
 from tilelang.frontend.tiles import Slice
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
@@ -67,20 +68,20 @@ def largest_sizes(what: str, sizes: Sequence[Any], builder: Builder) -> list[int
     Raises:
         CompileError: a run-time size without a bound.
     """
-    return [_largest_size(what, as_int(as_expr(size)), builder) for size in sizes]
+    return [_largest_size(what, as_int(bound(size, f"{what}: a size")), builder) for size in sizes]
 
 
 def _largest_size(what: str, size: Any, builder: Builder) -> int:
-    bound = size if isinstance(size, int) else interval_of(size, builder.ranges)[1]
-    if bound is None:
+    largest = size if isinstance(size, int) else interval_of(size, builder.ranges)[1]
+    if largest is None:
         bounds = " and ".join(f"{name} <= 256" for name in sorted({str(var.name) for var in variables(size)}))
         raise RunTimeValueError(
             f"{what}: the size {expr_text(size)} has no bound at compile time",
             hint=f"T.assume({bounds}) above it, on a path that every call takes, gives it one" if bounds else None,
         )
-    if bound <= 0:
+    if largest <= 0:
         raise ShapeError(f"{what}: every size must be positive", hint=f"got {size}")
-    return bound
+    return largest
 
 
 def leading_part(buffer: Any, sizes: Sequence[Any]) -> Any:

@@ -53,6 +53,8 @@ class LoopSpec:
             # Loops of the IR have step 1. Another step becomes arithmetic on an index from 0, whose number of values is the
             # extent.
             stride = as_int(step)
+            if isinstance(count := as_int(extent), int) and count < 0:
+                extent = ir.IntImm(extent.ty, 0)
             builder.ranges[var] = _index_interval(builder, first if stride == 1 else 0, extent)
             loops.append((var, first if stride == 1 else ir.IntImm(var.ty, 0), extent))
             values.append(var if stride == 1 else first + var * stride)

@@ -55,7 +55,7 @@ def parallel(c: Compiler, stmt: Any) -> Step:
     def run(x: Lanes) -> bool:
         x.begin(span)
         sizes = tuple(int(_alike(x, extent(x))) for _, extent, _ in bounds)
-        if 0 in sizes:
+        if min(sizes) <= 0:
             return False
         # The loop is each thread's own if it names a thread or threads bring different values: then lanes are (thread, iteration)
         # pairs.

@@ -101,6 +101,7 @@ MISTAKES = {
     "x = T.GemmWarpPolicy.FullRows": r"FullRows\n(.*\n)*.*hint: did you mean 'FullRow'\?",
     "x = random.choice([])": "Cannot choose from an empty sequence",
     "T.coppy(A, A)": "no 'coppy'; did you mean 'copy'?",
+    "s = T.alloc_shared((8 / 2,), 'float32')": r"T.alloc_shared: a size must be an integer(.*\n)*.*hint: .*use n // m",
     "for i in range(8 / 2): A[i] = 0": "the bound of a loop must be an integer, got .*4.0",
     "pass\n    with T.Kernel(8 / 2): A[0] = 0": "T.Kernel: a grid size must be an integer, got .*4.0",
     "for i in T.Parallel(8 / 2): A[i] = 0": "use n // m or T.ceildiv",

@@ -40,6 +40,27 @@ def test_statements_over_them_do_nothing(allocate):
     check_meaning(main, torch.arange(8.0), torch.zeros(8))
 
 
+def test_loops_of_negative_lengths_do_nothing():
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), "int32")):
+        with T.Kernel(1, threads=32):
+            for count in (n - 11, -2):
+                for i in T.Parallel(count):
+                    A[i] = 1
+                for i, j in T.Parallel(count, count - 1):
+                    A[i + j] = 2
+                for i in T.serial(count):
+                    A[i] = 3
+            for i in T.unroll(-2):
+                A[i] = 4
+            for i in T.vectorized(-2):
+                A[i] = 5
+
+    check_meaning(main, torch.zeros(8, dtype=torch.int32))
+
+
 @every_target
 @memory
 def test_a_reduction_of_none_is_the_first_value(allocate, target):
