@@ -246,7 +246,7 @@ def warn_unknown() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """``tilelang.env.TILELANG_CACHE_DIR`` is the variable's value, as of :data:`env`."""
-    if name not in VARIABLES or not name.startswith("TILELANG_"):
+    """``tilelang.env.CUDA_HOME`` is the variable's value, as of :data:`env`."""
+    if name not in VARIABLES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return get(name)

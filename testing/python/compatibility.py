@@ -36,6 +36,7 @@ DIFFERS = {
     "tilelang.lower": "gives an artifact of plain data: sources and binaries, no TVM module",
     "tilelang.env": "a module; the settings are `tilelang.env.env`",
     "tilelang.engine.lower": "a module, which can be called as `tilelang.lower`",
+    "tilelang.env.CUDA_HOME": "the variable, None where it is unset; the toolkit need not be there",
     "tilelang.env.env": "has the variables of docs/environment.md",
     "tilelang.jit.JITFunc": "the class of decorated functions",
     "tilelang.language.JITFunc": "the class of traced programs",

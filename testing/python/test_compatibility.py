@@ -97,7 +97,7 @@ def test_programs_import_from_everywhere():
 
     assert tilelang.engine.lower is sys.modules["tilelang.engine.lower"] and function is tilelang.lower
     assert T.GemmWarpPolicy.from_warp_partition(4, 1) is T.GemmWarpPolicy.FullRow
-    assert tilelang.env.TILELANG_VERBOSE is env.TILELANG_VERBOSE
+    assert tilelang.env.TILELANG_VERBOSE is env.TILELANG_VERBOSE and tilelang.env.CUDA_HOME is env.CUDA_HOME
     assert get_available_cpu_count() >= 1 and JITKernel[int, str] is JITKernel and JITImpl[int] is JITImpl
     assert determine_target({"kind": "cuda", "arch": "sm_80"}) == {"kind": "cuda", "arch": "sm_80"}
     assert determine_target("cpu", return_object=True).kind.name == "llvm"
