@@ -46,6 +46,20 @@ def test_two_iterations_that_write_one_element(width, found):
     assert kinds(halves(width), X, Y.clone()) == found
 
 
+@pytest.mark.parametrize("where", ["shared", "global"])
+@pytest.mark.parametrize("distance, found", [(0, []), (1, ["race"]), (4, [])])
+def test_a_copy_between_overlapping_parts(where, distance, found):
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((8,), "int32")
+            T.copy(A, tile)
+            memory = tile if where == "shared" else A
+            T.copy(memory[0:4], memory[distance : distance + 4])
+
+    assert kinds(main, torch.arange(8, dtype=torch.int32)) == found
+
+
 def test_an_element_of_a_column_major_tensor_is_named_by_its_indices():
     @T.prim_func
     def main(A: T.StridedTensor((8, 4), (1, 8), "float32")):
