@@ -136,7 +136,7 @@ def check_written(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
         return
     known = written[row, at] if view.cells == 1 else written[np.asarray(row)[..., None], _cells(view, at)].all(-1)
     if view.storage.pending is not None:  # what has yet to arrive is for check_arrived
-        known = known | _awaited(view, row, at)
+        known = known | _awaited(view, view.storage.pending, row, at)
     if active is True:
         fine = known.all()
     else:
@@ -153,17 +153,18 @@ def check_arrived(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
     Args:
         x, view, row, at, active: as for :func:`check_written`.
     """
-    if view.storage.pending is None:
+    pending = view.storage.pending
+    if pending is None:
         return
-    waiting = _awaited(view, row, at)
+    waiting = _awaited(view, pending, row, at)
     waiting = waiting if active is True else active & waiting
     if np.any(waiting):
         x.find("async", f"{element_text(view, at, waiting)} is used before what writes it asynchronously was waited for")
 
 
-def _awaited(view: View, row: Any, at: Any) -> Any:
-    """Which elements something asynchronous has yet to write."""
-    return view.storage.pending[row, at if view.cells == 1 else at * view.cells]
+def _awaited(view: View, pending: np.ndarray, row: Any, at: Any) -> Any:
+    """Which elements something asynchronous has yet to write, of the cells that are ``pending``."""
+    return pending[row, at if view.cells == 1 else at * view.cells]
 
 
 def element_text(view: View, at: Any, chosen: Any) -> str:
