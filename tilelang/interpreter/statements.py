@@ -146,8 +146,7 @@ def _allocate(c: Compiler, stmt: Any) -> Step:
 
         return allocation(c, stmt)
 
-    # Memory is made when the statement runs: in a loop each iteration has fresh, uninitialised memory (docs/semantics.md,
-    # "Memory").
+    # Allocations come first in a kernel (docs/semantics.md, "Memory"), so this runs once for each block.
     def run(x: Lanes) -> bool:
         rows = x.lanes if own or x.nest is not None else 1
         storage = allocate(name, scope, size, kind, cells, rows)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import tilelang
 import tilelang.language as T
+from testing.python.target.definition import check_meaning
 from tilelang.errors import CompileError
 
 from .support import random, run
@@ -321,3 +322,21 @@ def test_a_value_carried_through_a_loop_that_with_enters():
                 with T.serial(8) as i:
                     largest = T.max(largest, A[i])
                 B[0] = largest
+
+
+def test_memory_of_a_loop_keeps_its_content_and_init_is_a_store():
+    @T.prim_func
+    def main(A: T.Tensor((4, 64), "int32"), B: T.Tensor((4, 64), "int32")):
+        with T.Kernel(1, threads=64):
+            for k in T.serial(4):
+                total, turns = T.alloc_fragment((64,), "int32"), T.alloc_var("int32", init=10)
+                if k == 0:
+                    T.clear(total)
+                for i in T.Parallel(64):
+                    total[i] += A[k, i] + turns
+                turns += 5
+                T.copy(total, B[k, :])
+
+    a = torch.arange(256, dtype=torch.int32).reshape(4, 64)
+    (_, b) = check_meaning(main, a, torch.zeros_like(a))
+    assert torch.equal(b, (a + 10).cumsum(0, dtype=torch.int32))
