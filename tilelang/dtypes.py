@@ -162,8 +162,13 @@ def _parse(dtype: Any) -> DType:
     base = _ALIASES.get(base, base)
     if base not in _BASES:
         near = _abbreviated(name) or next(iter(difflib.get_close_matches(name, [*_BASES, *_ALIASES], n=1)), None)
-        raise DtypeError(f"unknown dtype {name!r}", hint=f"did you mean {near!r}?" if near else None)
+        # T.alloc_shared(64, 64, "float16") takes the second size for the dtype.
+        hint = f"did you mean {near!r}?" if near else _ONE_ARGUMENT if isinstance(dtype, int) else None
+        raise DtypeError(f"unknown dtype {name!r}", hint=hint)
     return _make(base if lanes == 1 else f"{base}x{lanes}")
+
+
+_ONE_ARGUMENT = "the sizes of a shape are one argument, as in (m, n)"
 
 
 _ABBREVIATIONS = {"f": "float", "fp": "float", "bf": "bfloat", "i": "int", "u": "uint"}

@@ -102,6 +102,17 @@ def test_dtype_by_its_name_in_other_languages(name, meant):
     assert f"did you mean {meant!r}" in str(caught.value)
 
 
+def test_a_second_size_in_the_place_of_the_dtype():
+    with error_at_mark(CompileError, "unknown dtype '64'") as caught:
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                T.alloc_shared(64, 64, "float32")  # <- error
+
+    assert "the sizes of a shape are one argument, as in (m, n)" in str(caught.value)
+
+
 def test_unknown_dtype_of_a_parameter():
     """Python evaluates annotations where the factory defines the program, before anything is traced."""
 
