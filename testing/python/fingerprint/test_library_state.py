@@ -142,6 +142,13 @@ def test_a_function_may_be_annotated_with_what_it_returns(note):
     assert described(returns)[0] != first
 
 
+@pytest.fixture
+def without_source_kernels(monkeypatch):
+    """Where a test before has used ``T.CUDASourceCodeKernel``, which reads files, the language as a value may read some, too."""
+    monkeypatch.delitem(T.__dict__, "CUDASourceCodeKernel", raising=False)
+
+
+@pytest.mark.usefixtures("without_source_kernels")
 def test_the_language_as_a_value_keeps_its_names(monkeypatch):
     name = "float32"
 
@@ -153,6 +160,7 @@ def test_the_language_as_a_value_keeps_its_names(monkeypatch):
     assert described(reads)[0] != before
 
 
+@pytest.mark.usefixtures("without_source_kernels")
 def test_the_language_as_a_value_is_the_same_after_imports_of_public_paths():
     name = "float32"
 
