@@ -57,6 +57,13 @@ class Barrier:
         self.bytes += count
         x.run.progress += 1
 
+    def lacks(self) -> str:
+        """What the phase still waits for, in words."""
+        parts = [f"{self.missing} of {self.count} arrivals"] if self.missing else []
+        parts += [f"{self.bytes} bytes"] if self.bytes > 0 else []
+        parts += [f"the announcement of {-self.bytes} bytes"] if self.bytes < 0 else []
+        return " and ".join(parts)
+
     def settle(self, x: Lanes) -> None:
         """Completes the phase if nothing is outstanding; this is the last moment for copies in flight."""
         if self.missing == 0:
@@ -79,6 +86,10 @@ class Barriers:
     def __init__(self, name: str, counts: list[int]):
         self.name = name
         self.items = [Barrier(count) for count in counts]
+
+    def name_of(self, barrier: Barrier) -> str:
+        """The name of one of them."""
+        return self.name if len(self.items) == 1 else f"{self.name}[{self.items.index(barrier)}]"
 
     def at(self, x: Lanes, index: Any) -> Barrier:
         """The barrier at an index on which the active lanes agree."""
@@ -209,4 +220,8 @@ def _wait(c: Compiler, call: Any, span: Any) -> Step:
             x.strand.acquire(barrier.published)
             x.block.order.acquire(x.block.number, barrier)
 
-    return until(span, ready, "a barrier's phase that is never complete", after=after)
+    def lacking(x: Lanes) -> str:
+        first = next(barrier for barrier, _ in chosen(x, slot, index(x)) if barrier.phase % 2 == x.uniform(parity(x)) & 1)
+        return f"phase {first.phase} of {x.views[slot].name_of(first)}, which lacks {first.lacks()}"
+
+    return until(span, ready, lacking, after=after)

@@ -46,7 +46,7 @@ def step(c: Compiler, call: Any, span: Any) -> Step | None:
 def until(
     span: Any,
     ready: Callable[[Lanes], bool],
-    what: str,
+    what: Callable[[Lanes], str],
     before: Callable[[Lanes], Any] = lambda x: None,
     after: Callable[[Lanes], Any] = lambda x: None,
 ) -> Step:
@@ -55,7 +55,7 @@ def until(
     Args:
         span: of the statement.
         ready: whether to go on.
-        what: what it waits for, in a finding.
+        what: gives what it waits for, in a finding.
         before, after: done once when the lanes come here, and when they go on.
 
     Returns:
@@ -66,7 +66,7 @@ def until(
         x.begin(span)
         before(x)
         if not ready(x):
-            x.find("deadlock", f"threads wait for {what}")
+            x.find("deadlock", f"threads wait for {what(x)}")
         x.synchronise()
         after(x)
         return False
@@ -75,7 +75,7 @@ def until(
         x.begin(span)
         before(x)
         while not ready(x):
-            x.block.waiting = what, span
+            x.block.waiting = what(x), span
             yield None
         x.run.progress += 1
         x.synchronise()
@@ -306,7 +306,7 @@ def _blocks_step(name: str, blocks: Callable[[Lanes], BlockBarrier], what: str) 
             x.cross_barrier()
             x.block.phases[name] = blocks(x).arrive(x)
 
-        return until(span, lambda x: blocks(x).has_ended(x, x.block.phases[name]), what, before)
+        return until(span, lambda x: blocks(x).has_ended(x, x.block.phases[name]), lambda x: what, before)
 
     return make
 
@@ -334,7 +334,7 @@ def _cluster_wait(c: Compiler, call: Any, span: Any) -> Step:
             return True
         return x.block.cluster.has_ended(x, x.block.phases["cluster"])
 
-    return until(span, ready, "blocks that do not come to T.cluster_arrive")
+    return until(span, ready, lambda x: "blocks that do not come to T.cluster_arrive")
 
 
 def spins(stmt: Any) -> bool:

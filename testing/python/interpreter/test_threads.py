@@ -272,11 +272,32 @@ def loaded_by_tma(expected):
     return main
 
 
-@pytest.mark.parametrize(("expected", "found"), [(8192, []), (8190, ["deadlock"])])
-def test_bytes_that_a_barrier_expects(expected, found):
+@pytest.mark.parametrize(
+    ("expected", "lacking"),
+    [(8192, None), (8190, "the announcement of 2 bytes"), (8200, "8 bytes")],
+    ids=["all", "fewer", "more"],
+)
+def test_bytes_that_a_barrier_expects(expected, lacking):
     a, b = torch.randn(64, 64).half(), torch.zeros(64, 64).half()
-    assert kinds(loaded_by_tma(expected), a, b) == found
-    assert bool(found) or torch.equal(a, b)
+    found = interpreter.run(loaded_by_tma(expected), a, b)
+    if lacking is None:
+        assert not found and torch.equal(a, b)
+    else:
+        assert [each.message for each in found] == [f"threads wait for phase 0 of full, which lacks {lacking}"]
+
+
+def test_arrivals_that_a_barrier_lacks():
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=128):
+            done = T.alloc_barrier([1, 128])
+            if T.get_thread_binding() < 48:
+                T.mbarrier_arrive(done[1])
+            T.mbarrier_wait_parity(done[1], 0)
+            T.clear(A)
+
+    (found,) = interpreter.run(main, torch.zeros(128))
+    assert found.message == "threads wait for phase 0 of done[1], which lacks 80 of 128 arrivals"
 
 
 def multiplied(waits):
