@@ -23,6 +23,9 @@ from tilelang.fingerprint import genuine, watch
 from tilelang.fingerprint.missing import MISSING
 from tilelang.fingerprint.reads import MADE, RAISED
 
+PROTOCOL = "__tilelang_fingerprint__"
+"""In a class of ours: the names of the attributes that an object keeps for speed, and that stand for nothing."""
+
 TEXT, SET = "a text is made", "a set is made"
 """What the code does that shows an address."""
 
@@ -126,7 +129,10 @@ def given(value: Any, name: str, is_called: bool) -> Any:
     bases = _MRO(value if is_class else kind)
     found = next((base.__dict__[name] for base in bases if name in base.__dict__), MISSING)
     if found is MISSING:
-        return None if not is_class and name in (watch.own_dict(value) or ()) else value
+        attributes = {} if is_class else watch.own_dict(value) or {}
+        by_protocol = any(PROTOCOL in base.__dict__ for base in bases)
+        part = attributes.get(name) if by_protocol and not is_called else None
+        return part if name in attributes else value
     if is_class and type(found) in _UNBOUND:
         return None if is_called else found
     return None if type(found) is MemberDescriptorType or not hasattr(type(found), "__get__") else value

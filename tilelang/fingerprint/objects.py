@@ -7,15 +7,13 @@ from collections.abc import Callable
 from types import MemberDescriptorType
 from typing import Any
 
-from tilelang.fingerprint import foreign, libraries, watch
+from tilelang.fingerprint import addresses, foreign, libraries, watch
+from tilelang.fingerprint.addresses import PROTOCOL
 from tilelang.fingerprint.canonical import canonical
 from tilelang.fingerprint.classes import layout_is_known
 from tilelang.fingerprint.functions import OF_FUNCTION
 from tilelang.fingerprint.missing import MISSING
 from tilelang.fingerprint.walk import OTHERWISE, Describer
-
-PROTOCOL = "__tilelang_fingerprint__"
-"""In a class of ours: the names of the attributes that an object keeps for speed, and that stand for nothing."""
 
 _BASES: dict[type, Callable[[Any], Any]] = {
     # builtin that a class may extend -> its part of an object
@@ -72,6 +70,8 @@ def _by_protocol(describer: Describer, value: Any, kind: type) -> bool:
         return False
     describer.text("instance")
     describer.value(kind, False)
+    # Code that is given the object is noted for that; its parts are given by name only (addresses.given).
+    is_given = addresses.TEXT not in addresses.shown_by(value)
     attributes = watch.own_dict(value) or {}
     names = list(attributes)
     describer.record_probe(lambda: list(attributes) == names, True)
@@ -80,7 +80,7 @@ def _by_protocol(describer: Describer, value: Any, kind: type) -> bool:
         if name not in for_speed and name not in OF_FUNCTION:
             describer.text(name)
             content = _watched_attribute(describer, value, name)
-            describer.value(None if content is MISSING else content)
+            describer.value(None if content is MISSING else content, is_given)
     return True
 
 

@@ -75,6 +75,32 @@ def _functions() -> list[Way]:
     ]  # fmt: skip
 
 
+def _macros() -> list[Way]:
+    """Those of a macro, and of the function that it has."""
+    setup = (
+        "import tilelang.language as TL\ndef f(x):\n    return x\nm = TL.macro(f)\nclass H:\n    pass\nh = H()\nh.m = m\n"
+        "def show(x):\n    return str(x.function)\n"
+    )
+    again = (
+        "import types; f = prog.f; prog.f = types.FunctionType(f.__code__, f.__globals__, f.__name__); prog.f.__module__ = f.__module__; "
+        "prog.f.__qualname__ = f.__qualname__; prog.m = prog.h.m = prog.TL.macro(prog.f)"
+    )
+    texts = {
+        "itself": "str(m)",
+        "its function": "str(m.function)",
+        "what it wraps": "f'{m.__wrapped__}'",
+        "an item": "str([m.function])",
+        "a helper": "show(m)",
+        "an attribute of another object": "str(h.m.function)",
+        "a name that is a value": "str(getattr(m, 'func' + 'tion'))",
+        "its attributes": "str(vars(m)['function'])",
+    }
+    return [
+        Way(f"address of a macro by {name}", f"{setup}def now():\n    return {text}\nFIRST = now()\n", "now() == FIRST", (again,), edits=False)
+        for name, text in texts.items()
+    ]  # fmt: skip
+
+
 def _sets() -> list[Way]:
     pair = "class C:\n    def __init__(self, v):\n        self.v = v\na, b = C(1), C(2)\nORDER = [x.v for x in {a, b}]\n"
     swap = "ones, twos = [prog.C(1) for _ in range(99)], [prog.C(2) for _ in range(99)]; pool = [(a, b) for a in ones for b in twos]; prog.a, prog.b = next(p for p in pool if [x.v for x in set(p)] != [x.v for x in {prog.a, prog.b}]); prog.pool = pool"
@@ -98,4 +124,4 @@ def _cached() -> list[Way]:
     ]
 
 
-ADDRESS_WAYS = [*_texts(), *_functions(), *_sets(), *_cached()]
+ADDRESS_WAYS = [*_texts(), *_functions(), *_macros(), *_sets(), *_cached()]

@@ -142,6 +142,16 @@ def test_a_tensor_beside_a_text_has_a_fingerprint() -> None:
     assert not _described(declared)[0].startswith("off")
 
 
+def test_a_macro_beside_a_text_has_a_fingerprint() -> None:
+    @T.macro
+    def first(row: Any, name: str) -> Any:
+        return row[0]
+
+    assert not _described(lambda n: first(n, f"a row of {n}"))[0].startswith("off")
+    for shows in (lambda: f"{first}", lambda: f"{first.function}", lambda: str([first.__wrapped__])):
+        assert _described(shows)[0].startswith("off")
+
+
 def test_a_type_that_an_annotation_names_makes_no_text() -> None:
     def helper(value: Any, dtype: str) -> Any:
         return value, dtype
