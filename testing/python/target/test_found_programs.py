@@ -11,6 +11,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.support import cuda
+from testing.python.target.definition import check_meaning
 from tilelang import interpreter
 
 BITS = {
@@ -554,3 +555,44 @@ def test_a_nest_of_extrema_is_as_long_as_it_has_terms(target):
 
     A = torch.randint(-99, 99, (32, 24), dtype=torch.int32, generator=torch.Generator().manual_seed(0))
     check(main, target, A, torch.zeros(32, dtype=torch.int32))
+
+
+@pytest.mark.parametrize("by_threads", [False, True])
+def test_neighbours_of_a_tile_that_one_atomic_update_adds(by_threads):
+    """Rows of the tile are also read across, for which its words would be swizzled."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 8), "float32"), B: T.Tensor((8, 64), "float32"), C: T.Tensor((64, 8), "float32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((64, 8), "float32")
+            T.copy(A, tile)
+            for i, j in T.Parallel(8, 64):
+                B[i, j] = tile[j, i]
+            if by_threads:
+                tx = T.get_thread_binding()
+                T.atomic_addx4(C[tx, 0], tile[tx, 0])
+                T.atomic_addx2(C[tx, 4], tile[tx, 4])
+            else:
+                for i in T.Parallel(64):
+                    T.atomic_addx4(C[i, 0], tile[i, 0])
+                    T.atomic_addx2(C[i, 4], tile[i, 4])
+
+    a = torch.arange(512.0).reshape(64, 8)
+    (_, b, c) = check_meaning(main, a, torch.zeros(8, 64), torch.ones(64, 8))
+    assert torch.equal(b, a.T) and torch.equal(c[:, :6], a[:, :6] + 1) and (c[:, 6:] == 1).all()
+
+
+def test_neighbours_of_a_tile_without_another_use():
+    """The layout of such a tile is the cheapest one for its nests."""
+
+    @T.prim_func
+    def main(A: T.Tensor((16, 4), "float32"), C: T.Tensor((16, 4), "float32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((16, 4), "float32")
+            for j, i in T.Parallel(4, 16):
+                tile[i, j] = A[i, j]
+            for i in T.Parallel(16):
+                T.atomic_addx4(C[i, 0], tile[i, 0])
+
+    a = torch.arange(64.0).reshape(16, 4)
+    assert torch.equal(check_meaning(main, a, torch.ones(16, 4))[1], a + 1)

@@ -154,8 +154,8 @@ def lower_im2col(record: Im2Col, scope: Scope) -> Any:
         return ir.BufferStore(col.buffer, cast(value, col.dtype), col.matrix_index(*offsets))
 
     def pixel(row: Any, k: Any) -> tuple[Any, list[Any]]:
-        inside, place = _pixel(record, constant(record.nhw_step) * rows + row, ir.FloorDiv(k, constant(channels)))
-        return inside, [*place, ir.FloorMod(k, constant(channels))]
+        inside, place = _pixel(record, constant(record.nhw_step) * rows + row, k // channels)
+        return inside, [*place, k % channels]
 
     def element(offsets: list[Any]) -> Any:
         inside, place = pixel(offsets[0], first + offsets[1])
@@ -178,11 +178,10 @@ def _pixel(record: Im2Col, m: Any, tap: Any) -> tuple[Any, list[Any]]:
     images, height, width, _ = record.img.buffer.shape[-4:]
     # Pixels that the filter reaches over: dilation 2 and 3 taps reach over 5.
     span = record.dilation * (record.kernel - 1) + 1
-    out_height = ir.FloorDiv(height + 2 * record.pad - span, constant(record.stride)) + 1
-    out_width = ir.FloorDiv(width + 2 * record.pad - span, constant(record.stride)) + 1
-    x = ir.FloorMod(m, out_width) * record.stride + ir.FloorMod(tap, constant(record.kernel)) * record.dilation - record.pad
-    y_out = ir.FloorMod(ir.FloorDiv(m, out_width), out_height)
-    y = y_out * record.stride + ir.FloorDiv(tap, constant(record.kernel)) * record.dilation - record.pad
-    image = ir.FloorDiv(m, out_width * out_height)
+    out_height = (height + 2 * record.pad - span) // record.stride + 1
+    out_width = (width + 2 * record.pad - span) // record.stride + 1
+    x = m % out_width * record.stride + tap % record.kernel * record.dilation - record.pad
+    y = m // out_width % out_height * record.stride + tap // record.kernel * record.dilation - record.pad
+    image = m // (out_width * out_height)
     inside = conjunction((image < images, tap < record.kernel * record.kernel, y >= 0, y < height, x >= 0, x < width))
     return inside, [image, y, x]

@@ -16,7 +16,7 @@ from tilelang.target.cuda.analysis.fragment_homes import homes_of, threads_of
 from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import TileDemand, rule_of
-from tilelang.target.cuda.tile.nest import given_to_calls
+from tilelang.target.cuda.tile.nest import given_to_calls, taken_with_neighbours
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, TileTree
 
@@ -159,7 +159,7 @@ class Problem(Record, eq=False):
 
     @cached_property
     def exposed(self) -> set[Any]:
-        """The buffers whose addresses statements hand on, where neighbours in a tile are taken for neighbours in memory."""
+        """The buffers whose neighbours in a tile are taken for neighbours in memory, since their addresses are handed on."""
         return set().union(*(self.known(_exposed_by, node) for node in self.threads_of if isinstance(node, (Parallel, Scalar))))
 
     def is_fragment(self, buffer: Any) -> bool:
@@ -170,7 +170,7 @@ class Problem(Record, eq=False):
 def _exposed_by(node: Parallel | Scalar) -> set[Any]:
     stmt = node.nest.body if isinstance(node, Parallel) else node.stmt
     found = {access.buffer for access in node.accesses if access.kind in (UPDATE, ADDRESS)}
-    return found.union(*map(given_to_calls, walk_statements(stmt)))
+    return found.union(*(given_to_calls(each) | taken_with_neighbours(each) for each in walk_statements(stmt)))
 
 
 def _text(value: Any) -> str:

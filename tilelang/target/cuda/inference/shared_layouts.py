@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.ir.access import ADDRESS, UPDATE
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_shared
 from tilelang.ir.visit import mentions
@@ -76,18 +75,12 @@ def _demanded(plans: Mapping[Operator, Any]) -> dict[Any, Any]:
 
 
 def _read_across(problem: Problem) -> dict[Any, Any]:
-    """Tiles that neighbouring iterations of a nest access by columns.
-
-    Tiles of nests with atomic updates are left out: an update of several elements takes them to be neighbours in memory.
-    """
+    """Tiles that neighbouring iterations of a nest access by columns, and of which no statement takes neighbours."""
     accesses = ((access, node.nest) for node in problem.nests for access in node.nest.accesses)
     buffers = {access.buffer for access, nest in accesses if is_shared(access.buffer) and _is_column(access, nest)}
-    for node in problem.nests:
-        if any(access.kind in (UPDATE, ADDRESS) for access in node.nest.accesses):
-            buffers -= {access.buffer for access in node.nest.accesses}
     return {
         buffer: word_swizzled([as_int(extent) for extent in buffer.shape], canonical(str(buffer.dtype)).stored_bits)
-        for buffer in buffers
+        for buffer in buffers - problem.exposed
     }
 
 

@@ -180,6 +180,13 @@ def given_to_calls(stmt: Any) -> set[Any]:
     return found
 
 
+def taken_with_neighbours(stmt: Any) -> set[Any]:
+    """Buffers of whose elements calls of a statement take the next ones in memory, too."""
+    calls = (part for expr in statement_exprs(stmt) for part in walk_expr(expr))
+    wide = (call for call in calls if (known := intrinsic(call)) is not None and known.neighbours)
+    return {arg.source for call in wide for arg in call.args if isinstance(arg, ir.TensorLoad)}
+
+
 def writes_in(stmt: Any) -> Counter[Any]:
     """How often a statement of the IR, and those inside it, may write each buffer."""
     found = Counter(access.buffer for access in accesses_in(stmt) if access.writes)
