@@ -44,16 +44,6 @@ bool all_bits(const uint8_t* flags) {
   return bits == static_cast<T>(~T{0});
 }
 
-bool is_written(const uint8_t* flags, uint32_t bytes) {
-  if (bytes == 4) return all_bits<uint32_t>(flags);
-  uint8_t all = kWritten;
-  for (; bytes >= 16; bytes -= 16, flags += 16) {
-    if (!all_bits<uint64_t>(flags) || !all_bits<uint64_t>(flags + 8)) return false;
-  }
-  for (uint32_t i = 0; i < bytes; ++i) all &= flags[i];
-  return all == kWritten;
-}
-
 bool aligned(const Request& r, Space space, uint64_t address) {
   if ((address & (r.alignment - 1)) == 0) return true;
   r.warp.report(FindingKind::kMisaligned, r.instruction, r.lane,
@@ -118,9 +108,7 @@ uint8_t* shared_access(const Request& r, uint32_t address) {
   uint8_t* pointer = block->shared + offset;
   if (!block->shared_initialised.empty()) {
     uint8_t* init = block->shared_initialised.data() + offset;
-    // A load of one byte of which some bits were written is taken to use those alone: it reads one of two 4-bit elements.
-    const bool some_bits = r.bytes == 1 && *init != 0;
-    if (reads(r.kind) && !some_bits && !is_written(init, r.bytes)) report_or_follow(r, address, init);
+    if (reads(r.kind) && !is_written(init, r.bytes)) report_or_follow(r, address, init);
     if (writes(r.kind) && r.kind != AccessKind::kUpdate) std::memset(init, r.agent ? 0 : kWritten, r.bytes);
     if (r.warp.undefined.storing()) r.warp.undefined.written(r.lane, init, r.bytes);
   }
@@ -321,6 +309,17 @@ LaneMask clean_shared(const WarpRequest& r, const Extent& e) {
 }
 
 }  // namespace
+
+bool is_written(const uint8_t* flags, uint32_t bytes) {
+  if (bytes == 4) return all_bits<uint32_t>(flags);
+  if (bytes == 1) return *flags != 0;
+  uint8_t all = kWritten;
+  for (; bytes >= 16; bytes -= 16, flags += 16) {
+    if (!all_bits<uint64_t>(flags) || !all_bits<uint64_t>(flags + 8)) return false;
+  }
+  for (uint32_t i = 0; i < bytes; ++i) all &= flags[i];
+  return all == kWritten;
+}
 
 Space classify(uint64_t generic, uint64_t* address) {
   *address = generic & ~kWindowMask;

@@ -42,6 +42,10 @@ class AllocationMap {
   std::vector<Allocation> list_;
 };
 
+/// Whether an element of memory was written, by a flag for each of its bits. A byte of which some bits were written is taken to
+/// be read for those alone: it holds one of two 4-bit elements.
+bool is_written(const uint8_t* flags, uint32_t bytes);
+
 /// Host pointers for one access of `bytes` by each lane of `exec`. Returns the lanes that may go on.
 LaneMask access_lanes(Warp& warp, const Instruction& instruction, Space space, const uint64_t* addresses, LaneMask exec,
                       uint32_t bytes, AccessKind kind, uint8_t** pointers);

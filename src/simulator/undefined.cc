@@ -95,8 +95,7 @@ void UndefinedRegisters::loaded(Warp& warp, const Instruction& load, int lane, S
   const auto frame = static_cast<uint32_t>(warp.frame - warp.registers);
   const uint32_t element = whole / static_cast<uint32_t>(use.destinations.size());
   for (uint32_t i = 0; i < use.destinations.size() && i * element < bytes; ++i) {
-    const uint8_t* end = written + std::min(bytes, (i + 1) * element);
-    const bool defined = std::all_of(written + i * element, end, [](uint8_t bits) { return bits == 0xff; });
+    const bool defined = is_written(written + i * element, std::min(element, bytes - i * element));
     if (!defined && use.destinations[i] != kNoRegister) set(frame + use.destinations[i], lanes, lanes, origin);
   }
 }

@@ -276,15 +276,27 @@ extern "C" __global__ void k(unsigned* out) {
     assert "uninitialised" in cuda.kinds(cuda.run(flipped, [out], 8))
 
 
-def test_a_byte_of_which_some_bits_are_initialised_may_be_read():
+READS = {
+    "a byte": "return ((volatile unsigned char*)s)[AT];",
+    "one of two": """
+  unsigned short byte[2];
+  unsigned place = (unsigned)__cvta_generic_to_shared(s);
+  asm volatile("ld.shared.v2.u8 {%0, %1}, [%2];" : "=h"(byte[0]), "=h"(byte[1]) : "r"(place));
+  return byte[AT];""",
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_a_byte_of_which_some_bits_are_initialised_may_be_read(read):
     """It holds an element of four bits whose neighbour is never stored."""
     source = """
+__device__ unsigned byte_of(unsigned* s) { READ }
 extern "C" __global__ void k(unsigned* out) {
   __shared__ unsigned s[1];
   atomicAnd(s, ~0xf0u);
   atomicOr(s, 0x50u);
-  out[0] = ((volatile unsigned char*)s)[AT] >> 4;
-}"""
+  out[0] = byte_of(s) >> 4;
+}""".replace("READ", read)
     out = np.zeros(1, np.uint32)
     kernels.clean(cuda.run(source.replace("AT", "0"), [out], 1))
     assert out[0] == 5
