@@ -28,7 +28,7 @@ from tilelang.target.cpu.amx import multiply_by_tiles
 from tilelang.target.cpu.dot import DotProduct, choose_dot_product
 from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, seq, span, splat, when
 from tilelang.target.cpu.lower import Scope, rule
-from tilelang.target.cpu.panels import Before, are_rows_dense, bound, columns_of, summed, widening
+from tilelang.target.cpu.panels import Before, are_rows_dense, bound, columns_of, is_near, summed, widening
 from tilelang.target.cpu.results import Result
 from tilelang.target.cpu.thin import ROWS, dot_products
 from tilelang.target.cpu.tiles import Elements, Matrices, element, multiply, register_tile
@@ -72,6 +72,15 @@ def _is_few(record: Gemm) -> bool:
     return isinstance(m, int) and m <= ROWS
 
 
+def _is_in_strips(record: Gemm, dot: DotProduct, rows: int, scope: Scope) -> bool:
+    """Whether few rows are multiplied by a row-major B in several strips of columns, and ``rows`` rows of B lie far apart."""
+    if record.transpose_b:
+        return False
+    n, (b, axis) = as_int(record.n), summed(record)[1]
+    tile = register_tile(scope.context.vectors, dot.accumulator, as_int(record.m), n)
+    return not (isinstance(n, int) and n <= tile.columns) and not is_near(b.part(axis, 0, rows))
+
+
 def _by_depths(record: Gemm, dot: DotProduct, c: Region, result: Result | None, scope: Scope) -> Any:
     """The product as several of fewer elements along K, each of which adds to the sums of the ones before.
 
@@ -83,9 +92,10 @@ def _by_depths(record: Gemm, dot: DotProduct, c: Region, result: Result | None, 
         scope: of the statement.
     """
     k, cleared = as_int(record.k), _cleared(record)
-    most = _ROWS_IN_ORDER * dot.depth if _is_few(record) else dot.most
-    dots = _is_few(record) and record.transpose_b
-    if not isinstance(k, int) or dots or k <= most and (k % dot.unit == 0 or k < dot.unit):
+    few = _is_few(record)
+    most = _ROWS_IN_ORDER * dot.depth if few else dot.most
+    whole = few and not _is_in_strips(record, dot, most, scope)
+    if not isinstance(k, int) or whole or k <= most and (k % dot.unit == 0 or k < dot.unit):
         return _product(record, dot, c, cleared, result, scope)
     # Of tiles along K, the last may have fewer words: a product of its own.
     steps, ragged = divmod(k, dot.unit)

@@ -118,7 +118,7 @@ def _needs_no_packing(record: Gemm, dot: DotProduct, tile: Tile) -> bool:
         return False
     # Read in place: where there is one row of tiles, so that packing would read B as often as the product does; or where B costs
     # no more in place than packed.
-    return _is_read_once(record, tile) or (_is_near(b) or _is_panel(b, tile)) and b.dtype == dot.operand
+    return _is_read_once(record, tile) or (is_near(b) or _is_panel(b, tile)) and b.dtype == dot.operand
 
 
 def _is_vectors(b: Region, transposed: bool, dot: DotProduct) -> bool:
@@ -137,7 +137,7 @@ def _is_read_once(record: Gemm, tile: Tile) -> bool:
     return isinstance(m, int) and m <= tile.rows
 
 
-def _is_near(b: Region) -> bool:
+def is_near(b: Region) -> bool:
     """Whether the first-level cache holds all of B and what lies between its rows."""
     row, rows = pitch(b), as_int(b.matrix_extents[0])
     return isinstance(row, int) and isinstance(rows, int) and row * rows * canonical(str(b.buffer.dtype)).bytes <= _NEAR
@@ -178,7 +178,7 @@ def _vector(dtype: str, lanes: int) -> str:
 
 def _fetches(b: Region, tile: Tile) -> Callable[[Any, Any], Any] | None:
     """Fetches the same columns of a later row, where B is a tensor too large for the first-level cache."""
-    if not is_global(b) or _is_near(b):
+    if not is_global(b) or is_near(b):
         return None
     line = 64 // canonical(str(b.buffer.dtype)).bytes
 
