@@ -125,7 +125,11 @@ _MEANINGS: tuple[tuple[str, str | None, str | None], ...] = (
         "operators are functions: T.reduce_sum(tile, out, dim=1), T.exp(x), T.cast(x, dtype)",
     ),
     ("Type ir.PrimType does not support subscript", "a scalar of a kernel has no elements", ARRAY_OF_THE_KERNEL),
-    (f"{_SCALAR} object is not callable", "a scalar of a kernel is called like a function", None),
+    (
+        f"{_SCALAR} object is not callable|A primitive-valued expression cannot be called",
+        "a scalar of a kernel is called like a function",
+        None,
+    ),
     (f"object of type {_SCALAR} has no len", "a scalar of a kernel has no len()", None),
     ("object of type 'Var' has no len", "a tensor of a kernel has no len()", "its sizes are A.shape"),
     ("(?s)^Expression of type .*BufferType.* cannot be called", "a buffer is called like a function", "index it: A[i, j]"),

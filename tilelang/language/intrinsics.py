@@ -101,7 +101,12 @@ class _Row:
 
         @taking(signature, name, self.meaning, renamed)
         def call(*args: Any) -> Any:
-            return emit(intrinsic, *(_ARGUMENTS[kind](value, name) for kind, value in zip(kinds, args) if value is not None))
+            try:
+                given = [_ARGUMENTS[kind](value, name) for kind, value in zip(kinds, args) if value is not None]
+            except DtypeError as error:
+                error.hint = error.hint or f"its arguments are {', '.join(signature.parameters)}"
+                raise
+            return emit(intrinsic, *given)
 
         return call
 

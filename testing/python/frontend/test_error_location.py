@@ -93,6 +93,7 @@ MISTAKES = {
     "i = T.program_id(0)": "no 'program_id': T.Kernel gives",
     "x = A(0)": "a buffer is called like a function",
     "x = (A[0] + 1)(2)": "a scalar of a kernel is called like a function",
+    "x = A[0] + 1; A[1] = x(2)": "a scalar of a kernel is called like a function",
     "x = (A[0] + 1)[2]": r"a scalar of a kernel has no elements(.*\n)*.*hint: T.alloc_local",
     "x = -A[0]; x[2] = 1.0": "a scalar of a kernel has no elements",
     "x = -A[0]; A[1] = x[2]": "a scalar of a kernel has no elements",

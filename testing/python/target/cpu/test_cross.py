@@ -38,9 +38,9 @@ PROCESSORS = {
 }
 
 
-def lowered(func, target) -> tuple[ir.tvm.IRModule, CpuContext]:
+def lowered(func, target, flags=()) -> tuple[ir.tvm.IRModule, CpuContext]:
     """TVM's module of a program, and the context it was lowered in."""
-    request = CompileRequest(parse_target(target), backend="ctypes")
+    request = CompileRequest(parse_target(target), backend="ctypes", compile_flags=flags)
     context = CpuContext(request, "main", vector_unit(request.target))
     return run(pipeline.LLVM, func, context, stop_after="lower_host").value.kernel, context
 
@@ -155,5 +155,10 @@ def test_every_optimisation_level_reaches_llvm():
 
 
 @pytest.mark.parametrize("flags, level", [((), 3), (("-O1",), 1), (("-O3", "-use_fast_math", "-O0"), 0), (("-Ofast",), 3)])
-def test_the_level_that_flags_ask_for(flags, level):
-    assert codegen_llvm._level(flags) == level
+def test_the_level_that_flags_ask_for(monkeypatch, flags, level):
+    module, context = lowered(product(1, "float32", "float32"), PROCESSORS["x86-64-v3"][0], flags)
+    levels = []
+    build = codegen_llvm._build
+    monkeypatch.setattr(codegen_llvm, "_build", lambda *given: levels.append(given[2]) or build(*given))
+    codegen_llvm._kernel(module, context)
+    assert levels == [level]

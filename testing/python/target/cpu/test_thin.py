@@ -63,6 +63,24 @@ def test_part_of_a_tensor(dtype):
         check(product(*arguments), *arguments)
 
 
+@pytest.mark.parametrize("types", [("float32", "float32"), ("bfloat16", "float32"), ("int8", "int32"), ("bfloat16", "bfloat16")])
+@pytest.mark.parametrize("clear", [True, False])
+def test_rows_of_a_wide_b_are_taken_in_order(types, clear):
+    arguments = (3, 1600, 70, *types, False, clear)
+    check(product(*arguments), *arguments)
+
+
+@pytest.mark.parametrize(
+    "n, k, transposed, parts",
+    [(2048, 256, False, 8), (2048, 32, False, 0), (64, 256, False, 0), (2048, 256, True, 0)],
+    ids=["wide", "few rows of B", "one strip", "transposed"],
+)
+def test_parts_of_k(n, k, transposed, parts):
+    """A B of rows that lie far apart is cut along K where it has several strips of columns."""
+    text = build(product(1, n, k, "float32", "float32", transposed, True), "c").get_kernel_source()
+    assert (f"kk < {parts};" in text) if parts else "kk" not in text
+
+
 @pytest.mark.parametrize("m", [9, 16, 17])
 def test_a_small_b_is_read_in_place(m):
     arguments = (m, 50, 30, "float32", "float32", False, False)
