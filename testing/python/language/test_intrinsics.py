@@ -174,7 +174,10 @@ def test_warp_specialisation_and_attributes():
         (lambda b, s, x: T.mbarrier_arrive(b), "acts on one element, barrier has several"),
         (lambda b, s, x: T.ptx_wait_group(T.get_lane_idx()), "known at compile time"),
         (lambda b, s, x: T.shfl_sync(x), "missing a required argument: 'srcLane'"),
-        (lambda b, s, x: T.shfl_xor(0xFFFFFFFF, x, 1), r"takes integers, got float32(.*\n)*.*arguments are value, delta, width, mask"),
+        (
+            lambda b, s, x: T.shfl_xor(0xFFFFFFFF, x, 1),
+            r"takes integers, got float32(.*\n)*.*arguments are value, delta, width, mask",
+        ),
         (lambda b, s, x: T.ballot_sync(0xFFFFFFFF, x > 0), "the mask of T.ballot_sync is an integer, got bool"),
         (lambda b, s, x: T.ws().__enter__(), "T.ws names no warp group"),
         (lambda b, s, x: T.warp_reduce_bitand(x), "T.warp_reduce_bitand takes integers, got float32"),
