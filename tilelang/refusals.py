@@ -60,7 +60,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
             " WarpSpecializeFrame annotate_ws_pipeline_depth annotate_ws_schedule ws_op"
         ),
         TVM: (
-            "CallEffectKind CommReducer KernelLaunchFrame Reduce TVMBackendAllocWorkspace TVMBackendFreeWorkspace"
+            "CallEffectKind CommReducer Reduce TVMBackendAllocWorkspace TVMBackendFreeWorkspace"
             " anylist_getitem anylist_resetitem anylist_setitem_call_cpacked anylist_setitem_call_packed arg axis"
             " block_name_suffix_context buffer_decl buffer_var call_cpacked call_cpacked_lowered call_kernel call_llvm_intrin"
             " call_llvm_pure_intrin call_packed call_packed_lowered func_name func_ret get_active_lane_mask"

@@ -24,6 +24,8 @@ _ROWS = (
     ("differs", "is made by `tilelang.lower`", "CompiledArtifact()"),
     ("differs", "is an annotation only", "Ref()"),
     ("differs", "is made by the emitter", "WGMMADescriptorParams()"),
+    ("differs", "is given by `KernelLaunchFrame.Current()`", "KernelLaunchFrame()"),
+    ("refused", "a kernel is its indices and sizes", "KernelLaunchFrame.frames KernelLaunchFrame.get_launch_annotation"),
     ("differs", "takes names, and `arch`", " ".join(f"{name}()" for name in _TEMPLATES)),
     ("differs", "is made by the templates", "Hint() TileDevice()"),
     (

@@ -40,6 +40,7 @@ _MODULES: dict[str, str] = {
     ),
     "tilelang.language.barriers": "create_list_of_mbarrier get_mbarrier",
     "tilelang.language.launch": "env_thread launch_thread thread_binding",
+    "tilelang.language.launch_frame": "KernelLaunchFrame",
     "tilelang.language.loops": (
         "While serial Serial unroll Unroll vectorized Vectorized Parallel parallel Pipelined Persistent grid"
     ),

@@ -94,6 +94,7 @@ from tilelang.language.kernel import import_source as import_source
 from tilelang.language.launch import env_thread as env_thread
 from tilelang.language.launch import launch_thread as launch_thread
 from tilelang.language.launch import thread_binding as thread_binding
+from tilelang.language.launch_frame import KernelLaunchFrame as KernelLaunchFrame
 from tilelang.language.limits import infinity as infinity
 from tilelang.language.limits import max_value as max_value
 from tilelang.language.limits import min_value as min_value

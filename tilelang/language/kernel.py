@@ -15,7 +15,9 @@ from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 
-__getattr__ = attributes(__name__, {"tilelang.language.foreign": "CUDASourceCodeKernel"})
+__getattr__ = attributes(
+    __name__, {"tilelang.language.foreign": "CUDASourceCodeKernel", "tilelang.language.launch_frame": "KernelLaunchFrame"}
+)
 
 _AXES = "xyz"
 

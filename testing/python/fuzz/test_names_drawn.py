@@ -24,7 +24,7 @@ NOT_DRAWN = {
     "ask for an index or a size that programs here have a name for": (
         "get_thread_bindings get_block_bindings get_thread_extents"
         " get_block_extents get_cluster_dims get_cluster_size get_cluster_id get_cluster_extent get_cluster_ids"
-        " get_cluster_extents thread_binding env_thread launch_thread index_to_coordinates"
+        " get_cluster_extents KernelLaunchFrame thread_binding env_thread launch_thread index_to_coordinates"
     ),
     "which thread goes on, or what it is told, is not defined for a program drawn at random: test_threads.py": (
         "activemask shuffle_elect __fns pdl_trigger pdl_sync"

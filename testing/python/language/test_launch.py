@@ -299,3 +299,23 @@ def test_a_grid_is_whole_clusters(grid, dims, match):
             A[0] = 1.0
 
     refused(body, match)
+
+
+def test_the_open_kernel_is_an_object():
+    assert T.KernelLaunchFrame.Current() is None
+
+    @T.macro
+    def numbered(A):
+        frame = T.KernelLaunchFrame.Current()
+        bx, by = frame.blocks
+        for i in T.Parallel(frame.num_threads):
+            A[by, bx, i] = (by * frame.grid_extents[0] + bx) * frame.get_num_threads() + i
+
+    @T.prim_func
+    def main(A: T.Tensor((3, 2, 64), "int32")):
+        with T.Kernel(2, 3, threads=(32, 2)):
+            numbered(A)
+
+    numbers = torch.zeros(3, 2, 64, dtype=torch.int32)
+    interpreter.run(main, numbers)
+    assert numbers.flatten().tolist() == list(range(3 * 2 * 64))
