@@ -129,7 +129,9 @@ class Twice(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         assert gradient.is_cuda
-        return gradient * 2
+        host = gradient.cpu() * 2
+        assert host.is_cpu and not torch.ones(1).is_cuda
+        return host.to(gradient.device)
 
 
 def test_gradients_can_be_checked_numerically():
@@ -147,7 +149,7 @@ def test_saved_tensors_in_pinned_memory():
 def test_operators_for_cuda():
     @torch.library.custom_op("tilelang_idioms::twice", mutates_args=(), device_types="cuda")
     def twice(x: torch.Tensor) -> torch.Tensor:
-        assert x.is_cuda and torch.zeros(1, device="cuda").is_cuda
+        assert x.is_cuda and torch.zeros(1, device="cuda").is_cuda and x.cpu().is_cpu and torch.zeros(1).is_cpu
         return x * 2
 
     @torch.library.custom_op("tilelang_idioms::plus", mutates_args=(), device_types="cpu")

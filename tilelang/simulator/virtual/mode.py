@@ -63,7 +63,7 @@ class VirtualDeviceMode(TorchFunctionMode):
             check_one_device(func, operands, places)
         index = self._index_of_result(kwargs, places)
         if index is None:
-            result = func(*args, **kwargs)
+            result = self.placement.keep_on_host(func(*args, **kwargs))
             return self.pinned.put(result) if pinned else result
         host = [tensor for tensor, place in zip(operands, places) if place is None]
         if host:
@@ -132,7 +132,7 @@ class VirtualDeviceMode(TorchFunctionMode):
         copy = options.pop("copy", False) or after != before
         with contextlib.nullcontext() if after is None else in_order(self.residents, after):
             result = tensor.to(device if device is not None and after is None else _CPU, copy=copy, **options)
-        return result if after is None else self.placement.put(result, after)
+        return self.placement.keep_on_host(result) if after is None else self.placement.put(result, after)
 
 
 def _default_device() -> Any:

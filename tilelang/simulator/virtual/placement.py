@@ -23,7 +23,7 @@ class Placement:
     """The storages on virtual devices, and the index of each one's device."""
 
     def __init__(self) -> None:
-        self._storages: dict[int, tuple[StorageWeakRef, int]] = {}
+        self._storages: dict[int, tuple[StorageWeakRef, int | None]] = {}
         self._until_pruning = 1
         self._thread = threading.local()
         self._peaks: Counter[int] = Counter()
@@ -34,7 +34,8 @@ class Placement:
         now: Counter[int] = Counter()
         for ref, place in self._storages.values():
             storage = _alive(ref)
-            now[place] += 0 if storage is None else storage.nbytes()
+            if place is not None:
+                now[place] += 0 if storage is None else storage.nbytes()
         self._peaks |= now
         return now[index]
 
@@ -48,12 +49,12 @@ class Placement:
         """The peak is what is there now."""
         self._peaks[index] = self.bytes_now(index)
 
-    def put(self, value: Any, index: int = 0, but: Iterable[torch.Tensor] = ()) -> Any:
+    def put(self, value: Any, index: int | None = 0, but: Iterable[torch.Tensor] = ()) -> Any:
         """Marks the tensors of ``value`` (a tensor, or a tuple or list of them) as a device's, and returns it.
 
         Args:
             value: what an operation gave.
-            index: of the device; tensors of another one stay there.
+            index: of the device, or None for the host; tensors of another one stay there.
             but: tensors of the host that it was given; a result in their memory is theirs.
         """
         kept = {storage._cdata for tensor in but for storage in _storages(tensor)}
@@ -70,30 +71,41 @@ class Placement:
     def index(self, tensor: torch.Tensor) -> int | None:
         """The index of a tensor's device; None for one of the host."""
         storage = next(iter(_storages(tensor)), None)
-        if storage is None:
-            return None
-        found = self.index_of_storage(storage)
-        return getattr(self._thread, "everything", None) if found is None else found
+        return None if storage is None else self.index_of_storage(storage, self._unmarked)
 
-    def index_of_storage(self, storage: Any) -> int | None:
-        """The index of the device whose memory a storage, typed or not, is; None for the host's."""
+    def index_of_storage(self, storage: Any, unmarked: int | None = None) -> int | None:
+        """The index of the device whose memory a storage, typed or not, is; None for the host's.
+
+        Args:
+            storage: of a tensor.
+            unmarked: where it is if nothing says so.
+        """
         untyped = getattr(storage, "_untyped_storage", storage)
-        _, index = self._storages.get(untyped._cdata, (None, None))
+        _, index = self._storages.get(untyped._cdata, (None, unmarked))
         return None if getattr(self._thread, "nothing", False) else index
 
-    def put_storage(self, storage: Any, index: int = 0) -> Any:
-        """Marks a storage as a device's, and returns it."""
+    @property
+    def _unmarked(self) -> int | None:
+        """Where the tensors are that nothing has marked."""
+        return getattr(self._thread, "everything", None)
+
+    def keep_on_host(self, value: Any) -> Any:
+        """Returns ``value``, whose new tensors are the host's, also where every other one is a device's."""
+        return value if self._unmarked is None else self.put(value, None)
+
+    def put_storage(self, storage: Any, index: int | None = 0) -> Any:
+        """Marks a storage as a device's, or with None as the host's, and returns it."""
         untyped = getattr(storage, "_untyped_storage", storage)
         if untyped._cdata not in self._storages:
             self._storages[untyped._cdata] = (StorageWeakRef(untyped), index)
             self._until_pruning -= 1
             if self._until_pruning <= 0:
-                self.bytes_now(index)
+                self.bytes_now(index or 0)
         return storage
 
     def reached(self, addresses: torch.Tensor) -> list[torch.Tensor]:
         """The storages, as bytes, in which some of the numbers of ``addresses`` (int64) are addresses."""
-        alive = (_alive(ref) for ref, _ in self._storages.values())
+        alive = (_alive(ref) for ref, place in self._storages.values() if place is not None)
         storages = sorted((each for each in alive if each is not None and each.nbytes()), key=lambda each: each.data_ptr())
         if not storages:
             return []
