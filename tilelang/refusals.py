@@ -65,7 +65,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
             " block_name_suffix_context buffer_decl buffer_var call_cpacked call_cpacked_lowered call_kernel call_llvm_intrin"
             " call_llvm_pure_intrin call_packed call_packed_lowered func_name func_ret get_active_lane_mask"
             " get_let_value handle_add_byte_offset has_let_value ignore_loop_partition index_map init iter_var"
-            " llvm_lookup_intrinsic_id lookup_param meta_var nextafter void"
+            " llvm_lookup_intrinsic_id lookup_param nextafter void"
             " q_multiply_shift q_multiply_shift_per_axis sblock_attr"
             " start_profile_intrinsic end_profile_intrinsic tvm_call_cpacked tvm_call_cpacked_lowered tvm_call_packed"
             " tvm_call_packed_lowered tvm_stack_alloca tvm_stack_make_array tvm_stack_make_shape tvm_struct_get tvm_struct_set"

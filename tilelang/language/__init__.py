@@ -112,7 +112,7 @@ _MODULES: dict[str, str] = {
     "tilelang.layout": "Layout Fragment make_swizzled_layout",
     "tilelang.language.script": (
         "If Then Else Assert sblock reads writes sblock_alloc_buffer match_buffer decl_buffer call_intrin call_pure_extern"
-        " type_annotation tvm_access_ptr isnullptr target bind ret continue_loop buffer_store ldexp tvm_warp_shuffle_up"
+        " type_annotation tvm_access_ptr isnullptr target bind meta_var ret continue_loop buffer_store ldexp tvm_warp_shuffle_up"
         " tvm_warp_shuffle_down tvm_warp_activemask"
     ),
     "tilelang.dtypes": "is_float4 is_float4_e2m1fn is_f8f6f4_family get_tvm_dtype",

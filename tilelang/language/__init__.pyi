@@ -160,6 +160,7 @@ from tilelang.language.script import decl_buffer as decl_buffer
 from tilelang.language.script import isnullptr as isnullptr
 from tilelang.language.script import ldexp as ldexp
 from tilelang.language.script import match_buffer as match_buffer
+from tilelang.language.script import meta_var as meta_var
 from tilelang.language.script import reads as reads
 from tilelang.language.script import ret as ret
 from tilelang.language.script import sblock as sblock

@@ -12,7 +12,7 @@ from tilelang.frontend.access import assign_subscript, is_buffer
 from tilelang.frontend.branches import DynamicBranch
 from tilelang.frontend.builder import current
 from tilelang.frontend.operators import constant
-from tilelang.frontend.values import as_expr, as_operand, is_symbolic
+from tilelang.frontend.values import ExprLike, as_expr, as_operand, is_symbolic
 from tilelang.ignored import ignored, unless
 from tilelang.ir import nodes as ir
 from tilelang.language.casts import cast
@@ -249,6 +249,29 @@ def bind(value: Any, type_annotation: Any = None, *, var: Any = None) -> Any:
         return var
     builder = current("T.bind")
     return builder.bind(builder.take_name("v"), as_expr(value))
+
+
+class _Repeated(ExprLike):
+    """What :func:`meta_var` makes of a value that the kernel computes."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def expr(self) -> Any:
+        return as_expr(self.value)
+
+
+def meta_var(value: Any) -> Any:
+    """``value`` for a name that stands for the expression: it is computed where the name is used, not where it is assigned.
+
+    Args:
+        value: an expression, whose memory is read anew at each use, or a tuple or list of them; anything else is itself.
+    """
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(meta_var, value))
+    return _Repeated(value) if is_symbolic(value) else value
 
 
 def ret(val: Any = None) -> None:

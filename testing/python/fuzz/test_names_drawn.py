@@ -47,7 +47,7 @@ NOT_DRAWN = {
     "another spelling of what is drawn, as in scripts of TVM and in older programs": (
         "wgmma_gemm_sp"
         " parallel Vectorized tvm_storage_sync If Then Else Assert sblock reads writes sblock_alloc_buffer match_buffer"
-        " decl_buffer call_intrin type_annotation tvm_access_ptr isnullptr target bind ret buffer_store tvm_warp_shuffle"
+        " decl_buffer call_intrin type_annotation tvm_access_ptr isnullptr target bind meta_var ret buffer_store tvm_warp_shuffle"
         " tvm_warp_shuffle_up tvm_warp_shuffle_down tvm_warp_activemask comm_reducer tvm_thread_allreduce"
         " create_list_of_mbarrier get_mbarrier"
     ),

@@ -7,6 +7,7 @@ import torch
 
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate
+from tilelang import interpreter
 from tilelang.layout import make_gemm_fragment_8x8
 
 ARCHES = ("sm_80", "sm_90a")
@@ -89,3 +90,19 @@ def test_the_fragment_of_one_matrix():
     a, b = torch.randn(8, 8).half(), torch.zeros(8, 8).half()
     simulate(main, a, b)
     assert torch.equal(b, a + 1)
+
+
+def test_a_name_that_stands_for_an_expression():
+    @T.prim_func
+    def main(A: T.Tensor((8, 8), "int32"), B: T.Tensor((3,), "int32")):
+        with T.Kernel(1, threads=32):
+            x = T.alloc_var("int32", init=3)
+            now, later = x + A[0, 0], T.meta_var(x + A[0, 0])
+            row, column = T.meta_var((x // 8, x % 8))
+            x = 20
+            A[0, 0] = 100
+            B[0], B[1], B[2] = now, later, A[row, column]
+
+    a, b = torch.arange(64, dtype=torch.int32).view(8, 8), torch.zeros(3, dtype=torch.int32)
+    interpreter.run(main, a, b)
+    assert b.tolist() == [3, 120, 20]
