@@ -26,6 +26,35 @@ class TileDemand(Record):
     rank: tuple[int, ...] = (0,)
 
 
+class Transfer(Record):
+    """What a copy moves, of those that the compiler may make as it likes.
+
+    Attributes:
+        source, target: its regions.
+        may_run_ahead: whether a pipeline may issue it iterations before its data is used.
+    """
+
+    source: Any
+    target: Any
+    may_run_ahead: bool
+
+
+class Asynchronous(Record):
+    """The form of an operator that is only started, and waited for later.
+
+    Attributes:
+        started: the operator as one that is only started.
+        awaited: of a number, the operator as the wait for what has been started, except so many of the newest of its kind.
+        accumulates: whether it certainly adds to what is in its result.
+        may_stay_in_flight: of a number, whether so many threads can leave it in flight.
+    """
+
+    started: Any
+    awaited: Callable[[int], Any]
+    accumulates: bool
+    may_stay_in_flight: Callable[[int], bool]
+
+
 class OperatorRule:
     """How the CUDA target handles a tile operator. The methods here suit one that stays as it is and demands no layouts.
 
@@ -74,56 +103,24 @@ class OperatorRule:
         written = [region for region, access in op.regions() if access == "w"]
         return written[0] if len(written) == 1 and written[0].is_whole else None
 
-    def copied(self, op: Any) -> tuple[Any, Any] | None:
-        """The source and the destination of a copy that the compiler may make as it likes; None of any other operator."""
+    def transfer(self, op: Any) -> Transfer | None:
+        """What the operator copies, if the compiler may make that copy as it likes; None of any other operator."""
         return None
 
     # When it runs ------------------------------------------------------------------------------------------------------
 
-    def may_run_ahead(self, op: Any) -> bool:
-        """Whether a pipeline may issue the operator iterations before its data is used."""
-        return False
+    def load(self, op: Any, facts: Any) -> Callable[[Any, Any], Any] | None:
+        """The copy to a shared tile as a load of the tensor memory accelerator: of a tile and an mbarrier, the operator that
+        starts to fill that tile, and completes on the barrier. None where the accelerator cannot make the copy."""
+        return None
 
-    def may_be_loaded(self, op: Any, facts: Any) -> bool:
-        """Whether the tensor memory accelerator can make this copy to a shared tile."""
-        return False
-
-    def loaded(self, op: Any, target: Any, barrier: Any) -> Any:
-        """The operator that starts such a copy to another tile, which is complete when ``barrier`` says so.
-
-        Args:
-            op: the operator, one that may be loaded.
-            target: the shared tile to load.
-            barrier: the mbarrier that completes the copy.
-
-        Raises:
-            NotImplementedError: the operator cannot be loaded.
-        """
-        raise NotImplementedError
+    def asynchronous(self, op: Any) -> Asynchronous | None:
+        """The form of the operator that is only started, and waited for later; None where it has none."""
+        return None
 
     def is_asynchronous(self, op: Any) -> bool:
         """Whether the operator may be incomplete after its statement; something later waits for it."""
         return False
-
-    def may_be_asynchronous(self, op: Any) -> bool:
-        """Whether there is a form of the operator that is only started, and waited for later."""
-        return False
-
-    def may_stay_in_flight(self, op: Any, threads: int) -> bool:
-        """Whether so many threads can leave the asynchronous form of the operator in flight."""
-        return False
-
-    def accumulates(self, op: Any) -> bool:
-        """Whether the operator certainly adds to what is in its result."""
-        return False
-
-    def started(self, op: Any) -> Any:
-        """The operator as one that is only started."""
-        raise NotImplementedError
-
-    def awaited(self, op: Any, pending: int) -> Any:
-        """The operator as the wait for what :meth:`started` has started, except the newest ``pending`` of its kind."""
-        raise NotImplementedError
 
     def pinned(self, node: Any, emitter: Any) -> list[Any]:
         """The instructions after a wait that keep the results of an asynchronous operator from being read before."""
@@ -254,7 +251,7 @@ def is_implemented(op: Any) -> bool:
 
 
 def rule_of(op: Any) -> OperatorRule:
-    """The rule of an operator; of one that has none, the one that refuses it where it would be lowered."""
+    """The rule of an operator; of one that has none, and of None, the one that refuses it where it would be lowered."""
     if type(op) not in _RULES:
         _load_family(type(op).__module__)
     return _RULES.get(type(op), _ANY)

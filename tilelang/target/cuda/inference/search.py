@@ -251,12 +251,12 @@ def _bits(buffer: Any) -> int:
 
 def _is_whole_copy(node: Any) -> bool:
     """Whether a nest copies a whole fragment to another of its type."""
-    copied = rule_of(node.op).copied(node.op) if isinstance(node, Parallel) else None
-    if copied is None or node.nest.layout is not None:
+    transfer = rule_of(node.op).transfer(node.op) if isinstance(node, Parallel) else None
+    if transfer is None or node.nest.layout is not None:
         return False
-    shapes = [[as_int(extent) for extent in region.buffer.shape] for region in copied]
-    alike = shapes[0] == shapes[1] and copied[0].dtype == copied[1].dtype
-    return alike and all(is_fragment(region) and region.is_whole for region in copied)
+    ends = (transfer.source, transfer.target)
+    source, target = ([region.dtype, *map(as_int, region.buffer.shape)] for region in ends)
+    return source == target and all(is_fragment(region) and region.is_whole for region in ends)
 
 
 def _works_on_shared(node: Any, family: set[Any]) -> bool:

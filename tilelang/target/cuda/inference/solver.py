@@ -308,8 +308,7 @@ class _Solver:
 
     def _prefers_wide(self, node: Parallel) -> bool:
         """Copies between memories keep 16-byte vectors, for cp.async, even where some threads idle."""
-        is_copy = node.op is not None and rule_of(node.op).copied(node.op) is not None
-        return is_copy and all(is_memory(access.buffer) for access in node.nest.accesses)
+        return rule_of(node.op).transfer(node.op) is not None and all(is_memory(access.buffer) for access in node.nest.accesses)
 
     # What is left ------------------------------------------------------------------------------------------------------
 

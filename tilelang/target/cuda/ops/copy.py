@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tilelang.errors import UnsupportedError
@@ -11,7 +12,7 @@ from tilelang.ir.memory import is_global, lies_in_shared
 from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.ir.code import Code
 from tilelang.target.cuda.ir.instructions import CommitCopies
-from tilelang.target.cuda.operators import OperatorRule, TileDemand, implements
+from tilelang.target.cuda.operators import OperatorRule, TileDemand, Transfer, implements
 from tilelang.target.cuda.ops.copy_bulk import bulk_layout, bulk_store, emit_bulk_copy, is_candidate, natural_layout
 from tilelang.target.cuda.ops.copy_matrix import emit_matrix_store
 from tilelang.target.cuda.tile.build import axes_of, copy_nest, load_at, store_at, typed
@@ -32,18 +33,14 @@ class CopyRule(OperatorRule):
     def destination(self, op: Any) -> Any:
         return op.dst
 
-    def copied(self, op: Any) -> tuple[Any, Any]:
-        return op.src, op.dst
+    def transfer(self, op: Any) -> Transfer:
+        return Transfer(op.src, op.dst, may_run_ahead=op.kind == "copy")
 
-    def may_run_ahead(self, op: Any) -> bool:
-        return op.kind == "copy"
-
-    def may_be_loaded(self, op: Any, facts: Any) -> bool:
+    def load(self, op: Any, facts: Any) -> Callable[[Any, Any], Copy] | None:
         free = op.kind == "copy" and not op.disable_tma and op.loop_layout is None
-        return free and is_candidate(op.src, op.dst, facts)
-
-    def loaded(self, op: Any, target: Any, barrier: Any) -> Copy:
-        return Copy(op.src, target, barrier, kind="tma", eviction_policy=op.eviction_policy)
+        if not free or not is_candidate(op.src, op.dst, facts):
+            return None
+        return lambda tile, barrier: Copy(op.src, tile, barrier, kind="tma", eviction_policy=op.eviction_policy)
 
     def moved_in_bulk(self, op: Any, problem: Any) -> list[TileDemand]:
         if op.kind == "tma":

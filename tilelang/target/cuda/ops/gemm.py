@@ -9,7 +9,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_fragment
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.ir.code import Code
-from tilelang.target.cuda.operators import OperatorRule, TileDemand, implements
+from tilelang.target.cuda.operators import Asynchronous, OperatorRule, TileDemand, implements
 from tilelang.target.cuda.ops.gemm_plan import COMPLETE, IN_FLIGHT, Product, is_asynchronous
 from tilelang.target.cuda.ops.gemm_wgmma import plan_by_warp_groups, plan_gemm
 from tilelang.target.cuda.tile.tree import is_matrix
@@ -77,20 +77,15 @@ class DenseProduct(ProductRule):
     def is_asynchronous(self, op: Any) -> bool:
         return is_asynchronous(op)
 
-    def may_be_asynchronous(self, op: Any) -> bool:
-        return op.wg_wait == 0 and op.kind == "gemm"
-
-    def may_stay_in_flight(self, op: Any, threads: int) -> bool:
-        return plan_gemm(op, threads) is not None
-
-    def accumulates(self, op: Any) -> bool:
-        return op.clear_accum in (False, 0)
-
-    def started(self, op: Any) -> Any:
-        return op.replace(wg_wait=IN_FLIGHT)
-
-    def awaited(self, op: Any, pending: int) -> Any:
-        return op.replace(wg_wait=COMPLETE - pending)
+    def asynchronous(self, op: Any) -> Asynchronous | None:
+        if op.wg_wait != 0 or op.kind != "gemm":
+            return None
+        return Asynchronous(
+            started=op.replace(wg_wait=IN_FLIGHT),
+            awaited=lambda pending: op.replace(wg_wait=COMPLETE - pending),
+            accumulates=op.clear_accum in (False, 0),
+            may_stay_in_flight=lambda threads: plan_gemm(op, threads) is not None,
+        )
 
     def pinned(self, node: Any, emitter: Emitter) -> list[Any]:
         return emitter.layouts.plans[node].pinned(node, emitter)

@@ -172,12 +172,11 @@ def _values(stmt: Any, values: set[Any]) -> Iterator[Access]:
 def tile_filled_ahead(statement: Statement, body: Body) -> Any:
     """The shared tile that a statement fills with data which the loop leaves as it is, if the loop alone uses it; else None."""
     node = statement.nodes[0] if len(statement.nodes) == 1 else None
-    op = node.op if isinstance(node, Parallel) else None
-    copied = rule_of(op).copied(op) if op is not None and rule_of(op).may_run_ahead(op) else None
-    if copied is None:
+    transfer = rule_of(node.op).transfer(node.op) if isinstance(node, Parallel) else None
+    if transfer is None or not transfer.may_run_ahead:
         return None
-    source, target = copied
-    if not may_be_filled_ahead(copied, body.statements.index(statement), body.uses, body.written, body.is_private):
+    source, target = transfer.source, transfer.target
+    if not may_be_filled_ahead((source, target), body.statements.index(statement), body.uses, body.written, body.is_private):
         return None
     return target.buffer if all(map(body.is_usable, (*source.mins, *source.extents))) else None
 

@@ -14,7 +14,6 @@ import tvm_ffi
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import is_parallel, with_children
-from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.specialize.overlap import Overlap, find_overlap
 from tilelang.target.cuda.specialize.ring import Ring, buffers_of
 from tilelang.target.cuda.specialize.ring_code import Counter, Place, call, loop_over
@@ -242,15 +241,15 @@ class _OverlappedLoop(_Loop):
 
 def _deferred_products(ring: Ring, threads: int) -> list[int]:
     """Positions of products that may stay in flight: all feeds end in one, and only products touch the accumulators."""
-    found = ((at, stmt) for at, stmt in enumerate(ring.body) if stmt.startable is not None)
-    products = {at: stmt for at, stmt in found if rule_of(stmt.op).accumulates(stmt.op)}
+    found = ring.products(range(len(ring.body)))
+    products = {at: ring.body[at] for at in found if ring.body[at].asynchronous.accumulates}
     if not products or not all(feed.last_use in products for feed in ring.feeds):
         return []
     fed, accumulators = ring.versions.keys(), set()
     for stmt in products.values():
         operands, results = stmt.operands
         # Only the slots of a ring are kept until a product in flight has read them.
-        if not operands <= fed or not rule_of(stmt.op).may_stay_in_flight(stmt.op, threads):
+        if not operands <= fed or not stmt.asynchronous.may_stay_in_flight(threads):
             return []
         accumulators |= results
     others = (stmt for at, stmt in enumerate(ring.body) if at not in products)

@@ -85,7 +85,7 @@ def _is_legal(ring: Ring, head: Sequence[int], middle: Sequence[int], tail: Sequ
     if not tail or not all(_may_start_early(ring.body[at]) for at in head):
         return False
     early, late = [ring.body[at] for at in head], [ring.body[at] for at in tail]
-    if not all(_may_be_in_flight(part, ring, threads) for part in (early, late)) or any(ring.body[at].startable for at in middle):
+    if not all(_may_be_in_flight(part, ring, threads) for part in (early, late)) or ring.products(middle):
         return False
     versioned = ring.versions.keys()
     written_early, written_late = _written(early), _written(late)
@@ -109,13 +109,12 @@ def _may_be_in_flight(stmts: Sequence[Statement], ring: Ring, threads: int) -> b
     written = _written(ring.body) - ring.versions.keys()
     in_flight: set[Any] = set()  # accumulators, and operands in registers
     for stmt in stmts:
-        op = stmt.startable
-        if op is None:
+        if stmt.asynchronous is None:
             if in_flight & stmt.buffers:
                 return False
             continue
         operands, results = stmt.operands
-        if not rule_of(op).may_stay_in_flight(op, threads) or in_flight & operands:
+        if not stmt.asynchronous.may_stay_in_flight(threads) or in_flight & operands:
             return False
         if any(buffer in written and not is_fragment(buffer) for buffer in operands):
             return False

@@ -8,7 +8,6 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
 from tilelang.ir.visit import any_statement, flattened, statement_exprs, variables, walk
-from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.specialize.ring import Ring, Usage
 from tilelang.target.cuda.specialize.ring_code import Counter, loop_over
 from tilelang.target.cuda.tile.build import block
@@ -82,7 +81,7 @@ class ProducerPart:
             for load in feed.loads:
                 tile = load.target
                 target = Region(feed.versions[tile.buffer], (place.slot, *tile.mins), (1, *tile.extents))
-                body.append(rule_of(load.op).loaded(load.op, target, barrier).to_stmt(stmts[load.at].span))
+                body.append(load.start(target, barrier).to_stmt(stmts[load.at].span))
         body += counter.step()
         own = flattened(copied(block(_without_unused(body)), {loop.loop_var: var}))
         return self.checked(loop_over(loop, var, own), loop.min, loop.extent)

@@ -40,9 +40,9 @@ class Statement(Record, eq=False):
         return operator_of(self.stmt)
 
     @cached_property
-    def startable(self) -> Any:
-        """The operator, where it may be started and waited for later; None of any other statement."""
-        return self.op if self.op is not None and rule_of(self.op).may_be_asynchronous(self.op) else None
+    def asynchronous(self) -> Any:
+        """The form of its operator that is only started, and waited for later; None where there is none."""
+        return rule_of(self.op).asynchronous(self.op)
 
     @cached_property
     def buffers(self) -> set[Any]:
@@ -56,11 +56,11 @@ class Statement(Record, eq=False):
 
     def started(self) -> Any:
         """The statement that only starts what this one does."""
-        return rule_of(self.op).started(self.op).to_stmt(self.stmt.span)
+        return self.asynchronous.started.to_stmt(self.stmt.span)
 
     def awaited(self, pending: int) -> Any:
         """The wait for what it has started, except the newest ``pending``."""
-        return rule_of(self.op).awaited(self.op, pending).to_stmt(self.stmt.span)
+        return self.asynchronous.awaited(pending).to_stmt(self.stmt.span)
 
     @property
     def operands(self) -> tuple[set[Any], set[Any]]:
@@ -94,7 +94,7 @@ class Ring(Record, eq=False):
 
     def products(self, positions: Iterable[int]) -> list[int]:
         """Those of some positions in the body whose operators may be started and waited for later."""
-        return [at for at in positions if self.body[at].startable is not None]
+        return [at for at in positions if self.body[at].asynchronous is not None]
 
     @cached_property
     def versions(self) -> dict[Any, Any]:
@@ -259,9 +259,9 @@ def operator_of(stmt: Any) -> Any:
 
 
 def _load(at: int, stmt: Statement, facts: Facts) -> Load | None:
-    op = stmt.op
-    copied = rule_of(op).copied(op) if op is not None and rule_of(op).may_be_loaded(op, facts) else None
-    return None if copied is None else Load(at, op, *copied)
+    transfer = rule_of(stmt.op).transfer(stmt.op)
+    start = rule_of(stmt.op).load(stmt.op, facts)
+    return None if transfer is None or start is None else Load(at, transfer.source, transfer.target, start)
 
 
 def _can_feed(load: Load, uses: Sequence[set[Any]], mentions: Counter[Any], usage: Usage) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -21,14 +22,14 @@ class Load(Record, eq=False):
 
     Attributes:
         at: its position in the body.
-        op: the operator.
         source, target: its regions.
+        start: of a tile and a barrier, the operator that starts to fill the tile, and completes on the barrier.
     """
 
     at: int
-    op: Any
     source: Region
     target: Region
+    start: Callable[[Region, Region], Any]
 
     @property
     def bytes(self) -> int:
