@@ -12,7 +12,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
 from tilelang.tileop.thread import INTRINSICS, intrinsic_call
 
-_ADDRESS_OF = ir.Op.get("tirx.address_of")
+_ADDRESSES = (ir.Op.get("tirx.address_of"), ir.Op.get("tirx.buffer_data"))
 
 
 def effect(name: str, *args: Any, attrs: dict[str, Any] | None = None) -> None:
@@ -73,14 +73,13 @@ def first(region: Region) -> Any:
 
 def address(target: Any, what: str) -> Any:
     """The element load that names an address: of the first element of a buffer or region, or what ``T.access_ptr`` took."""
-    if is_address(target):
-        return target.args[0]
+    target = target.args[0] if is_address(target) else target
     return target if isinstance(target, ir.TensorLoad) else first(as_region(target, what))
 
 
 def is_address(target: Any) -> bool:
-    """Whether ``target`` is what ``T.access_ptr`` or ``T.address_of`` gave."""
-    return isinstance(target, ir.Call) and target.op.same_as(_ADDRESS_OF)
+    """Whether ``target`` is what ``T.access_ptr`` or ``T.address_of`` gave, or the ``.data`` of a buffer."""
+    return isinstance(target, ir.Call) and any(map(target.op.same_as, _ADDRESSES))
 
 
 def pointed(pointer: Any, what: str) -> Any:

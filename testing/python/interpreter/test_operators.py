@@ -132,6 +132,22 @@ def test_products(dtype, accumulator, turned):
     torch.testing.assert_close(c.double(), 2 * product, rtol=exact, atol=10 * exact)
 
 
+def test_whether_a_product_begins_anew_is_told_by_a_value_of_each_thread():
+    @T.prim_func
+    def main(A: T.Tensor((8, 8), "float32"), C: T.Tensor((8, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            tile, total = T.alloc_shared((8, 8), "float32"), T.alloc_fragment((8, 8), "float32")
+            step = T.get_thread_binding() // 32
+            T.copy(A, tile)
+            T.gemm(tile, tile, total, clear_accum=step == 0)
+            T.gemm(tile, tile, total, clear_accum=step == 1)
+            T.copy(total, C)
+
+    a, c = random(8, 8), torch.zeros(8, 8)
+    run(main, a, c)
+    torch.testing.assert_close(c, 2 * a @ a)
+
+
 def test_sparse_products():
     @T.prim_func
     def main(

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import tilelang.language as T
+from testing.python.target.cuda.support import simulate
 from tilelang import interpreter
 
 from .support import kinds, run
@@ -257,12 +258,12 @@ def test_copies_of_threads(waits):
     assert not found and torch.equal(b, a.flip(0)) if waits else "async" in found
 
 
-def loaded_by_tma(expected):
+def loaded_by_tma(expected, innermost=2):
     @T.prim_func
     def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16")):
         with T.Kernel(1, threads=128):
             tile, full = T.alloc_shared((64, 64), "float16"), T.alloc_barrier(1)
-            source = T.create_tma_descriptor(6, 2, A, 64, 64, 2, 128, 64, 64, 1, 1, 0, 3, 2, 0)
+            source = T.create_tma_descriptor(6, 2, A.data, 64, 64, innermost, 128, 64, 64, 1, 1, 0, 3, 2, 0)
             if T.get_thread_binding() == 0:
                 T.mbarrier_arrive_expect_tx(full, expected)
                 T.tma_load(source, full[0], tile[0, 0], 0, 0)
@@ -298,6 +299,13 @@ def test_arrivals_that_a_barrier_lacks():
 
     (found,) = interpreter.run(main, torch.zeros(128))
     assert found.message == "threads wait for phase 0 of done[1], which lacks 80 of 128 arrivals"
+
+
+def test_the_innermost_axis_of_a_tensor_map_has_neighbours():
+    a, b = torch.randn(64, 64).half(), torch.zeros(64, 64).half()
+    assert not interpreter.run(loaded_by_tma(8192, innermost=1), a, b) and torch.equal(a, b)
+    simulate(loaded_by_tma(8192, innermost=1), a, b.zero_(), arch="sm_90a")
+    assert torch.equal(a, b)
 
 
 def multiplied(waits):

@@ -82,7 +82,7 @@ def _gemm(c: Compiler, record: Gemm) -> Effect:
     target, old, clear = box_of(c, record.c), matrix_of(c, record.c), compiled(c, constant(record.clear_accum))
 
     def effect(x: Lanes) -> None:
-        product(x, a(x), b(x), target(x), None if clear(x) else old(x))
+        product(x, a(x), b(x), target(x), None if x.uniform(clear(x)) else old(x))
 
     if record.kind == "gemm" and record.wg_wait == 0:
         return effect
@@ -100,7 +100,7 @@ def _gemm_sparse(c: Compiler, record: GemmSparse) -> Effect:
 
     def effect(x: Lanes) -> None:
         dense = expanded(a(x), e(x).astype(np.int64), group, word)
-        product(x, dense, b(x), target(x), None if clear(x) else old(x))
+        product(x, dense, b(x), target(x), None if x.uniform(clear(x)) else old(x))
 
     return effect
 

@@ -37,7 +37,7 @@ def copy_tile(rows: int, columns: int, at: tuple[int, int], numbers: Any = None,
             T.fence_proxy_async()
             T.sync_threads()
             if T.get_thread_binding() == 0:
-                T.tma_store(T.create_tma_descriptor(FLOAT16, 2, C, *numbers, *modes), tile, at[1], at[0])
+                T.tma_store(T.create_tma_descriptor(FLOAT16, 2, C.data, *numbers, *modes), tile, at[1], at[0])
                 T.tma_store_arrive()
                 T.tma_store_wait(0)
 

@@ -118,7 +118,8 @@ def _check(element: int, strides: list[Any], box: list[int], swizzle: int, emitt
     """Refuses what the driver would refuse at the launch."""
     row = box[0] * element
     problem = None
-    if as_int(strides[0]) != element:
+    # Not an argument of the driver's call. Programs give the bytes of an element or, as for a tensor, one element.
+    if as_int(strides[0]) not in (1, element):
         problem = f"the innermost stride must be {element} bytes"
     elif not all(emitter.facts.divisible(stride, ALIGNMENT) for stride in strides[1:]):
         problem = f"strides must be multiples of {ALIGNMENT} bytes"
