@@ -9,6 +9,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_global, is_shared
 from tilelang.ir.region import Region
 from tilelang.ir.visit import walk_expr
+from tilelang.records import Record
 
 
 def is_available(expr: Any, may_read: Callable[[Any], bool], unknown: Set[Any]) -> bool:
@@ -29,25 +30,39 @@ def is_available(expr: Any, may_read: Callable[[Any], bool], unknown: Set[Any]) 
     )
 
 
-def may_be_filled_ahead(
-    copied: tuple[Region, Region],
-    at: int,
-    uses: Sequence[Set[Any]],
-    written: Mapping[Any, int],
-    is_private: Callable[[Any], bool],
-) -> bool:
-    """Whether a copy of a loop's body may be made iterations before its data is used, if its tile has a slot for each.
+class LoopBody(Record, eq=False):
+    """What a loop's statements touch, and the kernel around them: which copies may be made iterations ahead.
 
-    Args:
-        copied: its source and destination.
-        at: its position among the statements of the body.
-        uses: the buffers that each of them names.
+    Attributes:
+        uses: the buffers that each statement names, in program order.
+        inside, everywhere: how often statements of the loop, and of the whole kernel, name each buffer.
         written: how often statements write each buffer that changes meanwhile.
-        is_private: whether the loop alone uses a buffer, by one name.
+        aliased: buffers that have another name.
+        is_known: whether an expression has its value before the statements of an iteration have run.
     """
-    source, target = copied
-    tile = target.buffer
-    if not is_global(source) or not is_shared(target) or not target.is_whole or not is_private(tile):
-        return False
-    # A use before it in the iteration is one of the previous iteration's data, which a slot of this iteration does not hold.
-    return written.get(tile) == 1 and not written.get(source.buffer) and not any(tile in used for used in uses[:at])
+
+    uses: Sequence[Set[Any]]
+    inside: Mapping[Any, int]
+    everywhere: Mapping[Any, int]
+    written: Mapping[Any, int]
+    aliased: Set[Any]
+    is_known: Callable[[Any], bool]
+
+    def is_outside(self, buffer: Any) -> bool:
+        """Whether statements outside of the loop name a buffer."""
+        return self.everywhere[buffer] > self.inside[buffer]
+
+    def may_fill_ahead(self, at: int, source: Region, target: Region) -> bool:
+        """Whether a copy may be made iterations before its data is used, if its tile has a slot for each.
+
+        Args:
+            at: its position among the statements.
+        """
+        tile = target.buffer
+        if not is_global(source) or not is_shared(target) or not target.is_whole or tile in self.aliased or self.is_outside(tile):
+            return False
+        if self.written.get(tile) != 1 or self.written.get(source.buffer):
+            return False
+        # A use before it in the iteration is one of the previous iteration's data, which a slot of this iteration does not hold.
+        used_before = any(tile in used for used in self.uses[:at])
+        return not used_before and all(map(self.is_known, (*source.mins, *source.extents)))

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 from tilelang.errors import PipelineScheduleError
@@ -21,7 +20,7 @@ from tilelang.ir.span import location_of
 from tilelang.ir.visit import statement_exprs, variables
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.records import Record
-from tilelang.target.cuda.analysis.availability import is_available, may_be_filled_ahead
+from tilelang.target.cuda.analysis.availability import LoopBody, is_available
 from tilelang.target.cuda.analysis.disjointness import share_out_iterations
 from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
@@ -54,72 +53,67 @@ class Statement(Record, eq=False):
         return any(touch.writes and touch.buffer == buffer for touch in self.touches)
 
 
-@dataclass(eq=False)
-class Body:
+class Body(LoopBody, eq=False):
     """The body of a pipelined loop.
 
     Attributes:
-        counts: how often the whole kernel touches each buffer.
+        loop: in the tile tree.
         statements: in program order.
         replays: bindings of pure values (of the loop variable, and of memory that the body does not write), which every stage
             evaluates for its own iteration.
         with_replays: statements and replays, in program order.
-        written: how many times the body writes each buffer.
-        unknown: the variables that have no value before the statements of an iteration have run.
     """
 
     loop: Loop
-    tree: TileTree
-    counts: Counter[Any]
     statements: list[Statement]
     replays: list[Any]
     with_replays: list[Statement]
-    written: dict[Any, int]
-    unknown: set[Any]
 
     @staticmethod
     def of(loop: Loop, tree: TileTree, counts: Counter[Any]) -> Body:
-        """The body of ``loop``."""
-        # A binding that is usable needs no place in the schedule: j = k * 2 is the same number whenever it is computed for
-        # iteration k.
+        """The body of ``loop``.
+
+        Args:
+            loop: the pipelined loop.
+            tree: the kernel.
+            counts: how often the whole kernel touches each buffer.
+        """
         written = Counter(buffer for node in walk(loop.body) for buffer in node.written)
         unknown = set(bindings(loop.body))
-        body = Body(loop, tree, counts, [], [], [], written, unknown)
+
+        def is_known(expr: Any) -> bool:
+            return is_available(expr, lambda buffer: buffer not in written, unknown)
+
+        statements: list[Statement] = []
+        replays: list[Any] = []
+        with_replays: list[Statement] = []
         for stmt, nodes in loop.parts:
             defines = stmt.var if isinstance(stmt, ir.Bind) else None
-            if defines is not None and body.is_usable(stmt.value):
+            # A binding of a known value needs no place in the schedule: j = k * 2 is the same number whenever it is computed for
+            # iteration k.
+            if defines is not None and is_known(stmt.value):
                 unknown.discard(defines)
-                body.replays.append(nodes[0])
-                body.with_replays.append(Statement(stmt, tuple(nodes), ()))
+                replays.append(nodes[0])
+                with_replays.append(Statement(stmt, tuple(nodes), ()))
                 continue
             touches = [*_touches(nodes, tree), *_values(stmt, unknown)]
             if defines is not None:
                 touches.append(Access(defines, WRITE, site=Site(fills=True)))
             statement = Statement(stmt, tuple(nodes), tuple(touches), defines)
-            body.statements.append(statement)
-            body.with_replays.append(statement)
-        return body
-
-    def is_usable(self, expr: Any) -> bool:
-        """Whether a value is known before the statements of its iteration have run."""
-        return is_available(expr, lambda buffer: buffer not in self.written, self.unknown)
-
-    def is_outside(self, buffer: Any) -> bool:
-        """Whether statements outside of the loop touch a buffer."""
-        return self.counts[buffer] > self._own_touches[buffer]
-
-    @cached_property
-    def _own_touches(self) -> Counter[Any]:
-        return count_touches(self.loop.body, self.tree)
-
-    @cached_property
-    def uses(self) -> list[set[Any]]:
-        """The buffers that each statement accesses."""
-        return [{touch.buffer for touch in statement.touches} for statement in self.statements]
-
-    def is_private(self, buffer: Any) -> bool:
-        """Whether the loop alone uses a buffer, by one name."""
-        return buffer not in self.tree.aliased() and not self.is_outside(buffer)
+            statements.append(statement)
+            with_replays.append(statement)
+        return Body(
+            uses=[{touch.buffer for touch in statement.touches} for statement in statements],
+            inside=count_touches(loop.body, tree),
+            everywhere=counts,
+            written=written,
+            aliased=tree.aliased(),
+            is_known=is_known,
+            loop=loop,
+            statements=statements,
+            replays=replays,
+            with_replays=with_replays,
+        )
 
 
 def count_touches(top: Any, tree: TileTree) -> Counter[Any]:
@@ -175,10 +169,8 @@ def tile_filled_ahead(statement: Statement, body: Body) -> Any:
     transfer = rule_of(node.op).transfer(node.op) if isinstance(node, Parallel) else None
     if transfer is None or not transfer.may_run_ahead:
         return None
-    source, target = transfer.source, transfer.target
-    if not may_be_filled_ahead((source, target), body.statements.index(statement), body.uses, body.written, body.is_private):
-        return None
-    return target.buffer if all(map(body.is_usable, (*source.mins, *source.extents))) else None
+    filled = body.may_fill_ahead(body.statements.index(statement), transfer.source, transfer.target)
+    return transfer.target.buffer if filled else None
 
 
 # Schedules -----------------------------------------------------------------------------------------------------------
@@ -263,7 +255,7 @@ def _swapped(uses: Sequence[_Use], distance: int, loop: Loop, facts: Facts) -> t
 
 def _is_filled_anew(buffer: Any, uses: Sequence[_Use], body: Body) -> bool:
     """Whether each iteration begins with a shared tile by overwriting all of it."""
-    if not ir.is_buffer_var(buffer) or not is_shared(buffer) or buffer in body.tree.aliased():
+    if not ir.is_buffer_var(buffer) or not is_shared(buffer) or buffer in body.aliased:
         return False
     statement, first = uses[0].part.statement, uses[0].access
     if first.site.fills and not first.reads:

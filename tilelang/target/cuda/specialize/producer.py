@@ -42,7 +42,7 @@ class ProducerPart:
         if stmt in self.rings:
             return self.ring(self.rings[stmt])
         if isinstance(stmt, ir.Bind):
-            return stmt if self.usage.is_known([stmt.value]) else None
+            return stmt if self.usage.is_known(stmt.value) else None
         # Of a loop around the ring: the condition above it is one that the producer can compute, or the whole is not possible.
         if isinstance(stmt, (ir.Break, ir.Continue)):
             return stmt
@@ -63,7 +63,7 @@ class ProducerPart:
         return None
 
     def checked(self, stmt: Any, *conditions: Any) -> Any:
-        if not self.usage.is_known(conditions):
+        if not all(map(self.usage.is_known, conditions)):
             self.possible = False
         return stmt
 
@@ -73,7 +73,7 @@ class ProducerPart:
         begin, place = counter.bind()
         # A producer waits for a feed where the consumers first use one, so that tiles are asked for in the order of their use.
         stmts = [each.stmt for each in ring.body]
-        known = [stmt for stmt in stmts if isinstance(stmt, ir.Bind) and self.usage.is_known([stmt.value])]
+        known = [stmt for stmt in stmts if isinstance(stmt, ir.Bind) and self.usage.is_known(stmt.value)]
         body: list[Any] = [*begin, *known]
         for feed in sorted(ring.feeds, key=lambda feed: feed.first_use):
             body += [feed.await_empty(place), feed.expect(place)]

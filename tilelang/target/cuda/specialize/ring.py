@@ -17,7 +17,7 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_global, is_variable
 from tilelang.ir.visit import any_statement, children, flattened, statement_exprs, variables, walk, walk_expr
 from tilelang.records import Record
-from tilelang.target.cuda.analysis.availability import is_available, may_be_filled_ahead
+from tilelang.target.cuda.analysis.availability import LoopBody, is_available
 from tilelang.target.cuda.intrinsics.table import intrinsic
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.specialize.ring_code import Feed, Load
@@ -130,6 +130,7 @@ class Usage:
 
     Attributes:
         written: buffer -> how often statements write it.
+        named: variable or buffer -> how often statements name it (:meth:`mentions`).
         aliased: buffers that have another name.
         hints: what the program says about the kernel.
         hint_statements: the statements that do so.
@@ -148,14 +149,14 @@ class Usage:
         self.registers: dict[Any, tuple[str, int]] = {}
         for stmt in every:
             self._note(stmt)
-        self._named = self.mentions(body)
+        self.named = self.mentions(body)
         self.is_manual = any(map(_orders_itself, every))
         self.setup = self._setup(flattened(body))
         # In this order: which variables keep their value decides which bindings the producer can compute.
         self.settled = self._settled()
         self.unknown: set[Any] = set()
         for stmt in every:
-            if isinstance(stmt, ir.Bind) and not self.is_known([stmt.value]):
+            if isinstance(stmt, ir.Bind) and not self.is_known(stmt.value):
                 self.unknown.add(stmt.var)
 
     def _note(self, stmt: Any) -> None:
@@ -174,10 +175,6 @@ class Usage:
         """How often a statement names each variable and buffer; its allocation and a wish for its swizzle do not count."""
         counted = (node for node in walk(stmt) if not isinstance(node, ir.AllocBuffer) and node not in self._swizzles)
         return Counter(var for node in counted for expr in statement_exprs(node) for var in variables(expr))
-
-    def is_outside(self, buffer: Any, inside: Counter[Any]) -> bool:
-        """Whether other statements than those with these mentions name a buffer."""
-        return self._named[buffer] > inside[buffer]
 
     def _setup(self, top: Sequence[Any]) -> list[Any]:
         found: list[Any] = []
@@ -207,9 +204,9 @@ class Usage:
         count = Counter(node.buffer for node in inside if isinstance(node, ir.BufferStore))
         return {buffer for buffer, times in count.items() if self.written[buffer] == times}
 
-    def is_known(self, exprs: Iterable[Any]) -> bool:
-        """Whether a producer can compute expressions: nothing comes from shared memory, registers or written tensors."""
-        return all(is_available(expr, lambda b: b in self.settled or self._is_constant(b), self.unknown) for expr in exprs)
+    def is_known(self, expr: Any) -> bool:
+        """Whether a producer can compute an expression: nothing comes from shared memory, registers or written tensors."""
+        return is_available(expr, lambda b: b in self.settled or self._is_constant(b), self.unknown)
 
     def _is_constant(self, buffer: Any) -> bool:
         """Whether a buffer is a tensor that nothing in the kernel writes."""
@@ -246,10 +243,10 @@ def _ring(loop: Any, usage: Usage, facts: Facts, nested: bool) -> Ring | None:
         return None
     body = tuple(map(Statement, flattened(loop.body)))
     uses = [stmt.buffers for stmt in body]
+    around = LoopBody(uses, usage.mentions(loop), usage.named, usage.written, usage.aliased, usage.is_known)
     inside = any_statement(loop.body, lambda node: isinstance(node, ir.For) and "num_stages" in node.annotations)
     loads = [] if inside else [load for at, stmt in enumerate(body) if (load := _load(at, stmt, facts)) is not None]
-    mentions = usage.mentions(loop)
-    feeds = tuple(_grouped([load for load in loads if _can_feed(load, uses, mentions, usage)], uses, stages))
+    feeds = tuple(_grouped([load for load in loads if _can_feed(load, around, usage)], uses, stages))
     return Ring(loop, body, stages, feeds, nested) if feeds else None
 
 
@@ -264,19 +261,15 @@ def _load(at: int, stmt: Statement, facts: Facts) -> Load | None:
     return None if transfer is None or start is None else Load(at, transfer.source, transfer.target, start)
 
 
-def _can_feed(load: Load, uses: Sequence[set[Any]], mentions: Counter[Any], usage: Usage) -> bool:
+def _can_feed(load: Load, body: LoopBody, usage: Usage) -> bool:
     source, target = load.source, load.target
-
-    def is_private(buffer: Any) -> bool:
-        return buffer not in usage.aliased and not usage.is_outside(buffer, mentions)
-
-    if not may_be_filled_ahead((source, target), load.at, uses, usage.written, is_private):
+    if not body.may_fill_ahead(load.at, source, target):
         return False
     # An alias of the source could be written under another name, and a safe value is not zero, which is all that the accelerator
     # fills with.
     if source.buffer in usage.aliased or source.buffer in usage.hints.safe_values or load.bytes % _SLOT_ALIGNMENT:
         return False
-    return usage.is_known(source.mins) and any(target.buffer in used for used in uses[load.at + 1 :])
+    return any(target.buffer in used for used in body.uses[load.at + 1 :])
 
 
 def _grouped(loads: Sequence[Load], uses: Sequence[set[Any]], stages: int) -> list[Feed]:
