@@ -16,7 +16,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.visit import is_parallel, with_children
 from tilelang.target.cuda.specialize.overlap import Overlap, find_overlap
 from tilelang.target.cuda.specialize.ring import Ring, buffers_of
-from tilelang.target.cuda.specialize.ring_code import Counter, Place, call, loop_over
+from tilelang.target.cuda.specialize.ring_code import Place, call, loop_over
 from tilelang.target.cuda.tile.build import block
 from tilelang.target.cuda.tile.tree import is_certainly_run
 from tilelang.tileop.base import decode, is_tile_op
@@ -68,7 +68,7 @@ class _Loop:
     """
 
     def __init__(self, ring: Ring):
-        self.ring, self.loop, self.counter = ring, ring.loop, Counter(ring, "consumed")
+        self.ring, self.loop, self.counter = ring, ring.loop, ring.counter("consumed")
 
     def stmt(self) -> Any:
         """The loop, what comes before and what comes after it."""
@@ -167,7 +167,7 @@ class _OverlappedLoop(_Loop):
 
     def __init__(self, ring: Ring, overlap: Overlap):
         super().__init__(ring)
-        self.overlap, self.early = overlap, Counter(ring, "started")
+        self.overlap, self.early = overlap, ring.counter("started")
         self.early_feeds = [feed for feed in ring.feeds if feed.last_use in overlap.head]
         self.late_feeds = [feed for feed in ring.feeds if feed not in self.early_feeds]
 

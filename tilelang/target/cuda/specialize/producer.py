@@ -9,7 +9,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
 from tilelang.ir.visit import any_statement, flattened, statement_exprs, variables, walk
 from tilelang.target.cuda.specialize.ring import Ring, Usage
-from tilelang.target.cuda.specialize.ring_code import Counter, loop_over
+from tilelang.target.cuda.specialize.ring_code import loop_over
 from tilelang.target.cuda.tile.build import block
 from tilelang.transform.substitute import copied
 
@@ -25,7 +25,7 @@ class ProducerPart:
 
     def __init__(self, rings: Mapping[Any, Ring], usage: Usage):
         self.rings, self.usage = rings, usage
-        self.counters = {loop: Counter(ring, "produced") for loop, ring in rings.items()}
+        self.counters = {loop: ring.counter("produced") for loop, ring in rings.items()}
         self.possible = True
 
     def of(self, top: list[Any]) -> Any | None:

@@ -6,7 +6,7 @@ only this loop reads: a producer can then run ahead of the consumers by as many 
 
 from __future__ import annotations
 
-from collections import Counter
+import collections
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,7 @@ from tilelang.records import Record
 from tilelang.target.cuda.analysis.availability import LoopBody, is_available
 from tilelang.target.cuda.intrinsics.table import intrinsic
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.specialize.ring_code import Feed, Load
+from tilelang.target.cuda.specialize.ring_code import Counter, Feed, Load
 from tilelang.target.cuda.tile.nest import writes_in
 from tilelang.target.cuda.tile.tree import SCHEDULE_NOTES, USER_WARP_GROUPS, Hints, is_default_swizzle
 from tilelang.tileop import decode, is_tile_op
@@ -95,6 +95,10 @@ class Ring(Record, eq=False):
     def products(self, positions: Iterable[int]) -> list[int]:
         """Those of some positions in the body whose operators may be started and waited for later."""
         return [at for at in positions if self.body[at].asynchronous is not None]
+
+    def counter(self, role: str) -> Counter:
+        """Where a role is in the ring, at first at its beginning."""
+        return Counter(self.stages, f"{role}_{self.loop.loop_var.name}")
 
     @cached_property
     def versions(self) -> dict[Any, Any]:
@@ -171,10 +175,10 @@ class Usage:
             if any(is_default_swizzle(buffer, layout) for buffer, layout, _ in self.hints.layouts[layouts:]):
                 self._swizzles.add(stmt)
 
-    def mentions(self, stmt: Any) -> Counter[Any]:
+    def mentions(self, stmt: Any) -> collections.Counter[Any]:
         """How often a statement names each variable and buffer; its allocation and a wish for its swizzle do not count."""
         counted = (node for node in walk(stmt) if not isinstance(node, ir.AllocBuffer) and node not in self._swizzles)
-        return Counter(var for node in counted for expr in statement_exprs(node) for var in variables(expr))
+        return collections.Counter(var for node in counted for expr in statement_exprs(node) for var in variables(expr))
 
     def _setup(self, top: Sequence[Any]) -> list[Any]:
         found: list[Any] = []
@@ -201,7 +205,7 @@ class Usage:
         """Variables that keep the value which the setup gives them."""
         inside = (node for stmt in self.setup for node in walk(stmt))
         # As many stores in the setup as in the whole kernel: none comes later, so the producer may compute it once, too.
-        count = Counter(node.buffer for node in inside if isinstance(node, ir.BufferStore))
+        count = collections.Counter(node.buffer for node in inside if isinstance(node, ir.BufferStore))
         return {buffer for buffer, times in count.items() if self.written[buffer] == times}
 
     def is_known(self, expr: Any) -> bool:

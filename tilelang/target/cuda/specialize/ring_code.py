@@ -124,20 +124,19 @@ class Counter:
     They are stepped instead of computed from the iteration's number: a division by three costs ten instructions an iteration.
     """
 
-    def __init__(self, ring: Any, role: str):
-        self.ring = ring
-        name = ring.loop.loop_var.name
-        self.slot = ir.decl_buffer((1,), "int32", f"{role}_{name}_slot", scope=VARIABLE, layout=None)
-        self.parity = ir.decl_buffer((1,), "int32", f"{role}_{name}_parity", scope=VARIABLE, layout=None)
+    def __init__(self, stages: int, name: str):
+        self.stages = stages
+        self.slot = ir.decl_buffer((1,), "int32", f"{name}_slot", scope=VARIABLE, layout=None)
+        self.parity = ir.decl_buffer((1,), "int32", f"{name}_parity", scope=VARIABLE, layout=None)
 
     def bind(self) -> tuple[list[Any], Place]:
         """Statements that begin an iteration, and its place."""
         slot, parity = ir.Var("slot", "int32"), ir.Var("parity", "int32")
-        return [ir.Bind(slot, value(self.slot)), ir.Bind(parity, value(self.parity))], Place(slot, parity, self.ring.stages)
+        return [ir.Bind(slot, value(self.slot)), ir.Bind(parity, value(self.parity))], Place(slot, parity, self.stages)
 
     def now(self) -> Place:
         """The place of the next iteration, outside of the loop."""
-        return Place(value(self.slot), value(self.parity), self.ring.stages)
+        return Place(value(self.slot), value(self.parity), self.stages)
 
     def start(self) -> list[Any]:
         """Statements at the beginning of the role."""
@@ -154,7 +153,7 @@ class Counter:
             ir.BufferStore(self.parity, 1 - value(self.parity), [0]),
         ]
         following = ir.BufferStore(self.slot, value(self.slot) + 1, [0])
-        return [following, ir.IfThenElse(value(self.slot) >= self.ring.stages, block(wrap), None)]
+        return [following, ir.IfThenElse(value(self.slot) >= self.stages, block(wrap), None)]
 
 
 def value(variable: Any) -> Any:
