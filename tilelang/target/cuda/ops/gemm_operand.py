@@ -200,24 +200,21 @@ class MatrixLoader:
     def _origin(self) -> tuple[Any, Any]:
         """Row and column of this lane's address in the operand as it lies: in the first tile of the first step."""
         # ldmatrix.x4 loads four 8 x 8 matrices: lanes 0 to 7 give the rows of the first one, 8 to 15 of the second, and so on
-        # (PTX manual, "ldmatrix"). The matrices are ordered as the registers of the instruction are.
+        # (PTX manual, "ldmatrix").
         lane, o = self.p.lane, self.operand
+        row, matrix = lane % 8, lane // 8
         if self.bytewise:
             # Two matrices are the even and the odd rows of sixteen: together they hold four neighbours along K for each lane.
-            row, column = lane // 16 * 16 + lane % 8 * 2 + lane // 8 % 2, 0
-        elif o.side.halves == 4 and o.along_k:
-            row, column = lane % 8, lane // 8 * self.chunk
-        elif o.side.halves == 4:
-            row, column = lane, 0
-        elif o.is_a and o.along_k:
-            row, column = lane % 16, lane // 16 * self.chunk
-        elif o.is_a:
-            row, column = lane % 8 + lane // 16 * 8, lane // 8 % 2 * 8
-        elif o.along_k:
-            row, column = lane % 8 + lane // 16 * 8, lane // 8 % 2 * self.chunk
+            return matrix // 2 * 16 + row * 2 + matrix % 2, o.start
+        # The matrices are ordered as the registers of the instruction are: those of A first along M, those of B first along K,
+        # of two tiles; where the four are one tile's they lie along K.
+        if o.side.halves == 4:
+            across, along = 0, matrix
         else:
-            row, column = lane % 16, lane // 16 * 8
-        return (row + o.start, column) if o.along_k else (row, column + o.start)
+            across, along = (matrix % 2, matrix // 2) if o.is_a else (matrix // 2, matrix % 2)
+        if o.along_k:
+            return across * 8 + row + o.start, along * self.chunk
+        return along * 8 + row, across * 8 + o.start
 
     @property
     def separable(self) -> bool:
