@@ -98,7 +98,7 @@ def reinterpret(value: Any, dtype: Any) -> Any:
         from tilelang.frontend.tiles import as_vector
 
         value = as_vector(value)
-    expr = as_expr(value)
+    expr = _of_bits(as_expr(value), target.bits * target.lanes)
     source = dtype_of(expr)
     if source.bits * source.lanes != target.bits * target.lanes:
         raise DtypeError(
@@ -114,3 +114,20 @@ def reinterpret(value: Any, dtype: Any) -> Any:
 
         return joined_bits(current("T.reinterpret"), expr, str(target))
     return ir.tirx.reinterpret(str(target), expr)
+
+
+def _of_bits(expr: Any, bits: int) -> Any:
+    """An int32 that began as an integer of ``bits`` bits, ``T.uint16(x) << 7``, in that integer's type; anything else as it is.
+
+    The low bits of such arithmetic are those of the narrow type, whatever type it is done in.
+    """
+    from tilelang.ir import nodes as ir
+
+    origin = expr
+    while isinstance(origin, (ir.Add, ir.Sub, ir.Mul, ir.LShift)) and isinstance(origin.b, ir.IntImm):
+        origin = origin.a
+    if isinstance(origin, ir.Cast) and str(expr.ty) == str(origin.ty) == "int32":
+        narrow = dtype_of(origin.value)
+        if narrow.is_integer and narrow.bits == bits < 32:
+            return ir.Cast(str(narrow), expr)
+    return expr

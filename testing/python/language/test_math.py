@@ -165,6 +165,12 @@ def test_logic():
     assert (T.Not(0), T.And(1, 0), T.Or(1, 0)) == (True, False, True)
 
 
+def test_bits_of_a_narrow_integer_that_arithmetic_made_wider():
+    exponents = torch.arange(N, dtype=torch.int32) % 254 + 1
+    made = run(elementwise(lambda v: T.reinterpret(T.uint16(v) << 7, "bfloat16"), "int32", out="bfloat16"), exponents, out_idx=-1)
+    assert torch.equal(made.float(), torch.exp2(exponents.float() - 127))
+
+
 def test_reinterpret_round_trip():
     x = random((N,), torch.float32, 6)
     bits = run(elementwise(lambda v: T.reinterpret("int32", v), "float32", out="int32"), x, out_idx=-1)
