@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
@@ -32,7 +32,7 @@ from tilelang.frontend.loops import LoopSpec, range_bounds
 from tilelang.frontend.operators import AUGMENTED, boolean, constant
 from tilelang.frontend.tables import is_table, look_up
 from tilelang.frontend.tiles import Slice
-from tilelang.frontend.values import BufferLike, LocalVar, Text, Unusable, as_operand, is_symbolic
+from tilelang.frontend.values import BufferLike, LocalVar, Text, Unusable, as_operand, is_symbolic, last_value
 from tilelang.frontend.vectors import VectorArray
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, simplify
@@ -151,7 +151,7 @@ class Hooks:
         """The placeholder that a stale name is bound to: an error at the name's next use, not where it became stale."""
         frame = current().closed
         kind = "loop" if frame is not None and frame.kind == "loop" else "condition"
-        scope[name] = Unusable(StaleValueError(name, kind, is_memory=is_buffer(scope.get(name))))
+        scope[name] = Unusable(StaleValueError(name, kind, is_memory=is_buffer(scope.get(name))), scope.get(name))
         return scope[name]
 
     # Subscripts ------------------------------------------------------------------------------------------------------
@@ -204,14 +204,14 @@ class Hooks:
         """``range(...)`` as the iterable of a ``for`` statement: a serial loop of the kernel."""
         return LoopSpec("SERIAL", (range_bounds(*bounds),))
 
-    def loop(self, scope: dict[str, Any], iterable: Any, names: tuple[str, ...], carried: tuple[str, ...]) -> Iterator[Any]:
+    def loop(self, scope: dict[str, Any], iterable: Any, names: tuple[str, ...], carried: Mapping[str, bool]) -> Iterator[Any]:
         """The items of a ``for``: every item of a Python iterable, or once the variables of a run-time loop.
 
         Args:
             scope: the local names of the user's function.
             iterable: a Python iterable, or a loop of the language.
             names: of the targets, as names for the loop's variables.
-            carried: names that an iteration may read before it assigns them.
+            carried: names that an iteration may read before it assigns them; whether it reads nothing but elements of one.
 
         Raises:
             CarriedValueError: a run-time loop carries a Python value from one iteration to the next.
@@ -231,16 +231,16 @@ class Hooks:
             match_targets(names, _unpacked_items(value))
         with builder.in_loop(iterable.kind):
             yield value
-            _refuse_carried(scope, before)
+            _refuse_carried(scope, before, carried)
         builder.close(frame)
 
-    def while_(self, scope: dict[str, Any], test: Callable[[], Any], carried: tuple[str, ...]) -> Iterator[None]:
+    def while_(self, scope: dict[str, Any], test: Callable[[], Any], carried: Mapping[str, bool]) -> Iterator[None]:
         """The passes of a ``while``: as long as a Python condition holds, or once for a run-time one.
 
         Args:
             scope: the local names of the user's function.
             test: evaluates the condition.
-            carried: names that an iteration may read before it assigns them.
+            carried: names that an iteration may read before it assigns them; whether it reads nothing but elements of one.
 
         Raises:
             CarriedValueError: a run-time loop carries a Python value from one iteration to the next.
@@ -258,10 +258,10 @@ class Hooks:
         frame = builder.open("loop", lambda body: _while_statement(boolean(condition), effects, body, span))
         with builder.in_loop("WHILE"):
             yield None
-            _refuse_carried(scope, before)
+            _refuse_carried(scope, before, carried)
         builder.close(frame)
 
-    def forever(self, scope: dict[str, Any], carried: tuple[str, ...]) -> Iterator[None]:
+    def forever(self, scope: dict[str, Any], carried: Mapping[str, bool]) -> Iterator[None]:
         """The one traced pass of ``while True``, a run-time loop that a ``break`` ends."""
         yield from self.while_(scope, _true, carried)
 
@@ -412,23 +412,35 @@ def _is_run_time(index: Any) -> bool:
     return is_symbolic(index) and not isinstance(as_int(as_operand(index)), int)
 
 
-def _values_held(scope: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def _values_held(scope: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Those of ``names`` that hold a number, an expression or memory, with what they hold."""
     held = {name: scope.get(name, UNBOUND) for name in names}
     return {name: value for name, value in held.items() if isinstance(value, (int, float, ir.PrimExpr)) or names_memory(value)}
 
 
-def _refuse_carried(scope: dict[str, Any], before: Mapping[str, Any]) -> None:
+def _refuse_carried(scope: dict[str, Any], before: Mapping[str, Any], elements_only: Mapping[str, bool]) -> None:
     """Refuses a loop whose traced pass leaves another value in a name than it found: the next pass would start from that one.
 
-    Branches that are decided at compile time count as they were taken: what they do not assign is not carried.
+    Branches that are decided at compile time count as they were taken: what they do not assign is not carried. Nor is a scalar in
+    the place of memory of which each pass reads elements: it has none, so the memory is meant.
+
+    Args:
+        scope: the local names.
+        before: what the pass found in some of them.
+        elements_only: of which names the loop reads nothing but elements.
     """
     for name, value in before.items():
         after = scope.get(name, UNBOUND)
         # Equal numbers are the same value, though Python may have made a new object; True is not 1 here.
         is_same = after is value or isinstance(value, (int, float)) and type(after) is type(value) and after == value
-        if not is_same:
+        if not is_same and not (elements_only[name] and names_memory(value) and _is_scalar(after)):
             raise CarriedValueError(name, is_memory=names_memory(value))
+
+
+def _is_scalar(value: Any) -> bool:
+    """Whether ``value`` is a number or an expression, also where a name holds it on one path only."""
+    value = last_value(value) if isinstance(value, Unusable) else value
+    return isinstance(value, (int, float)) or isinstance(value, ir.PrimExpr) and not is_buffer(value) and lanes_of(value) == 1
 
 
 def _compile_time_loop(builder: Builder, items: Any) -> Iterator[Any]:

@@ -72,8 +72,9 @@ def target_names(body: Iterable[ast.stmt], assignments: bool = True, nested: boo
     return found
 
 
-def carried_names(loop: ast.For | ast.While) -> set[str]:
-    """Names that an iteration may read before it assigns them, and that the loop assigns."""
+def carried_names(loop: ast.For | ast.While) -> dict[str, bool]:
+    """Names that an iteration may read before it assigns them, and that the loop assigns; whether all that it reads of one is
+    ``name[...]``."""
     walker = _FirstUse()
     if isinstance(loop, ast.While):
         # The test is evaluated before the body of every iteration, so what it reads is read before it is written.
@@ -82,7 +83,7 @@ def carried_names(loop: ast.For | ast.While) -> set[str]:
         walker.written |= _names(loop.target)
     walker.block(loop.body)
     # Only of names that the loop assigns could an iteration read what the one before has left.
-    return walker.exposed & assigned_names(loop.body)
+    return {name: name not in walker.whole for name in sorted(walker.exposed & assigned_names(loop.body))}
 
 
 class _FirstUse:
@@ -91,19 +92,23 @@ class _FirstUse:
     Attributes:
         written: names that every path so far has assigned.
         exposed: names that some path reads before it assigns them.
+        whole: those of them that are read other than by a subscript.
     """
 
-    def __init__(self, written: set[str] | None = None):
+    def __init__(self, written: set[str] | None = None, whole: set[str] | None = None):
         self.written = set(written or ())
         self.exposed: set[str] = set()
+        self.whole = set() if whole is None else whole
 
     def read(self, node: ast.AST | None) -> None:
         """An expression is evaluated; of a nested function or class all names count, as it may be called at once."""
         if node is None:
             return
+        subscripted = {id(child.value) for child in ast.walk(node) if isinstance(child, ast.Subscript)}
         for child in ast.walk(node):
             if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load) and child.id not in self.written:
                 self.exposed.add(child.id)
+                self.whole |= set() if id(child) in subscripted else {child.id}
 
     def block(self, body: list[ast.stmt]) -> None:
         """Statements run one after the other."""
@@ -124,6 +129,7 @@ class _FirstUse:
             # The syntax tree marks the target of `x += 1` as stored only, so `read` does not count it.
             if isinstance(stmt.target, ast.Name) and stmt.target.id not in self.written:
                 self.exposed.add(stmt.target.id)
+                self.whole.add(stmt.target.id)
             self.written |= _names(stmt.target)
         elif isinstance(stmt, ast.AnnAssign):
             self.read(stmt.value)
@@ -134,7 +140,7 @@ class _FirstUse:
         elif isinstance(stmt, (ast.For, ast.While)):
             self.read(stmt.iter if isinstance(stmt, ast.For) else stmt.test)
             # The loop may run no iteration: what its body writes is not written after it.
-            inner = _FirstUse(self.written | (_names(stmt.target) if isinstance(stmt, ast.For) else set()))
+            inner = _FirstUse(self.written | (_names(stmt.target) if isinstance(stmt, ast.For) else set()), self.whole)
             inner.block(stmt.body)
             self.exposed |= inner.exposed
             # A `break` leaves out the `else`, so what it writes is not certain to be written either.
@@ -151,7 +157,7 @@ class _FirstUse:
         """One of several blocks runs: a name is written only where all of them write it."""
         outcomes = []
         for body in bodies:
-            arm = _FirstUse(self.written)
+            arm = _FirstUse(self.written, self.whole)
             arm.block(body)
             self.exposed |= arm.exposed
             outcomes.append(arm.written)

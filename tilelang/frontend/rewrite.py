@@ -39,6 +39,7 @@ from tilelang.frontend.syntax import (
     arguments,
     complete,
     entered_loop,
+    flags,
     has_walrus,
     leaves,
     locate,
@@ -329,8 +330,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> Any:
         targets = node.target.elts if isinstance(node.target, (ast.Tuple, ast.List)) else [node.target]
         names = strings(t.id for t in targets if isinstance(t, ast.Name))
-        carried = strings(sorted(carried_names(node)))
-        loop = self.hook("loop", self.scope(), self.iterable(node.iter), names, carried, at=node.iter)
+        loop = self.hook("loop", self.scope(), self.iterable(node.iter), names, flags(carried_names(node)), at=node.iter)
         return self.passes(node, node.target, loop)
 
     def passes(self, node: ast.For | ast.While, target: ast.expr, loop: ast.expr) -> list[ast.stmt]:
@@ -380,7 +380,7 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_While(self, node: ast.While) -> Any:
-        carried = ast.Tuple([ast.Constant(n) for n in sorted(carried_names(node))], ast.Load())
+        carried = flags(carried_names(node))
         # `while True` is a loop of the kernel that a break ends; as a compile-time loop it would never end.
         if isinstance(node.test, ast.Constant) and node.test.value:
             loop = self.hook("forever", self.scope(), carried, at=node.test)

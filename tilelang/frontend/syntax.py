@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 
@@ -23,6 +23,11 @@ def arguments(names: list[str]) -> ast.arguments:
 def strings(texts: Iterable[str]) -> ast.Tuple:
     """A tuple of string constants."""
     return ast.Tuple([ast.Constant(text) for text in texts], ast.Load())
+
+
+def flags(values: Mapping[str, bool]) -> ast.Dict:
+    """A dictionary of constants."""
+    return ast.Dict([ast.Constant(name) for name in values], [ast.Constant(value) for value in values.values()])
 
 
 def complete(definition: ast.FunctionDef) -> ast.FunctionDef:

@@ -216,13 +216,19 @@ class DynamicSize(ExprLike):
 
 
 class Unusable:
-    """The placeholder of a name whose value depends on run-time control flow; any use is an error."""
+    """The placeholder of a name whose value depends on run-time control flow; any use is an error.
 
-    __slots__ = ("_error",)
+    Args:
+        error: that error.
+        value: what the name held.
+    """
 
-    def __init__(self, error: Exception):
+    __slots__ = ("_error", "_value")
+
+    def __init__(self, error: Exception, value: Any):
         # The class turns every attribute access into the error, so its own must go around it.
         object.__setattr__(self, "_error", error)
+        object.__setattr__(self, "_value", value)
 
     def _fail(self, *args: Any, **kwargs: Any) -> Any:
         raise object.__getattribute__(self, "_error")
@@ -231,6 +237,11 @@ class Unusable:
     # tvm-ffi looks for `__tvm_ffi_object__` in arguments of its functions, so that these refuse the name, too.
     __len__ = __tvm_ffi_object__ = _fail
     __hash__ = object.__hash__
+
+
+def last_value(name: Unusable) -> Any:
+    """What a name held before it became unusable."""
+    return object.__getattribute__(name, "_value")
 
 
 for _name in [*_BINARY, *_COMPARISONS, *_UNARY, "pow"]:

@@ -1,9 +1,11 @@
 """Mistakes in loops, conditions and assertions, and values that are used outside of them."""
 
 import pytest
+import torch
 
 import tilelang
 import tilelang.language as T
+from tilelang import interpreter
 from tilelang.errors import (
     CarriedValueError,
     CompileError,
@@ -292,3 +294,35 @@ def test_a_value_that_a_loop_put_into_a_python_list():
                 for i in T.serial(4):
                     values.append(A[i])
                 A[0] = values[0]  # <- error
+
+
+def test_a_scalar_in_the_place_of_a_row_that_a_run_time_loop_reads():
+    """A row and a scalar may both be stored to a row."""
+    with error_at_mark(CarriedValueError, "'row' is read and reassigned in a run-time loop"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4, 8), "float32"), B: T.Tensor((4, 8), "float32")):
+            with T.Kernel(1, threads=32):
+                row = A[0]
+                for i in range(4):  # <- error
+                    B[i, :] = row
+                    row = A[i, 0] * 2
+
+
+def test_a_scalar_in_the_place_of_memory_of_which_a_run_time_loop_reads_elements():
+    """A scalar has none, so that each pass means the memory."""
+
+    @T.prim_func
+    def main(A: T.Tensor((4, 8), "float32"), B: T.Tensor((4, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            row = A[0]
+            for i in range(4):
+                for j in T.Parallel(8):
+                    if j < 6:
+                        total = row[j] + i
+                        row = total * 2
+                        B[i, j] = row
+
+    a, b = torch.arange(32.0).view(4, 8), torch.zeros(4, 8)
+    interpreter.run(main, a, b)
+    assert torch.equal(b[:, :6], (a[:1, :6] + torch.arange(4.0)[:, None]) * 2)
