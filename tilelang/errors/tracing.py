@@ -54,6 +54,16 @@ class StaleValueError(CompileError):
         )
 
 
+class ChangedContainerError(CompileError):
+    """A Python list, dict or set that a run-time loop or condition changes: as often as it is traced, which is once."""
+
+    def __init__(self, name: str, kind: str, where: str):
+        super().__init__(
+            f"{name!r} is a Python {kind}, which a run-time {where} changes once, while it is traced",
+            hint=f"{ARRAY_OF_THE_KERNEL}; `for i in (0, 1, 2)` is a loop of Python",
+        )
+
+
 HELD_BY_PYTHON = "held"
 """What the front end calls a value that a program put into a Python list or attribute."""
 

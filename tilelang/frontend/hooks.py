@@ -7,7 +7,6 @@ dictionary of local names that rewritten code keeps, since a hook has no access 
 from __future__ import annotations
 
 import builtins
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
@@ -26,6 +25,7 @@ from tilelang.frontend.access import assign_subscript, compile_time_index, is_bu
 from tilelang.frontend.bindings import bind, match_targets, snapshot, snapshot_items
 from tilelang.frontend.branches import UNBOUND, Branch, DynamicBranch, is_stale
 from tilelang.frontend.builder import Builder, current, described, sequence
+from tilelang.frontend.containers import CONTAINERS, refuse_changed, values_in_containers
 from tilelang.frontend.declare import declare_argument
 from tilelang.frontend.lanes import lanes_of
 from tilelang.frontend.loops import LoopSpec, range_bounds
@@ -98,7 +98,7 @@ class Hooks:
 
     def keep_in(self, holder: Any, value: Any) -> Any:
         """An argument of ``holder.append(value)`` and of the other methods that store a value in a Python container."""
-        return self.keep(value) if isinstance(holder, (list, dict, set, deque)) else value
+        return self.keep(value) if isinstance(holder, CONTAINERS) else value
 
     def augment(self, scope: dict[str, Any], name: str, value: Any, op: str, operand: Any) -> Any:
         """``name op= operand``.
@@ -215,6 +215,7 @@ class Hooks:
 
         Raises:
             CarriedValueError: a run-time loop carries a Python value from one iteration to the next.
+            ChangedContainerError: it changes a Python container, which it does only once.
         """
         builder = current()
         if iterable is not None and iterable is builder.axis:
@@ -225,13 +226,14 @@ class Hooks:
         if not isinstance(iterable, LoopSpec):
             yield from _compile_time_loop(builder, iterable)
             return
-        before = _values_held(scope, carried)
+        before, containers = _values_held(scope, carried), values_in_containers(scope)
         frame, value = iterable.open(builder, names)
         if len(names) > 1:
             match_targets(names, _unpacked_items(value))
         with builder.in_loop(iterable.kind):
             yield value
             _refuse_carried(scope, before, carried)
+            refuse_changed(containers, "loop")
         builder.close(frame)
 
     def while_(self, scope: dict[str, Any], test: Callable[[], Any], carried: Mapping[str, bool]) -> Iterator[None]:
@@ -244,6 +246,7 @@ class Hooks:
 
         Raises:
             CarriedValueError: a run-time loop carries a Python value from one iteration to the next.
+            ChangedContainerError: it changes a Python container, which it does only once.
         """
         builder = current()
         # What computes a run-time condition belongs at the start of each pass, so it is not emitted in front of the loop.
@@ -253,12 +256,13 @@ class Hooks:
                 builder.emit(stmt)
             yield from _compile_time_loop(builder, _compile_time_passes(condition, test))
             return
-        before = _values_held(scope, carried)
+        before, containers = _values_held(scope, carried), values_in_containers(scope)
         span = builder.span()
         frame = builder.open("loop", lambda body: _while_statement(boolean(condition), effects, body, span))
         with builder.in_loop("WHILE"):
             yield None
             _refuse_carried(scope, before, carried)
+            refuse_changed(containers, "loop")
         builder.close(frame)
 
     def forever(self, scope: dict[str, Any], carried: Mapping[str, bool]) -> Iterator[None]:
@@ -275,10 +279,10 @@ class Hooks:
         if frame is not None and frame.kind == "loop":
             raise RunTimeValueError("else of a run-time loop that may be left by break", hint="note it in a T.alloc_var")
 
-    def branch(self, test: Any) -> Branch:
+    def branch(self, scope: dict[str, Any], test: Any) -> Branch:
         """An ``if`` statement."""
         test = as_operand(test)
-        return DynamicBranch(current(), boolean(test)) if is_symbolic(test) else Branch(bool(constant(test)))
+        return DynamicBranch(current(), boolean(test), scope) if is_symbolic(test) else Branch(bool(constant(test)))
 
     def break_(self) -> bool:
         """``break``; true where Python itself must leave the loop."""

@@ -8,7 +8,7 @@ the same meaning (:mod:`tilelang.frontend.hooks`), which falls back to Python's 
     x += a                  x = hook.augment(scope, "x", x, "Add", a)
     A[i] = a                hook.store(A, i, a)
     a and b                 hook.value_of_and_(lambda: a, lambda: b)      # hook.and_ where only its truth matters
-    if a: x = 1             branch = hook.branch(a)
+    if a: x = 1             branch = hook.branch(scope, a)
     else: x = 2             if branch.enter_then(): x = ...; branch.close()
                             if branch.enter_else(): x = ...; branch.close()
                             branch.finish()
@@ -393,7 +393,7 @@ class _Rewriter(ast.NodeTransformer):
         # A name for each `if`: an inner one runs before the outer one is closed, and must not overwrite its token.
         token = f"__tl_if_{node.lineno}_{node.col_offset}__"
         load = ast.Name(token, ast.Load())
-        begin = ast.Assign([ast.Name(token, ast.Store())], self.hook("branch", self.condition(node.test), at=node.test))
+        begin = ast.Assign([ast.Name(token, ast.Store())], self.hook("branch", self.scope(), self.condition(node.test), at=node.test))
 
         def arm(which: str, body: list[ast.stmt]) -> ast.If:
             enter = locate(ast.Call(ast.Attribute(load, f"enter_{which}", ast.Load()), [], []), node.test)

@@ -8,6 +8,7 @@ import tilelang.language as T
 from tilelang import interpreter
 from tilelang.errors import (
     CarriedValueError,
+    ChangedContainerError,
     CompileError,
     DeclarationError,
     MisplacedError,
@@ -270,13 +271,66 @@ def test_variables_of_a_loop_that_do_not_fit_its_axes(loop, said):
                     A[i, j] = 0
 
 
-def test_a_python_list_that_a_loop_appended_to_once():
-    with error_at_mark(TraceError, "list index out of range") as caught:
+def test_a_python_list_that_a_loop_appends_to():
+    with error_at_mark(ChangedContainerError, "'places' is a Python list, which a run-time loop changes once") as caught:
 
         @T.prim_func
         def main(A: T.Tensor((8,), "float32")):
             with T.Kernel(1):
                 places = []
+                for i in T.serial(4):  # <- error
+                    places.append(i)
+                A[0] = A[places[2]]
+
+    assert "T.alloc_local" in caught.value.hint
+
+
+def test_a_python_list_whose_items_a_while_loop_replaces():
+    with error_at_mark(ChangedContainerError, "'sums' is a Python list, which a run-time loop changes once"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                sums = [[0.0, 0.0], [0.0]]
+                while A[0] < 3:  # <- error
+                    sums[0][1] += 1.0
+                    A[0] = sums[0][1]
+
+
+def test_a_python_dict_that_a_condition_changes():
+    with error_at_mark(ChangedContainerError, "'found' is a Python dict, which a run-time condition changes once"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                found = {}
+                if A[0] > 0:  # <- error
+                    found["count"] = 1
+                A[1] = len(found)
+
+
+def test_a_python_list_of_tiles_or_of_the_loop_itself_may_grow():
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32")):
+        with T.Kernel(1):
+            tiles = []
+            for i in T.serial(4):
+                if i == 0:
+                    tiles.append(T.alloc_local((8,), "float32"))
+                values = []
+                for x in (1.0, 2.0):
+                    values.append(A[i] * x)
+                A[i] = values[0] + values[1]
+            tiles[0][0] = 1.0
+
+
+def test_a_python_list_outside_of_the_program_that_a_loop_appended_to_once():
+    places = []
+    with error_at_mark(TraceError, "list index out of range") as caught:
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
                 for i in T.serial(4):
                     places.append(i)
                 A[0] = A[places[2]]  # <- error
@@ -285,12 +339,12 @@ def test_a_python_list_that_a_loop_appended_to_once():
 
 
 def test_a_value_that_a_loop_put_into_a_python_list():
+    values = []
     with error_at_mark(OutOfScopeError, "a value that a run-time loop or condition put into a Python list"):
 
         @T.prim_func
         def main(A: T.Tensor((8,), "float32")):
             with T.Kernel(1):
-                values = []
                 for i in T.serial(4):
                     values.append(A[i])
                 A[0] = values[0]  # <- error
