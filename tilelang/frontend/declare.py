@@ -7,9 +7,10 @@ from typing import Any
 
 from tilelang.dtypes import DType, canonical
 from tilelang.errors import DeclarationError, MisplacedError
+from tilelang.frontend.branches import UNBOUND
 from tilelang.frontend.builder import Builder, current
 from tilelang.frontend.specs import TensorSpec
-from tilelang.frontend.values import as_expr
+from tilelang.frontend.values import Unusable, as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_global
 from tilelang.provided import provided
@@ -21,14 +22,18 @@ class ProbeDone(Exception):
     """Ends the probing of an eager program: its arguments are declared."""
 
 
-class Placeholder:
-    """An eager program's argument before its declaration."""
+class Placeholder(Unusable):
+    """An eager program's argument before its declaration; any use is an error."""
+
+    __slots__ = ()
 
     def __init__(self, name: str):
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"<argument {self.name}>"
+        super().__init__(
+            DeclarationError(
+                f"argument {name} is used, but not declared above",
+                hint=f'write {name}: T.Tensor((m, n), "float16") in the function',
+            )
+        )
 
 
 def declare_buffer(name: str, spec: TensorSpec) -> Any:
@@ -65,24 +70,28 @@ def declare_argument(builder: Builder, name: str, present: Any, annotation: Any)
     Args:
         builder: of the program.
         name: of the argument.
-        present: the name's value so far, the argument's :class:`Placeholder`.
+        present: the name's value so far, the argument's :class:`Placeholder`; ``UNBOUND`` where it holds nothing.
         annotation: ``T.Tensor(...)`` and the like, or a type of scalars. With the memory of another tensor it is a view.
 
     Raises:
         DeclarationError: a tensor is declared of a name that is no run-time argument.
     """
     # `B: T.Tensor(shape, dtype, A.data)`: evaluating the annotation has made the view already.
-    if present is None and ir.is_buffer_var(annotation):
+    if present is UNBOUND and ir.is_buffer_var(annotation):
         return annotation
     state: EagerState | None = builder.eager
     if state is None or not isinstance(present, Placeholder):
-        if isinstance(annotation, TensorSpec) and present is None:
+        if isinstance(annotation, TensorSpec) and present is UNBOUND:
             raise DeclarationError(f"{name} is declared a tensor, but it is no argument of an eager program")
         if isinstance(annotation, TensorSpec):
-            raise DeclarationError(f"{name} is declared a tensor, and the call gives {type(present).__name__} {present!r}"[:160])
+            raise DeclarationError(f"{name} is declared a tensor, and the call gives {_named(present)}"[:160])
         # Any other annotation is one for readers and type checkers, such as `block: int`.
         return present
     return state.declare(name, annotation)
+
+
+def _named(value: Any) -> str:
+    return "None" if value is None else f"{type(value).__name__} {value!r}"
 
 
 def const_value(name: str, dtype: DType) -> Any:

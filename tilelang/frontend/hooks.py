@@ -135,7 +135,7 @@ class Hooks:
         try:
             present = value()
         except NameError:
-            present = None
+            present = UNBOUND
         scope[name] = declare_argument(current(), name, present, annotation)
         return scope[name]
 

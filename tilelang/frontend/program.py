@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -32,6 +33,7 @@ from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 from tilelang.ir.span import traceback_location
+from tilelang.ir.visit import walk_expr
 from tilelang.keywords import keyword_hint, name_hint
 from tilelang.provided import provided
 
@@ -123,7 +125,8 @@ def _place_of(function: Callable[..., Any], name: str) -> Location:
     """The line where a parameter is annotated."""
     file, first = function.__code__.co_filename, function.__code__.co_firstlineno
     lines = range(first, first + len(linecache.getlines(file)))
-    return Location(file, next((line for line in lines if f"{name}:" in linecache.getline(file, line)), first))
+    annotated = re.compile(rf"\b{name}\s*:")
+    return Location(file, next((line for line in lines if annotated.search(linecache.getline(file, line))), first))
 
 
 def _evaluated(name: str, annotation: str, scope: Mapping[str, Any]) -> Any:
@@ -182,7 +185,7 @@ def prim_func(func: Callable[..., Any] | None = None, *, eager_jit: bool = False
 def _traced(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
     """The ``PrimFunc`` of a function whose arguments are annotated, or declared in its body."""
     annotations = _annotations(function, names)
-    parameters = inspect.signature(function).parameters
+    parameters = _parameters(function)
     builder, state = _eager_builder({})
     declared = declared_arguments(function)
     values = {}
@@ -201,9 +204,41 @@ def _traced(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
             with activate(builder):
                 values[name] = state.params[name] = declared_parameter(name, annotations[name])
         except TileLangError as error:
-            raise error.at(_definition_location(function)) from error.__cause__
+            raise error.at(_place_of(function, name)) from error.__cause__
+    _refuse_sizes_named_like_arguments(function, state.params)
     _run(function, values, builder)
     return _finish(function, [state.params[name] for name in parameters], builder)
+
+
+def _refuse_sizes_named_like_arguments(function: Callable[..., Any], params: Mapping[str, Any]) -> None:
+    """A scalar argument and a dynamic size of one name would be two values: a call tells them apart by their names."""
+    scalars = {name: param for name, param in params.items() if not ir.is_buffer_var(param)}
+    for tensor in filter(ir.is_buffer_var, params.values()):
+        for part in (part for size in tensor.shape for part in walk_expr(size)):
+            name = part.name if isinstance(part, ir.Var) else ""
+            if name in scalars and not part.same_as(scalars[name]):
+                raise DeclarationError(
+                    f"{name} is a scalar argument, and also a dynamic size of {tensor.name}",
+                    _place_of(function, name),
+                    hint="leave the argument out, as a size comes from its tensor, or give it another name",
+                )
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a program by name.
+
+    Raises:
+        DeclarationError: one stands for any number of arguments.
+    """
+    parameters = inspect.signature(function).parameters
+    for name, parameter in parameters.items():
+        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+            raise DeclarationError(
+                f"{function.__name__} takes any number of arguments as {name}, and a program declares each",
+                _place_of(function, name),
+                hint="T.ptr as the dtype of a tensor is a table of addresses",
+            )
+    return parameters
 
 
 def _definition_location(function: Callable[..., Any]) -> Any:
@@ -223,7 +258,7 @@ def _eager_arguments(function: Callable[..., Any], fixed: Mapping[str, Any], sta
     """Values of the parameters: compile-time ones as given, annotated ones declared, the rest placeholders."""
     annotations = _annotations(function, inspect.getclosurevars(function).nonlocals)
     values: dict[str, Any] = {}
-    for name, parameter in inspect.signature(function).parameters.items():
+    for name, parameter in _parameters(function).items():
         annotation = annotations.get(name)
         if name in fixed:
             values[name] = fixed[name]

@@ -393,7 +393,8 @@ class _Rewriter(ast.NodeTransformer):
         # A name for each `if`: an inner one runs before the outer one is closed, and must not overwrite its token.
         token = f"__tl_if_{node.lineno}_{node.col_offset}__"
         load = ast.Name(token, ast.Load())
-        begin = ast.Assign([ast.Name(token, ast.Store())], self.hook("branch", self.scope(), self.condition(node.test), at=node.test))
+        begun = self.hook("branch", self.scope(), self.condition(node.test), at=node.test)
+        begin = ast.Assign([ast.Name(token, ast.Store())], begun)
 
         def arm(which: str, body: list[ast.stmt]) -> ast.If:
             enter = locate(ast.Call(ast.Attribute(load, f"enter_{which}", ast.Load()), [], []), node.test)

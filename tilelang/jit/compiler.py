@@ -268,10 +268,19 @@ def request_of(func: Any, options: CompileOptions) -> CompileRequest:
     """The compile request for the target."""
     own = _positions(func, "tl.out_idx")
     outputs = output_positions(options, len(func.params)) if own is None else own  # ascending, see _with_outputs
+    _check_outputs(func, outputs)
     _check_computes(func, outputs)
     return CompileRequest(
         options.target, options.backend, outputs, options.pass_configs, options.compile_flags, options.dump_ir, options.verbose
     )
+
+
+def _check_outputs(func: Any, outputs: Sequence[int]) -> None:
+    """A call allocates tensors only."""
+    for index in outputs:
+        param = func.params[index]
+        if not ir.is_buffer_var(param):
+            raise OptionError(f"out_idx={index} names {param.name}, which is no tensor", hint="a call allocates tensors")
 
 
 def _check_computes(func: Any, outputs: Sequence[int]) -> None:

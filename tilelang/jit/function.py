@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Protocol, T
 from tilelang.cache.keys.source_key import FunctionTracker
 from tilelang.errors import DeclarationError, RunTimeValueError, TileLangError, concise, first_line
 from tilelang.ignored import ignored
-from tilelang.jit.kernel import JITKernel
+from tilelang.jit.kernel import JITKernel, misplaced_call
 from tilelang.jit.lookup import UNKEYED, Lookup, caching, compiled, from_source, say_off
 from tilelang.jit.options import CompileOptions
 from tilelang.jit.traced import TracedCall, check_in_force, is_traced
@@ -103,7 +103,7 @@ class JitFunction(Generic[_P, _R]):
         try:
             result: Any = self._kernel(args, kwargs) if self._eager is None else self._eager.run(args, kwargs)
         except TileLangError as error:
-            raise concise(error) from None
+            raise concise((self.is_eager and misplaced_call(self.function.__name__)) or error) from None
         self._is_traced = check_in_force()  # after the kernel was made or found, which may be what loads torch
         return result
 

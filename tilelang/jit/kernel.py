@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tilelang.artifact import KernelArtifact, KernelParam
 from tilelang.cache.entries.entry import CacheEntry
 from tilelang.cache.printable import one_line
-from tilelang.errors import ExecutionError, TileLangError, concise
+from tilelang.errors import ExecutionError, MisplacedError, TileLangError, concise
 from tilelang.execution import Executor, load
 from tilelang.keywords import near_keywords
 from tilelang.unknown import unknown_attribute
@@ -24,6 +25,14 @@ def loaded(entry: CacheEntry, verbose: bool) -> JITKernel:
     if verbose:
         print(one_line(f"tilelang: {entry.artifact.name} for {entry.artifact.target} from {entry.origin}: {entry.path}"))
     return JITKernel(entry)
+
+
+def misplaced_call(name: str) -> MisplacedError | None:
+    """The error of a call of kernel ``name`` that fails because a program is being traced, whose tensors it does not take."""
+    builder = sys.modules.get("tilelang.frontend.builder")  # without it nothing is traced
+    if builder is None or not builder.is_tracing():
+        return None
+    return MisplacedError(f"{name} is a kernel, which programs cannot call", hint="a helper that kernels call is a @T.macro")
 
 
 class JITKernel:
@@ -93,7 +102,7 @@ class JITKernel:
         try:
             return self._call(*args, **kwargs)
         except TileLangError as error:
-            raise concise(error) from None
+            raise concise(misplaced_call(self.artifact.name) or error) from None
 
     def __repr__(self) -> str:
         artifact = self.artifact

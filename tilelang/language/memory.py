@@ -18,7 +18,17 @@ from tilelang.frontend.vectors import declared_sizes, typed
 from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import ARRAY, FRAGMENT, SHARED, STATIC_SHARED, VARIABLE
 from tilelang.language.tensors import as_shape
+
+_SCOPES = {
+    "T.alloc_shared": (SHARED, STATIC_SHARED),
+    "T.alloc_fragment": (FRAGMENT,),
+    "T.alloc_local": (ARRAY,),
+    "T.alloc_var": (VARIABLE, ARRAY),
+    "T.alloc_buffer": (SHARED, STATIC_SHARED, FRAGMENT, ARRAY, VARIABLE),
+}
+"""The memory that each function may be asked for by name."""
 
 
 def _buffer(
@@ -29,6 +39,9 @@ def _buffer(
             f"{what}: the shape comes before the dtype", hint=f"write {what}({_spelled(dtype)}, {_spelled(shape)})"
         )
     kind = canonical(dtype)
+    known = _SCOPES.get(what)
+    if known is not None and scope not in known:
+        raise OptionError(f"{what}: scope={scope!r} is none of {', '.join(map(repr, known))}")
     sizes = [as_int(as_expr(size)) for size in as_shape(shape)]
     for size in sizes:
         if not isinstance(size, int) or size < 0:
@@ -58,7 +71,7 @@ def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
         The tile, as a buffer; where a size is dynamic, the part of it that the size selects.
 
     Raises:
-        CompileError: outside of a program; a size that is neither a compile-time integer nor bounded, or negative.
+        CompileError: outside of a program; a size that is neither a compile-time integer nor bounded, or negative; another scope.
     """
     builder, what = current("T.alloc_shared"), "T.alloc_shared"
     sizes = [] if is_dtype(shape) else [as_int(as_expr(size)) for size in as_shape(shape)]
@@ -79,7 +92,7 @@ def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Any
         The tile, as a buffer. The compiler chooses which thread holds which element, unless :func:`annotate_layout` does.
 
     Raises:
-        CompileError: outside of a program, or a size that is no compile-time integer or negative.
+        CompileError: outside of a program; a size that is no compile-time integer or negative; another scope.
     """
     return _buffer(current("T.alloc_fragment"), "T.alloc_fragment", shape, dtype, scope, "fragment")
 
@@ -96,7 +109,7 @@ def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Any:
         The array, as a buffer; it lies in registers where every index is known at compile time.
 
     Raises:
-        CompileError: outside of a program, or a size that is no compile-time integer or negative.
+        CompileError: outside of a program; a size that is no compile-time integer or negative; another scope.
     """
     return _buffer(current("T.alloc_local"), "T.alloc_local", shape, dtype, scope, "local")
 
@@ -214,7 +227,7 @@ def alloc_buffer(shape: Any, dtype: Any = "float32", scope: str = "global", anno
 allocate = alloc_buffer
 """The name of :func:`alloc_buffer` in TVM's scripts."""
 
-_FULL_SCOPES = {"shared": "shared.dyn", "fragment": "local.fragment"}
+_FULL_SCOPES = {STATIC_SHARED: SHARED, "fragment": FRAGMENT}
 
 
 def alloc_global(shape: Any, dtype: Any, scope: str = "global") -> Any:

@@ -50,6 +50,19 @@ def number(A):
 
 
 @tilelang.jit(target="cpu")
+def undeclared(A, B):
+    A: T.Tensor((8,), "float32")
+    with T.Kernel(1):
+        A[0] = B[0]
+
+
+@T.prim_func
+def scalar(A: T.Tensor((8,), "float32"), n: T.int32):
+    with T.Kernel(1):
+        A[0] = n
+
+
+@tilelang.jit(target="cpu")
 def without_kernel(A):
     n = T.const("n")
     A: T.Tensor((n,), "float32")
@@ -75,6 +88,8 @@ def unknown_symbol(A: T.Tensor((8,), "float32")):
         (lambda a: eager[(4,)](a), CompileError, "eager is called without a grid in brackets"),
         (lambda a: T.constexpr, AttributeError, "no 'constexpr': arguments of the function under @tilelang.jit"),
         (lambda a: eager([1.0]), CompileError, r"A is declared a tensor, and the call gives list"),
+        (lambda a: eager(None), CompileError, r"A is declared a tensor, and the call gives None"),
+        (lambda a: undeclared(a, a), CompileError, r"argument B is used, but not declared above"),
         (number, CompileError, "a program returns tensors of T.empty, not int 3"),
         (
             without_kernel,
@@ -85,6 +100,7 @@ def unknown_symbol(A: T.Tensor((8,), "float32")):
         (lambda a: tilelang.compile(no_statements, out_idx=-1, target="interpret"), CompileError, "computes nothing"),
         (lambda a: tilelang.compile(plain, out_idx="B"), CompileError, "out_idx takes positions of parameters, got 'B'"),
         (lambda a: tilelang.compile(plain, out_idx=1.5), CompileError, "out_idx takes positions of parameters, got 1.5"),
+        (lambda a: tilelang.compile(scalar, out_idx=1), CompileError, "out_idx=1 names n, which is no tensor"),
         (lambda a: tilelang.compile(unknown_symbol, target="cpu"), ExecutionError, "nothing defines no_such_function"),
         (lambda a: tilelang.compile(unknown_symbol, target="c"), ExecutionError, "nothing defines no_such_function"),
         (lambda a: tilelang.compile(unknown_symbol, target="cpu", execution_backend="ctypes"), ExecutionError, "nothing defines"),
@@ -106,6 +122,18 @@ def test_mistakes_around_a_kernel(mistake, kind, message):
 def test_a_program_without_statements_may_return_what_has_no_elements():
     assert without_kernel(torch.empty(0)).shape == (0,)
     assert tilelang.compile(no_statements, target="cpu")(torch.ones(8), torch.ones(8)) is None
+
+
+def test_an_eager_function_allocates_a_tensor_of_the_shape_of_another():
+    @tilelang.jit(target="interpret")
+    def like(A):
+        A: T.Tensor((3, 4), "float32")
+        B = T.empty(A.shape, "float16")
+        with T.Kernel(1):
+            T.copy(A, B)
+        return B
+
+    assert torch.equal(like(torch.ones(3, 4)), torch.ones(3, 4).half())
 
 
 def test_an_eager_function_takes_arrays_of_other_libraries():

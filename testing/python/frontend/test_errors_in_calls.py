@@ -171,6 +171,26 @@ def test_too_many_threads():
                 A[0] = 1.0
 
 
+def test_any_number_of_arguments():
+    with error_at_mark(CompileError, "main takes any number of arguments as B, and a program declares each"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32"), *B: T.int32):  # <- error
+            pass
+
+
+def test_a_scalar_argument_named_like_a_size():
+    n = T.dynamic("n")
+    with error_at_mark(CompileError, "n is a scalar argument, and also a dynamic size of A"):
+
+        @T.prim_func
+        def main(
+            A: T.Tensor((n, 4), "float32"),
+            n: T.int32,  # <- error
+        ):
+            pass
+
+
 def test_missing_annotation():
     with pytest.raises(CompileError, match="parameter B of main has no annotation"):
 
@@ -187,6 +207,29 @@ def test_shape_and_dtype_in_the_wrong_order(name):
         def main(A: T.Tensor((8,), "int32")):
             with T.Kernel(1, threads=32):
                 getattr(T, name)("float16", (64, 64))  # <- error
+
+
+@T.prim_func
+def plain(A: T.Tensor((64,), "float32")):
+    with T.Kernel(1):
+        A[0] = 1
+
+
+@tilelang.jit(target="cpu")
+def doubled(A):
+    A: T.Tensor((64,), "float32")
+    with T.Kernel(1):
+        A[0] = A[0] * 2
+
+
+@T.macro
+def _calls_a_kernel():
+    tilelang.compile(plain, target="interpret")(T.alloc_local((64,), "float32"))
+
+
+@T.macro
+def _calls_an_eager_function():
+    doubled(T.alloc_local((64,), "float32"))
 
 
 def _tiles(*shapes: tuple[int, int], dtype: str = "float32"):
@@ -219,6 +262,28 @@ def _multiplies_into_its_operand():
     T.gemm(a, b, a)
 
 
+@T.macro
+def _an_axis_that_is_no_integer():
+    a, b = _tiles((64, 64), (64, 1))
+    T.reduce_sum(a, b, dim=1.0)
+
+
+@T.macro
+def _an_axis_that_is_not_known():
+    for (a,), axis in ((_tiles((64, 64)), T.get_block_binding()),):
+        T.cumsum(a, dim=axis)
+
+
+@T.macro
+def _an_unknown_memory():
+    T.alloc_shared((64,), "float32", scope="shard")
+
+
+@T.macro
+def _another_memory():
+    T.alloc_fragment((64,), "float32", scope="shared")
+
+
 @pytest.mark.parametrize(
     "mistake, message",
     [
@@ -226,6 +291,12 @@ def _multiplies_into_its_operand():
         (_leaves_a_parallel_loop_by_name, "break in T.Parallel"),
         (_bits_of_floats, "T.reduce_bitand takes integers"),
         (_multiplies_into_its_operand, "T.gemm: C is A itself"),
+        (_an_axis_that_is_no_integer, "T.reduce_sum: dim=1.0 is no compile-time integer"),
+        (_an_axis_that_is_not_known, "T.cumsum: dim=.* is no compile-time integer"),
+        (_an_unknown_memory, "T.alloc_shared: scope='shard' is none of 'shared.dyn', 'shared'"),
+        (_another_memory, "T.alloc_fragment: scope='shared' is none of 'local.fragment'"),
+        (_calls_a_kernel, "plain is a kernel, which programs cannot call"),
+        (_calls_an_eager_function, "doubled is a kernel, which programs cannot call"),
     ],
 )
 def test_mistakes_that_have_no_meaning_are_errors_at_their_lines(mistake, message):

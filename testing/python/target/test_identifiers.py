@@ -127,3 +127,26 @@ def test_parameters_that_hosts_use_themselves(names, target, backend):
 def defined(source, **names):
     exec(source, names)
     return names["program"]
+
+
+@pytest.mark.parametrize(
+    "target, backend", [("cpu", "tvm_ffi"), ("c", "ctypes"), ("sm_80", "ctypes"), ("sm_90a", "tvm_ffi"), ("sm_90a", "nvrtc")]
+)
+def test_a_size_named_like_a_tensor(target, backend):
+    size = T.dynamic("B")
+
+    @T.prim_func
+    def main(A: T.Tensor((size, 64), "float32"), B: T.Tensor((size, 64), "float32"), n: T.int32):
+        with T.Kernel(T.ceildiv(size, 16), threads=32) as block:
+            tile = T.alloc_shared((16, 64), "float32")
+            T.copy(A[block * 16, 0], tile)
+            T.copy(tile, B[block * 16, 0])
+            if block == 0:
+                B[0, 0] = size + n
+
+    a, b = torch.ones(20, 64), torch.zeros(20, 64)
+    named = {"kind": "cuda", "arch": target} if target.startswith("sm_") else target
+    with tilelang.simulator():
+        tilelang.compile(main, target=named, execution_backend=backend)(a, b, 5)
+    a[0, 0] = 25
+    assert torch.equal(b, a)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilelang.attributes import attributes
-from tilelang.dtypes import canonical
+from tilelang.dtypes import canonical, is_dtype
 from tilelang.frontend.declare import const_value, empty_tensor
 from tilelang.frontend.specs import TensorSpec
 from tilelang.language.tensors import as_shape, size_names
@@ -29,7 +29,7 @@ def empty(*shape: Any, dtype: Any = "float32") -> torch.Tensor:
 
     ``T.empty((m, n), "float16")`` and ``T.empty(m, n, dtype="float16")`` are the same.
     """
-    if len(shape) == 2 and isinstance(shape[0], (tuple, list)):
+    if len(shape) == 2 and is_dtype(shape[1]):
         shape, dtype = shape
     elif len(shape) == 1:
         shape = shape[0]

@@ -8,11 +8,20 @@ from tilelang.errors import OptionError
 from tilelang.frontend.access import as_region
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.tiles import own_axes
+from tilelang.frontend.values import as_expr
 from tilelang.ignored import ignored, unless
+from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.language.signatures import parameters, taking
 from tilelang.tileop.reduce import REDUCE_KINDS, Reduce, fits
 from tilelang.tileop.scan import Scan
+
+
+def _axis(what: str, dim: Any) -> int:
+    axis = as_int(as_expr(dim))
+    if not isinstance(axis, int):
+        raise OptionError(f"{what}: dim={dim!s} is no compile-time integer")
+    return axis
 
 
 def _readings(what: str, dim: int, region: Region) -> list[tuple[int, tuple[int, ...]]]:
@@ -90,7 +99,7 @@ def reduce(
         raise OptionError(f"T.reduce: {reduce_type!r} is none of {', '.join(REDUCE_KINDS)}")
     what = f"T.reduce_{reduce_type}"
     source, target = as_region(buffer, what), as_region(out, what)
-    axis = _reduced_axis(what, int(dim), source, target)
+    axis = _reduced_axis(what, _axis(what, dim), source, target)
     require_kernel(what).perform(Reduce(source, target, reduce_type, axis, bool(clear), bool(nan_propagate)))
 
 
@@ -146,7 +155,7 @@ def _scan(kind: str, src: Any, dst: Any, dim: int, reverse: bool) -> None:
     what = f"T.cum{kind}"
     source = as_region(src, what)
     target = source if dst is None else as_region(dst, what)
-    require_kernel(what).perform(Scan(source, target, kind, _scanned_axis(what, int(dim), source, target), bool(reverse)))
+    require_kernel(what).perform(Scan(source, target, kind, _scanned_axis(what, _axis(what, dim), source, target), bool(reverse)))
 
 
 def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False, annotations: Any = None) -> None:

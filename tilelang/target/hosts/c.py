@@ -134,7 +134,7 @@ class _Entry:
 
     def text(self) -> str:
         """``int32_t <name>_call(...)``."""
-        parameters = [f"{_plain_type(param)} {self.names(param.name)}" for param in self.program.params]
+        parameters = [f"{_plain_type(param)} {self.names.of(param)}" for param in self.program.params]
         parameters += [f"int64_t {self.names(name)}" for name in self.program.dynamic]
         parameters.append("void* stream")
         if self.program.assumptions:
@@ -172,7 +172,7 @@ class _Entry:
             rank = len(spec.shape)
             # CUDA demands that a tensor map is aligned to 64 bytes.
             emit(f"  _Alignas(64) unsigned char tl_map{number}[{MAP_BYTES}];")
-            base, sizes = self.names(spec.tensor), f"tl_shape{number}, tl_strides{number}"
+            base, sizes = self.names.address(spec.tensor), f"tl_shape{number}, tl_strides{number}"
             qualifier = "const "
             if not all(isinstance(extent, int) and extent for extent in spec.shape):
                 base, qualifier = f"encodable({base}, {rank}, {sizes})", ""
@@ -185,7 +185,8 @@ class _Entry:
             if kind == "tensor_map":
                 addresses.append(f"tl_map{maps[name][0]}")
                 continue
-            emit(f"  {_value_declaration(f'tl_arg{position}', self.names(name), dtype)}")
+            source = self.names.address(name) if dtype == "handle" else self.names(name)
+            emit(f"  {_value_declaration(f'tl_arg{position}', source, dtype)}")
             addresses.append(f"&tl_arg{position}")
         emit(f"  void* tl_args[] = {{{', '.join(addresses) or '0'}}};")
         emit(f"  const tl_launch tl_config = {{{{{self._extents(launch.grid)}}}, {{{self._extents(launch.block)}}},")

@@ -14,7 +14,7 @@ from tilelang.target.hosts.text import HostProgram, Names, launch_steps, tensor_
 def python_source(program: HostProgram) -> str:
     """The text of ``kernel.py``."""
     names = Names([*keyword.kwlist, "runtime", "stream", "min", "max", "range", f"{program.name}_call"])
-    parameters = [names(param.name) for param in program.params] + [names(name) for name in program.dynamic]
+    parameters = [names.of(param) for param in program.params] + [names(name) for name in program.dynamic]
     lines = [
         f'"""Host of {program.name}: tensors come as addresses, sizes as integers; kernels are launched in order."""',
         "",
@@ -49,8 +49,12 @@ def _launch(index: int, launch, names: Names) -> list[str]:
     lines = [f"# {launch.symbol}"]
     for number, spec in maps.values():
         shape, strides = _tuple(spec.shape, names), _tuple(spec.strides, names)
-        lines.append(f"tl_map{number} = runtime.encode_tensor_map({index}, {number}, {names(spec.tensor)}, {shape}, {strides})")
-    values = [f"tl_map{maps[name][0]}" if kind == "tensor_map" else names(name) for kind, name in launch.args]
+        base = names.address(spec.tensor)
+        lines.append(f"tl_map{number} = runtime.encode_tensor_map({index}, {number}, {base}, {shape}, {strides})")
+    values = [
+        f"tl_map{maps[name][0]}" if kind == "tensor_map" else names.address(name) if dtype == "handle" else names(name)
+        for (kind, name), dtype in zip(launch.args, launch.arg_dtypes)
+    ]
     arguments = "(" + "".join(value + ", " for value in values).rstrip(" ") + ")"
     lines.append(
         f"runtime.launch({index}, grid={_tuple(launch.grid, names)}, block={_tuple(launch.block, names)}, "

@@ -43,18 +43,29 @@ class Names:
     def __init__(self, reserved: Iterable[str], is_reserved: Callable[[str], bool] = lambda name: False):
         self._taken = set(reserved)
         self._is_reserved = is_reserved
-        self._given: dict[str, str] = {}
+        self._given: dict[tuple[str, str], str] = {}
 
     def __call__(self, name: str) -> str:
-        """The identifier that stands for ``name``."""
-        if name not in self._given:
+        """The identifier of the number ``name``: a scalar argument, a size, a loop's variable."""
+        return self._identifier("number", name)
+
+    def address(self, name: str) -> str:
+        """The identifier of the tensor ``name``: a size may have the same name."""
+        return self._identifier("address", name)
+
+    def of(self, param: KernelParam) -> str:
+        """The identifier of a parameter."""
+        return self(param.name) if param.kind == "scalar" else self.address(param.name)
+
+    def _identifier(self, kind: str, name: str) -> str:
+        if (kind, name) not in self._given:
             plain = usable(re.sub(r"[^A-Za-z0-9_]", "_", name))
             plain = f"u_{plain}" if plain.startswith("tl_") else plain
             while plain in self._taken or self._is_reserved(plain):
                 plain += "_"
             self._taken.add(plain)
-            self._given[name] = plain
-        return self._given[name]
+            self._given[kind, name] = plain
+        return self._given[kind, name]
 
 
 def tensor_maps(launch: KernelLaunch) -> dict[str, tuple[int, TensorMapSpec]]:
