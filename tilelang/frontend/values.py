@@ -220,12 +220,12 @@ class Unusable:
 
     Args:
         error: that error.
-        value: what the name held.
+        value: what the name held, if anything.
     """
 
     __slots__ = ("_error", "_value")
 
-    def __init__(self, error: Exception, value: Any):
+    def __init__(self, error: Exception, value: Any = None):
         # The class turns every attribute access into the error, so its own must go around it.
         object.__setattr__(self, "_error", error)
         object.__setattr__(self, "_value", value)
