@@ -1,17 +1,16 @@
-"""Axes of a ``T.Parallel`` along which iterations accumulate into one element of a fragment run within a thread.
+"""Iterations of a ``T.Parallel`` that accumulate into one element of a fragment run within a thread.
 
 ``for i, j in T.Parallel(m, n): total[i] += a[i, j]`` has no meaning, as its iterations along ``j`` are in no order and change one
 element; the interpreter says so. Shared out over threads it would lose most of the terms without a word. Programs that were
 written where a thread has whole rows expect the sum, and one of the orders gives it. In ``total[i, j // 32] += a[i, j]``, 32
-iterations along ``j`` change one element. In ``total[i % 8] += a[i]`` every eighth one does: eight iterations are shared out, and
-a thread that has one of them runs those that lie a multiple of 8 from it, too. Where no axis is left to share out
-(``total[0] += x[i]``), each thread sums its iterations in a reducer; what is no sum becomes a single iteration, which all threads
-that hold the element run.
+iterations along ``j`` change one element; in ``total[i % 8] += a[i]`` every eighth one does. So an axis is written as digits in
+mixed radix, and those along which iterations accumulate are axes that are not shared out over threads. Where no digit is left to
+share out (``total[0] += x[i]``), each thread sums its iterations in a reducer; what is no sum becomes a single iteration, which
+all threads that hold the element run.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,14 +32,18 @@ from tilelang.ir.visit import (
     walk_expr,
     with_children,
 )
+from tilelang.records import Record
 from tilelang.tileop.reduce import FinalizeReducer
 from tilelang.transform.substitute import substitute
+
+WITHIN_THREAD = "tl.within_thread"
+"""The note of a loop of a ``T.Parallel`` whose iterations, for fixed values of the other loops, one thread runs."""
 
 _ZERO = ir.IntImm("int32", 0)
 
 
 def accumulate_in_order(body: Any) -> Any:
-    """A kernel's statements with serial loops for such axes."""
+    """A kernel's statements in which such loops have a note."""
     allocated = (stmt for stmt in walk(body) if isinstance(stmt, ir.AllocBuffer))
     # Each thread has its own part of a reducer, so its iterations may be anywhere.
     reducers = {stmt.buffer for stmt in allocated if "tl.reducer_op" in (stmt.annotations or {})}
@@ -54,29 +57,27 @@ def accumulate_in_order(body: Any) -> Any:
 
 
 def _ordered(loop: Any, reducers: set[Any]) -> Any:
-    loops = parallel_loops(loop)
-    body = loops[-1].body
+    axes = parallel_loops(loop)
+    body = axes[-1].body
     stores = list(_stores(body, reducers))
-    periods = {axis: _period(stores, axis, body) for axis in loops}
-    if not any(periods.values()) or "tl.loop_layout" in loop.annotations:
+    digits = {axis: _digits(stores, axis, body) for axis in axes}
+    if "tl.loop_layout" in loop.annotations or not any(digit.summed for found in digits.values() for digit in found):
         return loop
-    kept, summed = [], []
-    for axis, period in periods.items():
-        inner, outer = _split(axis, period) if period > 1 else (axis, axis)
-        kept += [inner] if period != 1 else []
-        summed += [outer] if period else []
-        if period > 1:
-            body = substitute(body, {axis.loop_var: axis.min + outer.loop_var * period + inner.loop_var})
-    if not kept:
+    loops: list[tuple[Any, bool]] = []  # each with whether its iterations accumulate
+    for axis, found in digits.items():
+        parts, index = _split(axis, found)
+        body = body if parts == [axis] else substitute(body, {axis.loop_var: index})
+        loops += [(part, digit.summed) for part, digit in zip(reversed(parts), reversed(found))]
+    if all(summed or as_int(part.extent) == 1 for part, summed in loops):
         reduced = _reduced(loop, reducers)
         if reduced is not None:
             return reduced
-        kept = [_once(body, loop.annotations)]
-    for axis in reversed(summed):
-        body = ir.For(axis.loop_var, axis.min, axis.extent, ir.ForKind.SERIAL, body, span=axis.span)
-    for axis in reversed(kept):
-        notes = {**loop.annotations, "tl.parallel": len(kept)} if axis is kept[0] else None
-        body = ir.For(axis.loop_var, axis.min, axis.extent, ir.ForKind.PARALLEL, body, annotations=notes, span=axis.span)
+        loops.insert(0, (_once(body), False))
+    for number, (part, summed) in reversed(list(enumerate(loops))):
+        notes = {**loop.annotations, "tl.parallel": len(loops)} if number == 0 else {}
+        if summed:
+            notes[WITHIN_THREAD] = True
+        body = ir.For(part.loop_var, part.min, part.extent, ir.ForKind.PARALLEL, body, annotations=notes, span=part.span)
     return body
 
 
@@ -152,44 +153,69 @@ def _reads_its_place(store: Any) -> bool:
     return any(tvm_ffi.structural_equal(list(load.indices), list(store.indices)) for load in loads)
 
 
-def _period(stores: list[Any], axis: Any, body: Any) -> int:
-    """The distance along ``axis`` at which iterations store to one element, as far as the indices show; 0 if none do.
+class _Digit(Record):
+    """A digit of an axis in mixed radix: so many values, and whether iterations along it store to one element."""
 
-    Beyond 1 it divides the extent.
+    extent: int
+    summed: bool
+
+
+def _digits(stores: list[Any], axis: Any, body: Any) -> list[_Digit]:
+    """An axis as digits, minor first, as far as the indices of the stores show; one digit where its extent is not known."""
+    extent = as_int(axis.extent)
+    distances = {distance for store, guards in stores for distance in _distances(store, guards, axis, body)}
+    if not isinstance(extent, int):
+        return [_Digit(0, bool(distances))]
+    weights = [weight for weight in range(1, extent + 1) if extent % weight == 0]
+
+    def following(weight: int) -> list[int]:
+        return [each for each in weights if each > weight and each % weight == 0]
+
+    def kept_until(weight: int) -> int:
+        # Iterations that store to one element have the same digit: a distance between them moves the digits below at most.
+        ends = (end for end in following(weight) if all(distance % end < weight for distance in distances))
+        return max(ends, default=weight)
+
+    found, weight = [], 1
+    while weight < extent:
+        end = kept_until(weight)
+        summed = end == weight
+        if summed:
+            end = next((each for each in following(weight) if kept_until(each) > each), extent)
+        found.append(_Digit(end // weight, summed))
+        weight = end
+    return found or [_Digit(1, False)]
+
+
+def _split(axis: Any, digits: list[_Digit]) -> tuple[list[Any], Any]:
+    """The loops over the digits of an axis, minor first, and the axis' value in terms of theirs."""
+    if len(digits) == 1:
+        return [axis], axis.loop_var
+    loops, index, weight = [], axis.min, 1
+    for number, digit in enumerate(digits):
+        var = ir.Var(f"{axis.loop_var.name}_{number}", "int32")
+        loops.append(ir.For(var, _ZERO, constant(digit.extent), axis.kind, axis.body, span=axis.span))
+        index, weight = index + var * weight, weight * digit.extent
+    return loops, index
+
+
+def _distances(store: Any, guards: tuple[Any, ...], axis: Any, body: Any) -> Iterator[int]:
+    """How far apart along ``axis`` iterations are that store to one element, as far as the indices show.
+
+    Looked at are neighbours, powers of two, and divisors of the extent.
     """
-    distance = math.gcd(*(_distance(store, guards, axis, body) for store, guards in stores))
-    return math.gcd(distance, as_int(axis.extent)) if distance > 1 else distance
-
-
-def _split(axis: Any, period: int) -> tuple[Any, Any]:
-    """The loops over an axis' places in a period, and over its periods."""
-    sizes = (period, as_int(axis.extent) // period)
-    inner, outer = (
-        ir.For(ir.Var(f"{axis.loop_var.name}_{number}", "int32"), _ZERO, constant(size), axis.kind, axis.body, span=axis.span)
-        for number, size in enumerate(sizes)
-    )
-    return inner, outer
-
-
-def _distance(store: Any, guards: tuple[Any, ...], axis: Any, body: Any) -> int:
-    """How far apart along ``axis`` two iterations are that store to one element, as far as the indices show; 0 if none."""
     moved = computed_from([axis.loop_var], body)
     # Under i == j one iteration along an axis stores, which is legal.
     single = [part for guard in guards for part in walk_expr(guard) if isinstance(part, ir.EQ)]
     if any(mentions(expr, moved) for expr in single):
-        return 0
+        return
     indices = [index for index in store.indices if mentions(index, moved)]
     if any(index.same_as(axis.loop_var) or mentions(index, moved - {axis.loop_var}) for index in indices):
-        return 0
-    return math.gcd(*(distance for distance in _distances(axis) if _agree(indices, axis, distance)))
-
-
-def _distances(axis: Any) -> Iterator[int]:
-    """The distances that are looked at: of neighbours, powers of two, and divisors of the extent."""
-    yield 1
+        return
     extent = as_int(axis.extent)
-    if isinstance(extent, int):
-        yield from (each for each in range(2, extent) if extent % each == 0 or each & (each - 1) == 0)
+    others = range(2, extent) if isinstance(extent, int) else ()
+    candidates = (1, *(each for each in others if extent % each == 0 or each & (each - 1) == 0))
+    yield from (distance for distance in candidates if _agree(indices, axis, distance))
 
 
 def _agree(indices: list[Any], axis: Any, distance: int) -> bool:

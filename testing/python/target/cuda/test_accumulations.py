@@ -106,6 +106,31 @@ def test_rows_that_come_round_again_are_summed(arch, place):
     assert largest.tolist() == expected
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_what_each_thread_has_of_an_accumulator_is_summed_in_its_registers(arch):
+    """Of each index a digit between two others accumulates: those on both sides of it are the thread's number."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 32), "float16"), B: T.Tensor((32, 64), "float16"), C: T.Tensor((128, 2), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 64), "float16")
+            acc, part = T.alloc_fragment((64, 64), "float32"), T.alloc_fragment((128, 2), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, acc, clear_accum=True, policy=T.GemmWarpPolicy.FullRow)
+            T.clear(part)
+            for i, j in T.Parallel(64, 64):
+                part[i // 16 * 32 + i % 8 * 4 + j % 8 // 2, j % 2] += acc[i, j]
+            T.copy(part, C)
+
+    a, b, c = torch.randint(-4, 4, (64, 32)).half(), torch.randint(-4, 4, (32, 64)).half(), torch.zeros(128, 2)
+    simulate(main, a, b, c, arch=arch)
+    # rows are (warp, half, row), columns are (group, pair, element)
+    expected = (a.float() @ b.float()).view(4, 2, 8, 8, 4, 2).sum((1, 3)).view(128, 2)
+    assert torch.equal(c, expected)
+    assert "acc_shared" not in source(main, arch=arch)
+
+
 def test_a_quotient_beside_its_remainder_stays_shared_out():
     """``[i // 8, i % 8]`` is another element in each iteration."""
 

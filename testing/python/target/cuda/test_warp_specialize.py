@@ -372,3 +372,34 @@ def test_an_operator_over_an_axis_of_a_tile_with_slots(use: str, shape: tuple[in
     assert interpreter.run(main, a, *expected) == []
     simulate(main, a, *results, arch="sm_90a")
     assert all(map(torch.equal, results, expected))
+
+
+def test_an_accumulator_from_a_product_in_other_threads_is_converted_before_the_loop():
+    """The product in the loop is complete at a later wait, so that the one before it gets the copy of the accumulator."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((8, 128), "float8_e5m2"),
+        B: T.Tensor((8, 8), "float8_e5m2"),
+        X: T.Tensor((128, 256), "float16"),
+        Y: T.Tensor((8, 256), "float16"),
+        C: T.Tensor((128, 8), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((8, 128), "float8_e5m2"), T.alloc_shared((8, 8), "float8_e5m2")
+            x, y = T.alloc_shared((128, 128), "float16"), T.alloc_shared((8, 128), "float16")
+            c = T.alloc_fragment((128, 8), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, c, transpose_A=True, clear_accum=True)
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(X[0, k * 128], x)
+                T.copy(Y[0, k * 128], y)
+                T.gemm(x, y, c, transpose_B=True)
+            T.copy(c, C)
+
+    a, b = (torch.randint(-4, 4, shape).float() for shape in ((8, 128), (8, 8)))
+    x, y = torch.randint(-4, 4, (128, 256)).half(), torch.randint(-4, 4, (8, 256)).half()
+    c = torch.zeros(128, 8)
+    simulate(main, a.to(torch.float8_e5m2), b.to(torch.float8_e5m2), x, y, c, arch="sm_90a")
+    assert torch.equal(c, a.T @ b + x.float() @ y.float().T)

@@ -111,7 +111,8 @@ def loop_from_fragment(axes: Sequence[Axis], indices: Sequence[Any], layout: Fra
         indices: of the access to the fragment, one for each of its axes.
 
     Returns:
-        None if an index is not a sum of axis variables with mixed-radix weights and a constant.
+        None if an index is not a sum of axis variables with mixed-radix weights and a constant, or if the fragment lies in
+        several threads along an axis that must be within one.
     """
     extents = {axis.var: axis.extent for axis in axes}
     digits = {axis.var: Digit(str(number), axis.extent, REGISTER) for number, axis in enumerate(axes)}
@@ -134,8 +135,11 @@ def loop_from_fragment(axes: Sequence[Axis], indices: Sequence[Any], layout: Fra
     # c[i] += x[i, j] with copies of c in several threads: j has no place in c, and the threads with copies share its iterations.
     # The last axis first, since it is contiguous in most tensors, so that neighbouring threads get neighbouring elements.
     for axis in reversed(missing):
-        found[axis.var], replicas = _over_replicas(axis, replicas)
+        found[axis.var], left = _over_replicas(axis, () if axis.within_thread else replicas)
+        replicas = replicas if axis.within_thread else left
     dims = [found[axis.var] for axis in axes]
+    if any(axis.within_thread and mode.coord == THREAD for axis, dim in zip(axes, dims) for mode in dim.modes):
+        return None
     return LoopLayout((*hidden, *dims), replicas)
 
 
@@ -214,7 +218,7 @@ def free_loop(axes: Sequence[Axis], threads: int, vector: int, order: Sequence[i
     extents = [axes[place].extent or 1 for place in order]  # one without elements is laid out as one with one
     # From here on the first axis is counted in vectors, which are not divided between threads.
     extents[0] = extents[0] // vector
-    shares = _thread_shares(extents, threads)
+    shares = _thread_shares([1 if axes[place].within_thread else extent for place, extent in zip(order, extents)], threads)
     dims: dict[int, Dimension] = {}
     stride = 1
     for rank, (place, share, extent) in enumerate(zip(order, shares, extents)):

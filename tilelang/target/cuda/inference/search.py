@@ -215,16 +215,22 @@ def _choices(state: _State, node: Any, buffer: Any) -> Iterator[_State]:
 
 
 def _copies(state: _State, node: Any, buffer: Any) -> Iterator[Rewritten]:
-    """The kernel with a copy of the fragment in a section around the statement."""
+    """The kernel with a copy of the fragment in a section around the statement, or around those that it disagrees with."""
     tree = state.problem.tree
     family = set(family_of(tree, buffer))
     if _is_whole_copy(node) and node not in state.problem.uniformity.divergent:
         yield as_conversion(tree, node)
+    for moved in _moved(state, node, family):
+        yield from _copies_around(state, moved, buffer, family)
+
+
+def _copies_around(state: _State, node: Any, buffer: Any, family: set[Any]) -> Iterator[Rewritten]:
+    tree = state.problem.tree
     for section in _sections(state, node, family):
         inner = (inner for top in section.nodes for inner in walk(top))
         uses = [use for use in inner if section.is_user(use) and any(access.buffer in family for access in use.touched)]
         # The operator is complete at a later wait; a copy back at the end of the section would read too early.
-        if any(isinstance(use, Operator) and rule_of(use.op).is_asynchronous(use.op) for use in uses):
+        if any(map(_is_asynchronous, uses)):
             continue
         alone = section.nodes == [node]
         if isinstance(node, (Branch, Loop)) and alone:
@@ -238,6 +244,24 @@ def _copies(state: _State, node: Any, buffer: Any) -> Iterator[Rewritten]:
             yield with_copy_of_view(tree, section, buffer)
         if all(_works_on_shared(use, family) for use in uses) and (alone or not is_written(section.nodes, family)):
             yield with_copy(tree, section, buffer, SHARED)
+
+
+def _moved(state: _State, node: Any, family: set[Any]) -> list[Any]:
+    """The statements of a conflict that may use a copy of the fragment.
+
+    They are the statement that does not find the elements; or, where that is only complete at a later wait, those whose demands
+    differ from its own.
+    """
+    if not _is_asynchronous(node):
+        return [node]
+    plans = state.layouts.plans
+    others = [other for other in state.problem.operators if not _is_asynchronous(other)]
+    demands = {other: rule_of(other.op).demands(other.op, plans.get(other)) for other in others}
+    return [other for other, demanded in demands.items() if any(buffer in family for buffer, _ in demanded)]
+
+
+def _is_asynchronous(node: Any) -> bool:
+    return isinstance(node, Operator) and rule_of(node.op).is_asynchronous(node.op)
 
 
 def _only_renames(state: _State, uses: list[Any], family: set[Any]) -> bool:
@@ -271,7 +295,7 @@ def _sections(state: _State, node: Any, family: set[Any]) -> Iterator[Section]:
     the last with a conflict over the same fragment; those alone where they do not change it, so that a copy for all of them
     costs no more than one for the statement.
     """
-    rivals = {other for other, found in state.conflicts.items() if any(buffer in family for buffer in found)}
+    rivals = {node, *(other for other, found in state.conflicts.items() if any(buffer in family for buffer in found))}
     # Statements that disagree with the fragment in the same way share one copy; one conversion is cheaper than one for each.
     serves_all = family <= state.layouts.fragments.keys() and all(_works_on_shared(rival, family) for rival in rivals)
     for parent, place in _ancestry(state.problem.tree, node):

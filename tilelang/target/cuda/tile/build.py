@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -15,6 +16,7 @@ from tilelang.ir.span import location_of
 from tilelang.ir.text import expr_text
 from tilelang.ir.visit import conjunction, conjuncts, flattened
 from tilelang.target.cuda.tile.nest import Axis, Nest
+from tilelang.transform.accumulations import WITHIN_THREAD
 from tilelang.transform.substitute import substitute
 
 _NAMES = "ijklmn"
@@ -28,7 +30,7 @@ def parallel_nest(loop: Any) -> Nest:
     for _ in range(count):
         if as_int(node.min) != 0:
             raise UnsupportedError("T.Parallel loops start at 0", location_of(loop.span))
-        axes.append(_axis(node.loop_var, node.extent, None))
+        axes.append(replace(_axis(node.loop_var, node.extent, None), within_thread=WITHIN_THREAD in node.annotations))
         node = node.body
     node = block(_rest([node])) if _continues(node) else node
     width = notes["tl.coalesced_width"] if "tl.coalesced_width" in notes else None
@@ -54,7 +56,7 @@ def _trimmed(axes: list[Axis], body: Any) -> tuple[list[Axis], Any]:
             rest.append(part)
     if not bounds:
         return axes, body
-    axes = [Axis(axis.var, min(axis.extent, bounds.get(axis.var, axis.extent))) if axis.limit is None else axis for axis in axes]
+    axes = [replace(axis, extent=min(axis.extent, bounds.get(axis.var, axis.extent))) for axis in axes]
     return axes, ir.IfThenElse(conjunction(rest), body.then_case, None, body.span) if rest else body.then_case
 
 
@@ -159,7 +161,7 @@ def chunked(nest: Nest) -> tuple[list[tuple[Any, Any]], Nest]:
         limit = cast_to(axis.limit, "int32")
         loops.append((chunk, (limit + (size - 1)) // size))
         values[axis.var] = cast_to(chunk * size + inner, str(axis.var.ty))
-        axes.append(Axis(inner, size, limit - chunk * size if size > 1 else None))
+        axes.append(Axis(inner, size, limit - chunk * size if size > 1 else None, axis.within_thread))
     return loops, nest.over(substitute(nest.body, values), tuple(axes))
 
 

@@ -28,11 +28,19 @@ from tilelang.transform.substitute import substitute
 
 
 class Axis(Record, eq=False):
-    """One loop of a nest: ``var`` in ``range(extent)``; ``limit`` cuts it off earlier at run time."""
+    """One loop of a nest.
+
+    Attributes:
+        var: in ``range(extent)``.
+        extent: its length; 0 where that is not bounded.
+        limit: cuts it off earlier at run time.
+        within_thread: whether its iterations, for fixed values of the other axes, must be run by one thread.
+    """
 
     var: Any
     extent: int
     limit: Any = None
+    within_thread: bool = False
 
 
 class Index(Record, eq=False):
