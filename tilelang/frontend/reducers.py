@@ -16,7 +16,7 @@ from tilelang.errors import ReducerError
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import statement_exprs, walk_expr
-from tilelang.tileop.base import decode, is_tile_op
+from tilelang.tileop.base import record_of
 from tilelang.tileop.copy import Fill
 from tilelang.tileop.reduce import FinalizeReducer
 
@@ -60,8 +60,9 @@ class _Check:
             for part in node.seq:
                 self.stmt(part)
             return
-        if isinstance(node, ir.Evaluate) and is_tile_op(node.value):
-            self._operator(decode(node.value), node.span)
+        record = record_of(node)
+        if record is not None:
+            self._operator(record, node.span)
         elif isinstance(node, ir.BufferStore) and node.buffer in self.reducers:
             self._store(node)
         else:

@@ -14,8 +14,8 @@ import tvm_ffi
 from tilelang.frontend.builder import sequence
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_global
-from tilelang.ir.visit import any_statement, flattened, statement_exprs, variables, walk, with_children
-from tilelang.tileop.base import decode, is_tile_op
+from tilelang.ir.visit import any_statement, expressions, flattened, with_children
+from tilelang.tileop.base import record_of
 from tilelang.tileop.hint import SafeValue
 
 
@@ -56,14 +56,14 @@ def _rewritten_block(body: Any, take_name: Callable[[str], str], of_kernel: bool
             view = _view(buffer, take_name(str(buffer.name)))
             done.append(ir.DeclBuffer(view, data=ir.buffer_data(buffer), span=stmt.span))
             stmt, *waiting = (_renamed(part, buffer, view) for part in (stmt, *waiting))
-        used.update(var for part in walk(stmt) for expr in statement_exprs(part) for var in variables(expr))
+        used.update(part for part in expressions(stmt) if isinstance(part, ir.Var))
         done.append(_rewritten(stmt, take_name))
     return sequence(done)
 
 
 def _annotated(stmt: Any) -> Any:
     """The tensor of an annotation; None of another statement."""
-    record = decode(stmt.value) if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value) else None
+    record = record_of(stmt)
     return record.buffer.buffer if isinstance(record, SafeValue) and is_global(record.buffer) else None
 
 

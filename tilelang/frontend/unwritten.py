@@ -18,7 +18,7 @@ from tilelang.ir.expr import as_int, is_pure
 from tilelang.ir.memory import is_shared, is_variable, lies_in_registers
 from tilelang.ir.span import warn_at
 from tilelang.ir.visit import children, is_guarded, operands, statement_exprs
-from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop import record_of
 from tilelang.tileop.atomic import AtomicTile
 from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose
 from tilelang.tileop.gemm import Gemm, GemmSparse
@@ -106,8 +106,8 @@ class _Accesses:
 
 
 def _statement_accesses(stmt: Any) -> Iterator[tuple[Any, str]]:
-    if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value):
-        operator = decode(stmt.value)
+    operator = record_of(stmt)
+    if operator is not None:
         for region, access in operator.regions():
             yield from ((region.buffer, kind) for kind in _kinds(operator, access))
         exprs = operator.scalars()

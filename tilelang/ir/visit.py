@@ -213,6 +213,16 @@ def walk(stmt: Any) -> Iterator[Any]:
         stack.extend(reversed(children(node)))
 
 
+def own_expressions(stmt: Any) -> list[Any]:
+    """Every expression that ``stmt`` itself evaluates, with those inside it."""
+    return [part for expr in statement_exprs(stmt) for part in walk_expr(expr)]
+
+
+def expressions(stmt: Any) -> Iterator[Any]:
+    """Every expression of ``stmt`` and of the statements inside it."""
+    return (part for each in walk(stmt) for part in own_expressions(each))
+
+
 def any_statement(stmt: Any, test: Callable[[Any], bool]) -> bool:
     """Whether ``test`` holds for ``stmt`` or a statement inside it."""
     return any(test(node) for node in walk(stmt))

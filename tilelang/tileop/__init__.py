@@ -11,6 +11,6 @@ from tilelang.tileop import reduce as reduce
 from tilelang.tileop import scan as scan
 from tilelang.tileop import thread as thread
 from tilelang.tileop import warp_group as warp_group
-from tilelang.tileop.base import OPERATORS, TileOp, decode, is_tile_op
+from tilelang.tileop.base import OPERATORS, TileOp, decode, is_tile_op, record_of
 
-__all__ = ["OPERATORS", "GemmWarpPolicy", "TileOp", "decode", "is_tile_op"]
+__all__ = ["OPERATORS", "GemmWarpPolicy", "TileOp", "decode", "is_tile_op", "record_of"]

@@ -193,6 +193,11 @@ def is_tile_op(expr: Any) -> bool:
     return isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name in OPERATORS
 
 
+def record_of(stmt: Any) -> Any:
+    """The tile operator that a statement is; None of any other statement."""
+    return decode(stmt.value) if type(stmt) is ir.Evaluate and is_tile_op(stmt.value) else None
+
+
 def decode(call: Any) -> TileOp:
     """The record of a tile operator call."""
     cls = OPERATORS[call.op.name]

@@ -12,7 +12,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_array, is_fragment, is_local, is_memory
-from tilelang.ir.visit import children, computed_from, mentions, parallel_loops, statement_exprs, walk, walk_expr
+from tilelang.ir.visit import children, computed_from, expressions, mentions, parallel_loops, statement_exprs, walk, walk_expr
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 _ELSEWHERE = "elsewhere"
@@ -71,7 +71,7 @@ def is_run_by_each_thread(body: Any, memory: Iterable[Any]) -> bool:
     if any(isinstance(stmt, ir.Evaluate) or is_memory(stmt.buffer) for stmt in stored):
         return False
     loaded = (buffer for buffer, _, _ in _uses(body))
-    return not any(is_fragment(buffer) for buffer in loaded) and not any(has_effect(part) for part in _parts(body))
+    return not any(is_fragment(buffer) for buffer in loaded) and not any(has_effect(part) for part in expressions(body))
 
 
 def carried_partially(loop: Any, views: Container[Any] = ()) -> set[Any]:
@@ -139,10 +139,6 @@ def _reached(begins: Callable[[Any], bool], flows: list[Flow], backwards: bool =
 
 def _is_buffer(target: Any) -> bool:
     return isinstance(target, ir.Var) and ir.is_buffer_var(target)
-
-
-def _parts(body: Any) -> Iterator[Any]:
-    return (part for stmt in walk(body) for expr in statement_exprs(stmt) for part in walk_expr(expr))
 
 
 def has_effect(part: Any) -> bool:

@@ -24,10 +24,10 @@ from tilelang.ir.region import Region
 from tilelang.ir.visit import (
     children,
     computed_from,
+    expressions,
     is_parallel,
     mentions,
     parallel_loops,
-    statement_exprs,
     walk,
     walk_expr,
     with_children,
@@ -90,7 +90,7 @@ def _reduced(loop: Any, reducers: set[Any]) -> Any | None:
     parts: dict[Any, Any] = {}  # store -> the reducer that it adds to
     for store, _ in _stores(body, reducers):
         buffer = store.buffer
-        uses = sum(part.same_as(buffer) for stmt in walk(body) for expr in statement_exprs(stmt) for part in walk_expr(expr))
+        uses = sum(part.same_as(buffer) for part in expressions(body))
         # The two uses are the store and the load in its value: any other would see what one thread has summed so far.
         if uses != 2 or not _is_sum(store) or any(mentions(index, inside) for index in store.indices):
             return None

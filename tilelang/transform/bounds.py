@@ -26,7 +26,7 @@ from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import any_statement, children, flattened, operands, statement_exprs
-from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop import record_of
 from tilelang.tileop.thread import intrinsic_name
 
 _WARP_GROUPS = "tl.warp_group"
@@ -80,8 +80,9 @@ class _Checker:
     def stmt(self, node: Any, conditional: bool) -> None:
         if node.span is not None:
             self.span = node.span
-        if isinstance(node, ir.Evaluate) and is_tile_op(node.value):
-            self._operator(decode(node.value), conditional)
+        record = record_of(node)
+        if record is not None:
+            self._operator(record, conditional)
             return
         for expr in statement_exprs(node):
             self._expr(expr, conditional)

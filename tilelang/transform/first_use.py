@@ -19,7 +19,7 @@ import tvm_ffi
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import children, operands, statement_exprs, variables, walk, walk_expr
-from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop import record_of
 
 Element = tuple[int, ...]
 Ranges = Mapping[Any, range]
@@ -45,8 +45,9 @@ def uses(stmt: Any) -> list[Use]:
     if isinstance(stmt, ir.BufferStore):
         read = [use for expr in (*stmt.indices, stmt.value) for use in _reads(expr)]
         return [*read, Use(stmt.buffer, tuple(stmt.indices), True)]
-    if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value):
-        filled = [region.buffer for region, access in decode(stmt.value).regions() if access == "w" and region.is_whole]
+    record = record_of(stmt)
+    if record is not None:
+        filled = [region.buffer for region, access in record.regions() if access == "w" and region.is_whole]
         read = [use for use in _reads(stmt.value) if not any(use.buffer.same_as(buffer) for buffer in filled)]
         return [*read, *(Use(buffer, None, True) for buffer in filled)]
     return [use for expr in statement_exprs(stmt) for use in _reads(expr)]

@@ -14,7 +14,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import is_global
 from tilelang.ir.visit import children, statement_exprs, walk, walk_expr
-from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop import record_of
 
 _ALIAS_SENSITIVE = "tl.alias_sensitive"
 """Attribute of a function in which a tensor is read after another one was written."""
@@ -90,8 +90,9 @@ class Order:
 
 def accesses(stmt: Any) -> Iterator[tuple[Any, str]]:
     """(tensor, read or write) of a statement's own accesses, reads first."""
-    if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value):
-        regions = [(region.buffer, access) for region, access in decode(stmt.value).regions()]
+    record = record_of(stmt)
+    if record is not None:
+        regions = [(region.buffer, access) for region, access in record.regions()]
         found = [(buffer, READ) for buffer, access in regions if "r" in access]
         found += [(buffer, WRITE) for buffer, access in regions if "w" in access]
     else:

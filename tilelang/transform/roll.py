@@ -20,7 +20,7 @@ import tvm_ffi
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_memory
-from tilelang.ir.visit import rebuilt, statement_exprs, variables, walk, with_children
+from tilelang.ir.visit import expressions, rebuilt, walk, with_children
 
 LONG = 200
 """Smallest number of statements of a kernel that is rerolled."""
@@ -200,7 +200,7 @@ def _names(stmt: Any) -> tuple[Any, ...]:
     """The buffers and variables that a statement takes from outside; structural equality holds for others in their place, too."""
     # `A[0] = B[0]` and `C[0] = D[0]` are structurally equal: free variables may be renamed there.
     bound = {node.loop_var for node in walk(stmt) if isinstance(node, ir.For)}
-    return tuple(v for node in walk(stmt) for expr in statement_exprs(node) for v in variables(expr) if v not in bound)
+    return tuple(part for part in expressions(stmt) if isinstance(part, ir.Var) and part not in bound)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import statement_exprs, walk, walk_expr
-from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop import record_of
 from tilelang.tileop.thread import intrinsic_name
 from tilelang.transform.in_place import sources_of
 
@@ -36,8 +36,9 @@ def written_tensors(func: Any) -> tuple[str, ...]:
 
 def _touched(stmt: Any) -> Iterator[Any]:
     """The buffers that a statement itself may write."""
-    if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value):
-        yield from (region.buffer for region, access in decode(stmt.value).regions() if "w" in access)
+    record = record_of(stmt)
+    if record is not None:
+        yield from (region.buffer for region, access in record.regions() if "w" in access)
         yield from _handed_on(stmt.value.args)
         return
     if isinstance(stmt, ir.BufferStore):

@@ -20,10 +20,11 @@ from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.visit import any_statement, flattened, variables, walk
 from tilelang.target.cpu.copy import box_condition
-from tilelang.target.cpu.elide import Removal, record_of, uses_of
+from tilelang.target.cpu.elide import Removal, uses_of
 from tilelang.target.cpu.emit import no_op, seq
 from tilelang.target.cpu.lower import Scope
 from tilelang.target.cpu.rewriter import StmtRewriter
+from tilelang.tileop import record_of
 from tilelang.tileop.copy import Copy, Fill
 from tilelang.tileop.gemm import Gemm
 from tilelang.tileop.thread import intrinsic_name

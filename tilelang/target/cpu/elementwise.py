@@ -8,7 +8,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant, is_pure
-from tilelang.ir.visit import flattened, is_parallel, parallel_loops, statement_exprs, variables, walk_expr
+from tilelang.ir.visit import flattened, is_parallel, own_expressions, parallel_loops, variables, walk_expr
 from tilelang.target.cpu.copy import box_condition, copied
 from tilelang.target.cpu.elide import record_of
 from tilelang.target.cpu.emit import seq
@@ -121,7 +121,7 @@ def _of_loops(loop: Any, own: frozenset[int]) -> Elementwise | None:
     plain = all(as_int(each.min) == 0 and each.step is None for each in loops) and all(isinstance(e, int) for e in extents)
     if not plain or not all(isinstance(stmt, ir.BufferStore) for stmt in stores):
         return None
-    calls = (node for stmt in stores for expr in statement_exprs(stmt) for node in walk_expr(expr) if isinstance(node, ir.Call))
+    calls = (part for stmt in stores for part in own_expressions(stmt) if isinstance(part, ir.Call))
     return Elementwise(tuple(each.loop_var for each in loops), extents, tuple(stores)) if all(map(is_pure, calls)) else None
 
 

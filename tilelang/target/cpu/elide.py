@@ -25,12 +25,12 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import is_pure
 from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
-from tilelang.ir.visit import statement_exprs, walk, walk_expr
+from tilelang.ir.visit import own_expressions, walk, walk_expr
 from tilelang.target.cpu.copy import box_condition
 from tilelang.target.cpu.emit import no_op, seq
 from tilelang.target.cpu.lower import Scope
 from tilelang.target.cpu.rewriter import StmtRewriter
-from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop import is_tile_op, record_of
 from tilelang.tileop.base import TileOp
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.gemm import Gemm
@@ -175,11 +175,6 @@ def is_call(stmt: Any, operator: type[TileOp]) -> bool:
     return isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value) and stmt.value.op.name == operator.op_name
 
 
-def record_of(stmt: Any) -> Any:
-    """The tile operator that a statement is, or None."""
-    return decode(stmt.value) if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value) else None
-
-
 def uses_of(node: Any) -> Counter[int]:
     """How often each variable is named."""
     found: Counter[int] = Counter()
@@ -234,4 +229,4 @@ def _may_write(stmt: Any) -> bool:
         return True
     if isinstance(stmt, (ir.DeclBuffer, ir.AssertStmt, ir.tirx.Return, ir.Break, ir.Continue)):
         return True
-    return any(isinstance(node, ir.Call) and not is_pure(node) for expr in statement_exprs(stmt) for node in walk_expr(expr))
+    return any(isinstance(part, ir.Call) and not is_pure(part) for part in own_expressions(stmt))

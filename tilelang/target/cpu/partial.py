@@ -23,7 +23,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.memory import is_local
 from tilelang.ir.span import location_of
-from tilelang.ir.visit import is_parallel, parallel_loops, statement_exprs, walk, walk_expr
+from tilelang.ir.visit import is_parallel, own_expressions, parallel_loops, walk, walk_expr
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.rewriter import StmtRewriter
 from tilelang.tileop import decode, is_tile_op
@@ -100,7 +100,7 @@ class _Threads(StmtRewriter):
 
     def _named(self, stmt: Any) -> set[Any]:
         """The variables and buffers that a statement itself names."""
-        found = {part for expr in statement_exprs(stmt) for part in walk_expr(expr) if isinstance(part, ir.Var)}
+        found = {part for part in own_expressions(stmt) if isinstance(part, ir.Var)}
         return found | ({stmt.buffer} if isinstance(stmt, (ir.AllocBuffer, ir.BufferStore)) else set())
 
     def _of_others(self, stmt: Any) -> Any:

@@ -26,12 +26,13 @@ from tilelang.target.cpu import helpers
 from tilelang.target.cpu.accumulate import leaves
 from tilelang.target.cpu.copy import box_condition
 from tilelang.target.cpu.deepen import is_first
-from tilelang.target.cpu.elide import is_call, record_of, uses_of, writes_globally
+from tilelang.target.cpu.elide import is_call, uses_of, writes_globally
 from tilelang.target.cpu.emit import address_of, extern_call, when
 from tilelang.target.cpu.lower import Scope
 from tilelang.target.cpu.panels import are_rows_dense, pitch
 from tilelang.target.cpu.place import buffer_bytes
 from tilelang.target.cpu.tiles import Tile, element
+from tilelang.tileop import record_of
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.gemm import Gemm
 

@@ -22,11 +22,11 @@ from tilelang.ir.region import Region
 from tilelang.ir.visit import statement_exprs, variables, walk, walk_expr
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.elementwise import Elementwise, elementwise, runs_along
-from tilelang.target.cpu.elide import record_of
 from tilelang.target.cpu.emit import address_of, alloc, extern_call, local, loop, nest, seq, span
 from tilelang.target.cpu.panels import fetch
 from tilelang.target.cpu.place import buffer_bytes
 from tilelang.target.cpu.wide_loops import is_exponential
+from tilelang.tileop import record_of
 from tilelang.tileop.copy import Copy
 from tilelang.transform.substitute import substitute
 

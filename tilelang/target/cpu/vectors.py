@@ -13,7 +13,7 @@ from typing import Any
 from tilelang.dtypes import canonical, vector
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
-from tilelang.ir.visit import flattened, statement_exprs, variables, walk, walk_expr
+from tilelang.ir.visit import expressions, flattened, variables, walk_expr
 from tilelang.target.cpu.emit import loop, seq, span, splat
 
 AS_VECTOR = "tl.as_vector"
@@ -165,8 +165,7 @@ _PLAIN = ("tirx.reinterpret", "tirx.fabs", "tirx.sqrt")
 
 def wide_names(stmt: Any) -> Iterator[str]:
     """The functions of registers that a statement calls."""
-    nodes = (node for inner in walk(stmt) for expr in statement_exprs(inner) for node in walk_expr(expr))
-    return (name for name in map(_wide_name, nodes) if name is not None)
+    return (name for name in map(_wide_name, expressions(stmt)) if name is not None)
 
 
 def _wide_name(node: Any) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.visit import statement_exprs, walk, walk_expr
+from tilelang.ir.visit import own_expressions, walk
 from tilelang.target.cpu.formats import STORAGE
 from tilelang.target.cpu.place import ON_STACK
 from tilelang.target.cpu.program import CpuProgram
@@ -48,4 +48,4 @@ def _statements(program: CpuProgram) -> Iterator[Any]:
 
 
 def _expressions(program: CpuProgram) -> Iterator[Any]:
-    return (node for stmt in _statements(program) for expr in statement_exprs(stmt) for node in walk_expr(expr))
+    return (part for stmt in _statements(program) for part in own_expressions(stmt))

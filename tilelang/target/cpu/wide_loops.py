@@ -11,7 +11,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
-from tilelang.ir.visit import statement_exprs, walk, walk_expr
+from tilelang.ir.visit import own_expressions, walk
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.lower import INDEPENDENT
 from tilelang.target.cpu.vectors import WIDE, in_registers, wide_names
@@ -51,7 +51,7 @@ def _calls_functions(body: Any) -> bool:
     statements = list(walk(body))
     if any(isinstance(stmt, (ir.For, ir.While)) for stmt in statements):
         return False
-    return any(_calls(node, _CALLS) for stmt in statements for expr in statement_exprs(stmt) for node in walk_expr(expr))
+    return any(_calls(part, _CALLS) for stmt in statements for part in own_expressions(stmt))
 
 
 def is_exponential(node: Any) -> bool:

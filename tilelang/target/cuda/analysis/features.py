@@ -15,7 +15,7 @@ from tilelang.ir.memory import BARRIER, CLUSTER_BARRIER, TENSOR_MEMORY
 from tilelang.ir.visit import walk
 from tilelang.target.cuda.arch import Feature
 from tilelang.target.cuda.intrinsics.table import require
-from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop import record_of
 
 _Need = tuple[Feature, str] | None
 """A feature, and the words of the program that need it."""
@@ -50,7 +50,7 @@ def _axis(stmt: Any) -> _Need:
 
 
 def _operator(stmt: Any) -> _Need:
-    kind = getattr(decode(stmt.value), "kind", None) if is_tile_op(stmt.value) else None
+    kind = getattr(record_of(stmt), "kind", None)
     return _PRODUCTS.get(kind) if isinstance(kind, str) else None
 
 

@@ -18,7 +18,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_array, is_fragment, is_local, is_memory, is_variable
-from tilelang.ir.visit import mentions, statement_exprs, variables, walk_expr
+from tilelang.ir.visit import mentions, own_expressions, statement_exprs, variables, walk_expr
 from tilelang.ir.visit import operands as children_of
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.assumptions import assumed
@@ -398,7 +398,7 @@ def _read_by(node: Any) -> set[Any]:
         return operands(node)
     if isinstance(node, Scalar) and isinstance(node.stmt, ir.BufferStore):
         return {access.buffer for access in node.accesses if access.kind == READ}
-    return {var for expr in statement_exprs(node.stmt) for var in variables(expr)}
+    return {part for part in own_expressions(node.stmt) if isinstance(part, ir.Var)}
 
 
 def operands(node: Operator) -> set[Any]:

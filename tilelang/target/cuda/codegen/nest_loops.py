@@ -6,12 +6,11 @@ contiguous axis the innermost digit may be a vector, which has no loop: what is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_memory
-from tilelang.ir.visit import statement_exprs, variables, walk, walk_expr
+from tilelang.ir.visit import expressions, variables
 from tilelang.layout.digits import Form, Term
 from tilelang.layout.fragment import REGISTER
 from tilelang.target.cuda.analysis.thread_map import is_aligned
@@ -210,16 +209,12 @@ def _name_of(dim: Any) -> str:
 
 def _iterations_written_out(body: Any, width: int) -> int:
     """How many iterations of a nest on memory alone, of so many elements each, are written out."""
-    calls = sum(_length(node) for node in _expressions(body) if isinstance(node, ir.Call))
+    calls = sum(_length(node) for node in expressions(body) if isinstance(node, ir.Call))
     return min(_ITERATIONS, max(1, _CALLS // (calls * width))) if calls else _ITERATIONS
 
 
 def _nodes(body: Any) -> int:
-    return max(1, sum(1 for _ in _expressions(body)))
-
-
-def _expressions(body: Any) -> Iterator[Any]:
-    return (node for stmt in walk(body) for expr in statement_exprs(stmt) for node in walk_expr(expr))
+    return max(1, sum(1 for _ in expressions(body)))
 
 
 def _length(call: Any) -> int:

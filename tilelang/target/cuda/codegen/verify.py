@@ -13,7 +13,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_fragment, is_shared
-from tilelang.ir.visit import statement_exprs, walk_expr
+from tilelang.ir.visit import own_expressions
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.layout.fragment import THREAD
 from tilelang.target.cuda.codegen.stages import KernelCode, KernelLayouts, KernelStatements, KernelText, KernelTree, PlannedCode
@@ -54,9 +54,8 @@ def statements(stage: KernelStatements) -> None:
 def _check_names(body: Any, known: set[Any]) -> None:
     defined = known | {var for stmt in walk_statements(body) for var in _defined_by(stmt)}
     for stmt in walk_statements(body):
-        for expr in statement_exprs(stmt):
-            for var in (part for part in walk_expr(expr) if isinstance(part, ir.Var)):
-                assert var in defined, f"{var.name} is not defined: {stmt}"
+        for var in (part for part in own_expressions(stmt) if isinstance(part, ir.Var)):
+            assert var in defined, f"{var.name} is not defined: {stmt}"
 
 
 def _defined_by(stmt: Any) -> Iterator[Any]:
@@ -68,8 +67,7 @@ def _defined_by(stmt: Any) -> Iterator[Any]:
         yield stmt.buffer
     elif isinstance(stmt, ir.AttrStmt) and stmt.attr_key == "thread_extent":
         yield stmt.node.var
-    for expr in statement_exprs(stmt):
-        yield from (part.var for part in walk_expr(expr) if isinstance(part, ir.Let))
+    yield from (part.var for part in own_expressions(stmt) if isinstance(part, ir.Let))
 
 
 def tree(stage: KernelTree) -> None:

@@ -17,7 +17,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, UPDATE
 from tilelang.ir.memory import SHARED, is_fragment
 from tilelang.ir.span import location_of
-from tilelang.ir.visit import children, is_parallel, statement_exprs, walk_expr
+from tilelang.ir.visit import children, is_parallel, own_expressions, walk_expr
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.analysis.fragment_homes import homes_of, threads_of
 from tilelang.target.cuda.analysis.uniformity import Uniformity
@@ -26,7 +26,7 @@ from tilelang.target.cuda.normalise.thread_groups import grouped_tree
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.rename import buffer_like
 from tilelang.target.cuda.tile.tree import Scalar, TileTree, walk
-from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop import is_tile_op, record_of
 from tilelang.transform.substitute import substitute
 
 
@@ -73,11 +73,10 @@ def _stored_by_some(tree: TileTree, uniformity: Uniformity) -> Iterator[Any]:
 
 def _updates_element(stmt: Any) -> bool:
     """Whether a statement by itself updates an element of a fragment, or a fragment, atomically."""
-    if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value):
-        op = decode(stmt.value)
+    op = record_of(stmt)
+    if op is not None:
         return op.is_atomic and any("w" in access and is_fragment(region.buffer) for region, access in op.regions())
-    calls = (part for expr in statement_exprs(stmt) for part in walk_expr(expr) if isinstance(part, ir.Call))
-    atomic = (call for call in calls if is_atomic(call))
+    atomic = (part for part in own_expressions(stmt) if isinstance(part, ir.Call) and is_atomic(part))
     return any(is_fragment(call.args[0].source) for call in atomic)
 
 

@@ -14,9 +14,9 @@ import tvm_ffi
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, simplify
 from tilelang.ir.memory import is_fragment
-from tilelang.ir.visit import is_parallel, statement_exprs, variables, walk, walk_expr, with_children
+from tilelang.ir.visit import is_parallel, own_expressions, variables, walk, with_children
 from tilelang.target.cuda.tile.tree import PIPELINE_NOTES, SCHEDULE_NOTES
-from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop import record_of
 from tilelang.transform.substitute import copied
 
 MOST_ITERATIONS, MOST_STATEMENTS = 16, 64
@@ -50,14 +50,14 @@ def _chooses(loop: Any) -> bool:
 def _choices(stmt: Any) -> list[Any]:
     """Indices of fragments, and numbers of registers."""
     found = list(stmt.indices) if isinstance(stmt, ir.BufferStore) and is_fragment(stmt.buffer) else []
-    if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value):
-        found += [number for number in decode(stmt.value).register_numbers() if isinstance(number, ir.PrimExpr)]
-    for expr in statement_exprs(stmt):
-        for part in walk_expr(expr):
-            if isinstance(part, ir.TensorLoad) and is_fragment(part.source):
-                found += part.indices
-            elif isinstance(part, ir.TensorRegion) and is_fragment(part.source):
-                found += [axis.min for axis in part.region]
+    op = record_of(stmt)
+    if op is not None:
+        found += [number for number in op.register_numbers() if isinstance(number, ir.PrimExpr)]
+    for part in own_expressions(stmt):
+        if isinstance(part, ir.TensorLoad) and is_fragment(part.source):
+            found += part.indices
+        elif isinstance(part, ir.TensorRegion) and is_fragment(part.source):
+            found += [axis.min for axis in part.region]
     return found
 
 

@@ -202,16 +202,16 @@ class MatrixLoader:
         # ldmatrix.x4 loads four 8 x 8 matrices: lanes 0 to 7 give the rows of the first one, 8 to 15 of the second, and so on
         # (PTX manual, "ldmatrix").
         lane, o = self.p.lane, self.operand
-        row, matrix = lane % 8, lane // 8
+        row, low, high = lane % 8, lane // 8 % 2, lane // 16  # the row in its matrix, and the digits of the matrix's number
         if self.bytewise:
             # Two matrices are the even and the odd rows of sixteen: together they hold four neighbours along K for each lane.
-            return matrix // 2 * 16 + row * 2 + matrix % 2, o.start
+            return high * 16 + row * 2 + low, o.start
         # The matrices are ordered as the registers of the instruction are: those of A first along M, those of B first along K,
         # of two tiles; where the four are one tile's they lie along K.
         if o.side.halves == 4:
-            across, along = 0, matrix
+            across, along = 0, lane // 8
         else:
-            across, along = (matrix % 2, matrix // 2) if o.is_a else (matrix // 2, matrix % 2)
+            across, along = (low, high) if o.is_a else (high, low)
         if o.along_k:
             return across * 8 + row + o.start, along * self.chunk
         return along * 8 + row, across * 8 + o.start

@@ -17,8 +17,7 @@ from tilelang.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_shared
 from tilelang.ir.span import location_of
-from tilelang.ir.visit import statement_exprs, variables
-from tilelang.ir.visit import walk as walk_statements
+from tilelang.ir.visit import expressions
 from tilelang.records import Record
 from tilelang.target.cuda.analysis.availability import LoopBody, is_available
 from tilelang.target.cuda.analysis.disjointness import share_out_iterations
@@ -156,7 +155,7 @@ def _elements(node: Any) -> Sequence[Access]:
 
 def _values(stmt: Any, values: set[Any]) -> Iterator[Access]:
     """Reads of the variables of bindings."""
-    used = {var for node in walk_statements(stmt) for expr in statement_exprs(node) for var in variables(expr)}
+    used = {part for part in expressions(stmt) if isinstance(part, ir.Var)}
     return (Access(var, READ) for var in used & values)
 
 

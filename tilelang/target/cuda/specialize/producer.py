@@ -7,7 +7,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
-from tilelang.ir.visit import any_statement, flattened, statement_exprs, variables, walk
+from tilelang.ir.visit import any_statement, expressions, flattened
 from tilelang.target.cuda.specialize.ring import Ring, Usage
 from tilelang.target.cuda.specialize.ring_code import loop_over
 from tilelang.target.cuda.tile.build import block
@@ -95,8 +95,6 @@ def _without_unused(stmts: list[Any]) -> list[Any]:
     for stmt in reversed(stmts):
         if isinstance(stmt, ir.Bind) and stmt.var not in used:
             continue
-        for node in walk(stmt):
-            for expr in statement_exprs(node):
-                used.update(variables(expr))
+        used.update(part for part in expressions(stmt) if isinstance(part, ir.Var))
         kept.append(stmt)
     return kept[::-1]

@@ -15,7 +15,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_global, is_variable
-from tilelang.ir.visit import any_statement, children, flattened, statement_exprs, variables, walk, walk_expr
+from tilelang.ir.visit import any_statement, children, expressions, flattened, own_expressions, statement_exprs, variables, walk
 from tilelang.records import Record
 from tilelang.target.cuda.analysis.availability import LoopBody, is_available
 from tilelang.target.cuda.intrinsics.table import intrinsic
@@ -23,7 +23,7 @@ from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.specialize.ring_code import Counter, Feed, Load
 from tilelang.target.cuda.tile.nest import writes_in
 from tilelang.target.cuda.tile.tree import SCHEDULE_NOTES, USER_WARP_GROUPS, Hints, is_default_swizzle
-from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop import record_of
 
 _SLOT_ALIGNMENT = 128
 """Bytes; the accelerator writes to such addresses only, and the slots of a ring lie side by side."""
@@ -37,7 +37,7 @@ class Statement(Record, eq=False):
     @cached_property
     def op(self) -> Any:
         """The tile operator that it is; None where it is none."""
-        return operator_of(self.stmt)
+        return record_of(self.stmt)
 
     @cached_property
     def asynchronous(self) -> Any:
@@ -122,11 +122,7 @@ def find_rings(body: Any, facts: Facts, usage: Usage | None = None) -> list[Ring
 
 def buffers_of(stmt: Any) -> set[Any]:
     """Every buffer that ``stmt``, or a statement inside it, names."""
-    found = set()
-    for node in walk(stmt):
-        for expr in statement_exprs(node):
-            found.update(part for part in walk_expr(expr) if isinstance(part, ir.Var) and ir.is_buffer_var(part))
-    return found
+    return {part for part in expressions(stmt) if isinstance(part, ir.Var) and ir.is_buffer_var(part)}
 
 
 class Usage:
@@ -164,7 +160,7 @@ class Usage:
                 self.unknown.add(stmt.var)
 
     def _note(self, stmt: Any) -> None:
-        op, layouts = operator_of(stmt), len(self.hints.layouts)
+        op, layouts = record_of(stmt), len(self.hints.layouts)
         if op is None:
             return
         registers = rule_of(op).registers(op)
@@ -223,8 +219,7 @@ def _orders_itself(stmt: Any) -> bool:
         return "barrier" in stmt.buffer.scope()
     if isinstance(stmt, ir.AttrStmt) and stmt.attr_key == USER_WARP_GROUPS:
         return True
-    calls = filter(None, (intrinsic(part) for expr in statement_exprs(stmt) for part in walk_expr(expr)))
-    return any(call.manual for call in calls)
+    return any(call.manual for call in filter(None, map(intrinsic, own_expressions(stmt))))
 
 
 def _search(stmt: Any, usage: Usage, facts: Facts, nested: bool, found: list[Ring]) -> None:
@@ -252,11 +247,6 @@ def _ring(loop: Any, usage: Usage, facts: Facts, nested: bool) -> Ring | None:
     loads = [] if inside else [load for at, stmt in enumerate(body) if (load := _load(at, stmt, facts)) is not None]
     feeds = tuple(_grouped([load for load in loads if _can_feed(load, around, usage)], uses, stages))
     return Ring(loop, body, stages, feeds, nested) if feeds else None
-
-
-def operator_of(stmt: Any) -> Any:
-    """The tile operator that a statement is; None where it is none."""
-    return decode(stmt.value) if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value) else None
 
 
 def _load(at: int, stmt: Statement, facts: Facts) -> Load | None:

@@ -16,7 +16,17 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import ADDRESS, READ, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_fragment, is_memory, is_variable
-from tilelang.ir.visit import children, computed_from, mentions, operands, statement_exprs, variables, walk, walk_expr
+from tilelang.ir.visit import (
+    children,
+    computed_from,
+    mentions,
+    operands,
+    own_expressions,
+    statement_exprs,
+    variables,
+    walk,
+    walk_expr,
+)
 from tilelang.layout.digits import Digit, Form, NotMixedRadix
 from tilelang.records import Record
 from tilelang.target.cuda.intrinsics.table import intrinsic, names_threads
@@ -171,7 +181,7 @@ def operand_accesses(op: Any) -> Iterator[Access]:
 
 def handed_on(stmt: Any) -> set[Any]:
     """Buffers whose pointer a call of a statement gets: it may do anything with them."""
-    calls = (part for expr in statement_exprs(stmt) for part in walk_expr(expr) if isinstance(part, ir.Call))
+    calls = (part for part in own_expressions(stmt) if isinstance(part, ir.Call))
     return {arg for call in calls for arg in call.args if isinstance(arg, ir.Var) and ir.is_buffer_var(arg)}
 
 
@@ -181,7 +191,7 @@ def given_to_calls(stmt: Any) -> set[Any]:
     They are those handed on, and those of which an intrinsic with an effect gets an element, which may be a place.
     """
     found = handed_on(stmt)
-    for call in (part for expr in statement_exprs(stmt) for part in walk_expr(expr)):
+    for call in own_expressions(stmt):
         known = intrinsic(call)
         if known is not None and not known.pure and known.place is None:
             found |= {arg.source for arg in call.args if isinstance(arg, ir.TensorLoad)}
@@ -190,8 +200,7 @@ def given_to_calls(stmt: Any) -> set[Any]:
 
 def taken_with_neighbours(stmt: Any) -> set[Any]:
     """Buffers of whose elements calls of a statement take the next ones in memory, too."""
-    calls = (part for expr in statement_exprs(stmt) for part in walk_expr(expr))
-    wide = (call for call in calls if (known := intrinsic(call)) is not None and known.neighbours)
+    wide = (call for call in own_expressions(stmt) if (known := intrinsic(call)) is not None and known.neighbours)
     return {arg.source for call in wide for arg in call.args if isinstance(arg, ir.TensorLoad)}
 
 
