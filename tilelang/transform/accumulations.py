@@ -12,7 +12,7 @@ all threads that hold the element run.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import tvm_ffi
 
@@ -32,7 +32,6 @@ from tilelang.ir.visit import (
     walk_expr,
     with_children,
 )
-from tilelang.records import Record
 from tilelang.tileop.reduce import FinalizeReducer
 from tilelang.transform.substitute import substitute
 
@@ -153,7 +152,7 @@ def _reads_its_place(store: Any) -> bool:
     return any(tvm_ffi.structural_equal(list(load.indices), list(store.indices)) for load in loads)
 
 
-class _Digit(Record):
+class _Digit(NamedTuple):
     """A digit of an axis in mixed radix: so many values, and whether iterations along it store to one element."""
 
     extent: int
