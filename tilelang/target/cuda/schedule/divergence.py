@@ -17,7 +17,7 @@ indices show that two threads may meet, the program is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -74,7 +74,7 @@ class Divergence(Record):
         if code.by_warps and self._is_order_of_warps(code):
             return [GroupCode(None, Block([_of_warps(code)]), range(WARP), WarpBarrier((1 << WARP) - 1), in_order=True)]
         if isinstance(code, LoopCode):
-            self._check_loop(code)
+            _check_loop(code, self.conflict)
             return [code]
         # What a single thread does is in order; the others may have to wait for each other.
         single = code.threads is not None and len(code.threads) == 1
@@ -86,7 +86,7 @@ class Divergence(Record):
         try:
             return self._branches(code)
         except _Inseparable:
-            self._check_loop(code)
+            _check_loop(code, self.conflict)
             return [code]
 
     def _is_order_of_warps(self, code: BranchCode | LoopCode) -> bool:
@@ -97,81 +97,9 @@ class Divergence(Record):
             return False
         return self.has_order(_of_warps(code))
 
-    # What has to be ordered --------------------------------------------------------------------------------------------
-
     def has_order(self, code: Code) -> bool:
         """Whether two accesses inside of some code have an order among threads."""
-        return any(True for _ in self._walk(code, set(), self.conflict))
-
-    def _check_loop(self, code: BranchCode | LoopCode) -> None:
-        for access in self._walk(code, set(), self._certain):
-            assert access is not None
-            raise DivergenceError(
-                f"threads run this at different times, and one may touch an element of {owner(access.buffer).name} that another "
-                "writes",
-                location_of(code.span),
-                "no barrier can stand here: let all threads run the same iterations, with conditions inside, or order them by "
-                "T.sync_warp, mbarriers or atomics",
-            )
-
-    def _certain(self, left: Iterable[Access], right: Iterable[Access]) -> tuple[Access, Access] | None:
-        """A conflict between elements that indices show to differ."""
-        right = list(right)
-        for one in left:
-            found = self.conflict([one], [other for other in right if _may_meet(one, other)])
-            if found is not None:
-                return found
-        return None
-
-    def _walk(self, code: Code, pending: set[Access], conflict: Conflict) -> Found:
-        """The accesses of code that have to wait for those since the program itself last ordered its threads (``pending``), and
-        None for each barrier of all threads."""
-        step = _STEPS.get(type(code))
-        if step is not None:
-            yield from step(self, code, pending, conflict)
-
-    def _block(self, code: Block, pending: set[Access], conflict: Conflict) -> Found:
-        for item in code.items:
-            yield from self._walk(item, pending, conflict)
-
-    def _branch(self, code: BranchCode, pending: set[Access], conflict: Conflict) -> Found:
-        # Each thread takes one of the branches, so that the accesses of one are not pending in the other.
-        other = set(pending)
-        yield from self._walk(code.then, pending, conflict)
-        if code.otherwise is not None:
-            yield from self._walk(code.otherwise, other, conflict)
-        pending |= other
-
-    def _barrier(self, code: Barrier, pending: set[Access], conflict: Conflict) -> Found:
-        if code.after_exit and conflict is self.conflict:
-            yield None
-        pending.clear()
-
-    def _of_group(self, code: GroupCode, pending: set[Access], conflict: Conflict) -> Found:
-        yield from self._accesses(combined_accesses(code), pending, conflict)
-
-    def _loop(self, code: LoopCode, pending: set[Access], conflict: Conflict) -> Found:
-        # Threads are in different iterations at the same time, so that no place in the loop is the same moment for all: it is one
-        # access of everything in it.
-        if code.divergent and conflict is self.conflict:
-            self._check_loop(code)
-            yield from self._accesses(combined_accesses(code), pending, conflict)
-            return
-        # Twice, so that the accesses of an iteration meet those of the next one.
-        for _ in range(2):
-            yield from self._walk(code.body, pending, conflict)
-
-    def _leaf(self, leaf: Leaf, pending: set[Access], conflict: Conflict) -> Found:
-        # Signals and waits of the program itself order what comes before them and what comes after.
-        if leaf.hands_over or leaf.synchronises:
-            pending.clear()
-        yield from self._accesses(leaf.accesses, pending, conflict)
-
-    def _accesses(self, accesses: Sequence[Access], pending: set[Access], conflict: Conflict) -> Found:
-        found = conflict(accesses, pending)
-        if found is not None:
-            yield found[0]
-        pending.update(accesses)
+        return any(True for _ in _Order(self.conflict).of(code, set()))
 
     # A barrier of the threads that take a branch -----------------------------------------------------------------------
 
@@ -237,15 +165,95 @@ class Divergence(Record):
         return made
 
 
+class _Order(Record):
+    """A walk through code for the accesses that have to wait for others.
+
+    Attributes:
+        conflict: as in :class:`Divergence`.
+        certain: whether only the conflicts count that indices show; barriers of all threads, and that threads leave a loop at
+            different times, then make no difference.
+    """
+
+    conflict: Conflict
+    certain: bool = False
+
+    def of(self, code: Code, pending: set[Access]) -> Found:
+        """The accesses of code that have to wait for those since the program itself last ordered its threads (``pending``), and
+        None for each barrier of all threads."""
+        step = _STEPS.get(type(code))
+        if step is not None:
+            yield from step(self, code, pending)
+
+    def block(self, code: Block, pending: set[Access]) -> Found:
+        for item in code.items:
+            yield from self.of(item, pending)
+
+    def branch(self, code: BranchCode, pending: set[Access]) -> Found:
+        # Each thread takes one of the branches, so that the accesses of one are not pending in the other.
+        other = set(pending)
+        yield from self.of(code.then, pending)
+        if code.otherwise is not None:
+            yield from self.of(code.otherwise, other)
+        pending |= other
+
+    def barrier(self, code: Barrier, pending: set[Access]) -> Found:
+        if code.after_exit and not self.certain:
+            yield None
+        pending.clear()
+
+    def group(self, code: GroupCode, pending: set[Access]) -> Found:
+        yield from self.accesses(combined_accesses(code), pending)
+
+    def loop(self, code: LoopCode, pending: set[Access]) -> Found:
+        # Threads are in different iterations at the same time, so that no place in the loop is the same moment for all: it is one
+        # access of everything in it.
+        if code.divergent and not self.certain:
+            _check_loop(code, self.conflict)
+            yield from self.accesses(combined_accesses(code), pending)
+            return
+        # Twice, so that the accesses of an iteration meet those of the next one.
+        for _ in range(2):
+            yield from self.of(code.body, pending)
+
+    def leaf(self, leaf: Leaf, pending: set[Access]) -> Found:
+        # Signals and waits of the program itself order what comes before them and what comes after.
+        if leaf.hands_over or leaf.synchronises:
+            pending.clear()
+        yield from self.accesses(leaf.accesses, pending)
+
+    def accesses(self, accesses: Sequence[Access], pending: set[Access]) -> Found:
+        found = self._certain(accesses, pending) if self.certain else self.conflict(accesses, pending)
+        if found is not None:
+            yield found[0]
+        pending.update(accesses)
+
+    def _certain(self, accesses: Sequence[Access], pending: set[Access]) -> tuple[Access, Access] | None:
+        """A conflict between elements that indices show to differ."""
+        pairs = ((one, [other for other in pending if _may_meet(one, other)]) for one in accesses)
+        return next(filter(None, (self.conflict([one], others) for one, others in pairs)), None)
+
+
 _STEPS: Mapping[type, Callable[..., Found]] = {
-    Leaf: Divergence._leaf,
-    Barrier: Divergence._barrier,
-    BranchCode: Divergence._branch,
-    LoopCode: Divergence._loop,
-    GroupCode: Divergence._of_group,
-    Block: Divergence._block,
+    Leaf: _Order.leaf,
+    Barrier: _Order.barrier,
+    BranchCode: _Order.branch,
+    LoopCode: _Order.loop,
+    GroupCode: _Order.group,
+    Block: _Order.block,
 }
-"""How the walk for accesses in order goes on from each kind of code."""
+"""How the walk goes on from each kind of code."""
+
+
+def _check_loop(code: BranchCode | LoopCode, conflict: Conflict) -> None:
+    for access in _Order(conflict, certain=True).of(code, set()):
+        assert access is not None
+        raise DivergenceError(
+            f"threads run this at different times, and one may touch an element of {owner(access.buffer).name} that another "
+            "writes",
+            location_of(code.span),
+            "no barrier can stand here: let all threads run the same iterations, with conditions inside, or order them by "
+            "T.sync_warp, mbarriers or atomics",
+        )
 
 
 def _of_warps(code: Code) -> Code:
