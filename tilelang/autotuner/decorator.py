@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from tilelang.autotuner.capture import get_autotune_inputs, set_autotune_inputs
@@ -24,25 +25,24 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
+@dataclass(eq=False, repr=False)
 class AutoTunedFunction(Generic[_R]):
     """A ``@tilelang.jit`` function whose tunable arguments are searched.
 
-    Args:
-        function: the factory or eager function.
+    Attributes:
+        jit_function: the factory or eager function.
         configs: what to try.
         profile: how.
         search: keyword arguments of :meth:`AutoTuner.run`.
     """
 
-    __name__: str
+    jit_function: JitFunction[..., _R]
+    configs: Configs
+    profile: ProfileArgs
+    search: Mapping[str, Any]
 
-    def __init__(self, function: JitFunction[..., _R], configs: Configs, profile: ProfileArgs, search: Mapping[str, Any]):
-        functools.update_wrapper(self, function.function)
-        self.jit_function = function
-        self.configs = configs
-        self.profile = profile
-        self.search = dict(search)
-        self._results: dict[Any, AutotuneResult] = {}
+    def __post_init__(self) -> None:
+        functools.update_wrapper(self, self.jit_function.function)
 
     def __reduce__(self) -> str:
         return by_name(self)
@@ -80,13 +80,18 @@ class AutoTunedFunction(Generic[_R]):
 
     def tune(self, *args: Any, **kwargs: Any) -> AutotuneResult:
         """The search's result for these arguments; remembered in this process and in the cache's index."""
-        tuner = AutoTuner(self.jit_function, self.configs).set_kernel_parameters(args, kwargs)
-        tuner.profile_args = self.profile
+        tuner = self.get_tunner().set_kernel_parameters(args, kwargs)
         if not self.jit_function.is_eager or get_autotune_inputs() is not None:
             return tuner.run(**self.search)
         tensors = [value for value in (*args, *kwargs.values()) if hasattr(value, "data_ptr")]
         with set_autotune_inputs(*tensors):
             return tuner.run(**self.search)
+
+    def get_tunner(self) -> AutoTuner:
+        """A new search over the configurations; classes of programs that change how it is done override this."""
+        tuner = AutoTuner(self.jit_function, self.configs)
+        tuner.profile_args = self.profile
+        return tuner
 
     def with_jit(self, options: Mapping[str, Any], mode: str) -> AutoTunedFunction[_R]:
         """The same search over the function under other options: ``@tilelang.jit(...)`` above ``@tilelang.autotune``.
@@ -95,7 +100,9 @@ class AutoTunedFunction(Generic[_R]):
             OptionError: it stands above another ``@tilelang.jit``, too.
         """
         if any(value is not None for value in self.jit_function.options.values()):
-            raise OptionError(f"{self.__name__} is decorated with @tilelang.jit twice", hint="leave one of them out")
+            raise OptionError(
+                f"{self.jit_function.function.__name__} is decorated with @tilelang.jit twice", hint="leave one of them out"
+            )
         function: JitFunction[..., _R] = JitFunction(self.jit_function.function, options, mode)
         return AutoTunedFunction(function, self.configs, self.profile, self.search)
 

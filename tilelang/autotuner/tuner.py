@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import torch
 
+from tilelang.attributes import attributes
 from tilelang.autotuner import modelled, records, summary
 from tilelang.autotuner.capture import get_autotune_inputs
 from tilelang.autotuner.configs import Configs, config_digest, config_text, configured, expand
@@ -26,6 +27,8 @@ from tilelang.jit.kernel import JITKernel
 from tilelang.profiler import Profiler, cloned, compared, do_bench
 from tilelang.progress import progress
 from tilelang.utils.tensor import TensorSupplyType, torch_assert_close
+
+__getattr__ = attributes(__name__, {"tilelang.autotuner.decorator": "AutoTuneImpl=AutoTunedFunction"})
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import threading
 import time
@@ -13,6 +14,7 @@ import tilelang
 import tilelang.language as T
 from tilelang.autotuner import AutoTuner, set_autotune_inputs
 from tilelang.autotuner.configs import configured, expand
+from tilelang.autotuner.tuner import AutoTuneImpl
 from tilelang.autotuner.workers import can_fork, compile_all
 from tilelang.errors import CompileError, TuningError
 
@@ -77,6 +79,21 @@ def test_an_eager_function_runs_under_the_chosen_pass_configs():
     assert torch.equal(doubled(a), a * 2)
     kernel = doubled(a, __return_kernel=True)
     assert kernel.config == configs[0] and torch.equal(kernel(a), a * 2)
+
+
+def test_a_program_may_change_how_a_function_is_searched():
+    """By a class of its own, made of the fields of the one that the decorator gives."""
+
+    @dataclasses.dataclass
+    class Quick(AutoTuneImpl):
+        name: str = ""
+
+        def get_tunner(self) -> AutoTuner:
+            return super().get_tunner().set_profile_args(warmup=1, rep=1)
+
+    found = tilelang.autotune(configs=[{"block": 16}], skip_check=True)(tilelang.jit(factory, out_idx=[-1], target="cpu"))
+    quick = Quick(**{each.name: getattr(found, each.name) for each in dataclasses.fields(AutoTuneImpl)}, name="quick")
+    assert quick(40).config == {"block": 16} and quick.__name__ == "factory"
 
 
 def test_a_factory_may_take_pass_configs_itself():
