@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from tilelang.cache.places import location
+from tilelang.unknown import unknown_attribute
 
 
 def cache_dir(path: str | os.PathLike | None) -> None:
@@ -44,5 +46,11 @@ class _Debug:
 
 
 debug = _Debug()
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise unknown_attribute(f"tilelang.option has no {name}", name, globals())
+
+
 option = sys.modules[__name__]
 """This module: ``from tilelang import option`` and ``tilelang.option`` are the same."""

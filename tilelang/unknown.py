@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable
+from typing import Any
+
+
+class NearMembers(enum.EnumMeta):
+    """The type of an enumeration of which an unknown member is an error with the nearest one."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name in cls.__members__:
+            return cls.__members__[name]
+        if name.startswith("__"):  # asked for by Python's own protocols
+            raise AttributeError(name)
+        raise unknown_attribute(f"{cls.__name__} has no {name}", name, cls.__members__)
 
 
 def unknown_attribute(message: str, name: str, known: Iterable[str], cutoff: float = 0.6) -> AttributeError:

@@ -52,8 +52,8 @@ BELOW = {
     "execution": "records identifiers temporary simulator assumptions artifact sizes storage tensor_maps dtypes errors",
     "fingerprint": "code_texts moved env",
     "cache": "records provided temporary fingerprint artifact env errors",
-    "option": "cache",
-    "utils": "target frontend ir attributes artifact dtypes errors",
+    "option": "cache unknown",
+    "utils": "target frontend ir attributes artifact dtypes errors unknown",
     "profiler": "ignored attributes keywords utils artifact simulator",
     "jit": (
         "records unknown ignored attributes keywords progress temporary log cache fingerprint execution target interpreter"

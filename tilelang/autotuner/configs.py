@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 from tilelang.errors import TuningError
@@ -32,6 +32,9 @@ def expand(configs: Configs, args: Sequence[Any] = (), kwargs: Mapping[str, Any]
     """
     chosen: Any = configs(*args, **(kwargs or {})) if callable(configs) else configs
     if isinstance(chosen, Mapping):
+        for name, values in chosen.items():
+            if isinstance(values, str) or not isinstance(values, Iterable):
+                raise TuningError(f"the values of {name} are {values!r}", hint=f"{name}=[...]: a list, of one value or several")
         names = list(chosen)
         chosen = [dict(zip(names, values)) for values in itertools.product(*(chosen[name] for name in names))]
     found: dict[str, dict[str, Any]] = {}

@@ -9,6 +9,7 @@ run.findings
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ class Session:
     strict: bool = True
     findings: list[Finding] = field(default_factory=list)
     watches: list[tuple[Any, Callable[[Any], Any]]] = field(default_factory=list)
+    _silent: set[str | int] = field(default_factory=set)
 
     def watch(self, what: str | int, callback: Callable[[Any], Any]) -> None:
         """Calls ``callback(at)`` whenever a statement of interest is about to run.
@@ -44,7 +46,20 @@ class Session:
             callback: gets a :class:`~tilelang.interpreter.watch.Moment`: the block, the iteration, tiles as tensors. It may call
                 ``breakpoint()``.
         """
-        self.watches.append((what, callback))
+        if not callable(callback):
+            raise TypeError(f"run.watch takes a function of the moment, got {type(callback).__name__}")
+
+        def called(at: Any) -> None:
+            self._silent.discard(what)
+            callback(at)
+
+        self._silent.add(what)
+        self.watches.append((what, called))
+
+    def warn_of_silent_watches(self) -> None:
+        """Warns of watches whose callback nothing has called: a name or line that no statement which ran has."""
+        for what in sorted(self._silent, key=str):
+            warnings.warn(f"run.watch({what!r}, ...) was never called: no statement that ran mentions it", stacklevel=4)
 
 
 _current: ContextVar[Session | None] = ContextVar("tilelang_interpreter_session", default=None)
@@ -69,5 +84,6 @@ def interpret(checks: bool = True, strict: bool = True) -> Iterator[Session]:
     try:
         with env.overridden("TILELANG_INTERPRET", "1"):
             yield session
+        session.warn_of_silent_watches()
     finally:
         _current.reset(token)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, overload
 
 from tilelang.cache.keys.source_key import FunctionTracker
-from tilelang.errors import DeclarationError, RunTimeValueError, TileLangError, concise, first_line
+from tilelang.errors import DeclarationError, OptionError, RunTimeValueError, TileLangError, concise, first_line
 from tilelang.ignored import ignored
 from tilelang.jit.kernel import JITKernel, misplaced_call
 from tilelang.jit.lookup import UNKEYED, Lookup, caching, compiled, from_source, say_off
@@ -257,6 +257,10 @@ def _locate(error: Exception) -> None:
 def _job(function: JitFunction[..., Any], config: Any) -> Callable[[], JITKernel]:
     if isinstance(config, Mapping):
         return lambda: function.compile(**config)
+    if isinstance(config, str) or not isinstance(config, Iterable):
+        raise OptionError(
+            f"par_compile takes a tuple or dict of arguments for each kernel, got {config!r}", hint=f"[({config!r},), ...]"
+        )
     return lambda: function.compile(*config)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tilelang.artifact import KernelArtifact, KernelParam
 from tilelang.cache.entries.entry import CacheEntry
 from tilelang.cache.printable import one_line
-from tilelang.errors import ExecutionError, MisplacedError, TileLangError, concise
+from tilelang.errors import ExecutionError, MisplacedError, OptionError, TileLangError, concise
 from tilelang.execution import Executor, load
 from tilelang.keywords import near_keywords
 from tilelang.unknown import unknown_attribute
@@ -338,4 +338,7 @@ class JITKernel:
         """A profiler of this kernel, which makes inputs of this type."""
         from tilelang.profiler import Profiler, TensorSupplyType
 
+        if not isinstance(tensor_supply_type, (TensorSupplyType, type(None))):
+            known = ", ".join(f"tilelang.TensorSupplyType.{each.name}" for each in TensorSupplyType)
+            raise OptionError(f"tensor_supply_type={tensor_supply_type!r} is none of {known}")
         return Profiler.of(self, tensor_supply_type or TensorSupplyType.Auto)

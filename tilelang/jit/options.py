@@ -17,7 +17,7 @@ from tilelang.ignored import ignored
 from tilelang.jit.tools import Tools, tools_of
 from tilelang.option import debug
 from tilelang.records import Record
-from tilelang.target.info import TargetInfo, parse_target
+from tilelang.target.info import TargetInfo, check_target, parse_target
 
 if TYPE_CHECKING:
     from tilelang.jit.includes import UserFiles
@@ -126,6 +126,7 @@ def resolve_options(
     ignored("compile", target_host=target_host)
     env.warn_unknown()
     if env.get("TILELANG_INTERPRET"):
+        check_target(target)
         target, execution_backend = "interpret", "auto"
     info = parse_target(target if target is not None else env.get("TILELANG_DEFAULT_TARGET"))
     named = execution_backend or (env.get("TILELANG_EXECUTION_BACKEND") if info.kind != "interpret" else None)
@@ -151,6 +152,10 @@ def _positions(out_idx: int | Sequence[int]) -> tuple[int, ...]:
     return given
 
 
+_SWITCHES = ("tl.disable_", "tl.enable_", "tir.disable_", "tir.enable_")
+"""How the names of pass configurations begin that are on or off."""
+
+
 def _config_names(configs: Mapping[Any, Any]) -> dict[str, Any]:
     """Pass configurations by name, from names or ``PassConfigKey`` members."""
     if not configs:
@@ -164,6 +169,9 @@ def _config_names(configs: Mapping[Any, Any]) -> dict[str, Any]:
 
         near = difflib.get_close_matches(unknown[0], list(known_names()), n=1)
         raise OptionError(f"unknown pass configuration {unknown[0]!r}", hint=f"did you mean {near[0]!r}?" if near else None)
+    for name, value in named.items():
+        if name.startswith(_SWITCHES) and not isinstance(value, (bool, int, type(None))):
+            raise OptionError(f"pass configuration {name} is a switch, got {value!r}", hint="True or False")
     return named
 
 

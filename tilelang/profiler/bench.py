@@ -63,12 +63,14 @@ def do_bench(
         Milliseconds; a list of them where several quantiles are asked for.
 
     Raises:
-        ValueError: unknown ``return_mode`` or ``backend``.
+        ValueError: unknown ``return_mode`` or ``backend``; a negative time.
     """
     ignored("do_bench", fast_flush=unless(True, fast_flush))
     _check_mode(return_mode)
     if backend not in _CLOCKS:
         raise ValueError(f"backend={backend!r} is none of {', '.join(_CLOCKS)}")
+    if warmup < 0 or rep < 0:
+        raise ValueError(f"warmup={warmup!r} and rep={rep!r} are milliseconds, which are not negative")
     on_gpu = torch.cuda.is_available() and _uses_gpu(device) and backend != "wall"
     measure = functools.partial(_CLOCKS[backend], cache_size=cache_size) if on_gpu else _wall_times
     virtual = active.current()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilelang import env
+from tilelang.errors import SimulatorArgumentError
 from tilelang.simulator.checks import check_bits, trace_bits
 
 
@@ -71,6 +72,8 @@ def session(
     # Here and not at the first launch, which may come much later or be another thread's.
     check_bits(checks)
     trace_bits(trace)
+    if not isinstance(seed, int):
+        raise SimulatorArgumentError(f"seed={seed!r} is no integer")
     settings = Settings(checks, seed, strict, counters, workers, collect, trace)
     with entered(settings), env.overridden("TILELANG_DEVICE", "simulator"):
         yield settings

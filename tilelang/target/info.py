@@ -98,6 +98,16 @@ def parse_target(target: Any = "auto") -> TargetInfo:
     return _cuda(fields) if kind == "cuda" else _cpu(kind, fields)
 
 
+def check_target(target: Any) -> None:
+    """Refuses a target that no compiler knows, where a program is interpreted whatever its target is.
+
+    Raises:
+        UnknownTargetError: no such kind, architecture or field; the message offers the nearest.
+    """
+    if not isinstance(target, TargetInfo) and _fields(target).get("kind") not in ("auto", *OTHER_KINDS):
+        parse_target(target)
+
+
 def _fields(target: Any) -> dict[str, Any]:
     if target is None:
         return {"kind": "auto"}

@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
 
-from tilelang.unknown import unknown_attribute
-
-
-class _Keys(enum.EnumMeta):
-    """The type of :class:`PassConfigKey`: an unknown member is an error with the nearest one."""
-
-    def __getattr__(cls, name: str) -> Any:
-        if name in cls.__members__:
-            return cls.__members__[name]
-        if name.startswith("__"):  # asked for by Python's own protocols
-            raise AttributeError(name)
-        raise unknown_attribute(f"{cls.__name__} has no {name}", name, cls.__members__)
+from tilelang.unknown import NearMembers
 
 
-class PassConfigKey(str, enum.Enum, metaclass=_Keys):
+class PassConfigKey(str, enum.Enum, metaclass=NearMembers):
     """The keys of ``pass_configs={PassConfigKey.X: value}``; a target ignores the keys that do not concern it."""
 
     TL_SIMPLIFY = "tl.Simplify"

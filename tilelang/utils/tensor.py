@@ -11,9 +11,10 @@ import torch
 from tilelang.artifact import KernelParam, evaluate_dim
 from tilelang.dtypes import canonical, to_torch
 from tilelang.errors import ExecutionError
+from tilelang.unknown import NearMembers
 
 
-class TensorSupplyType(enum.Enum):
+class TensorSupplyType(enum.Enum, metaclass=NearMembers):
     """What inputs hold: ``Auto`` is numbers between -1 and 1 for floating-point types and small integers for integer types."""
 
     Integer = 1

@@ -49,6 +49,8 @@ def test_configurations_are_a_list_a_product_or_a_function():
         expand([])
     with pytest.raises(TuningError, match="must be a dict"):
         expand([3])
+    with pytest.raises(TuningError, match="the values of block are 32"):
+        expand({"block": 32})
 
 
 def test_a_configuration_has_pass_configs():

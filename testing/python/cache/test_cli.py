@@ -304,7 +304,8 @@ def test_export_and_import(filled, tmp_path):
 def test_precompile(filled, tmp_path, monkeypatch):
     module = types.ModuleType("kernels_of_this_test")
     calls = []
-    module.make = lambda *args, **kwargs: calls.append((args, kwargs))
+    module.make = lambda *args, **kwargs: calls.append((args, kwargs)) or types.SimpleNamespace(cache_key="0")
+    module.number = lambda: 3
     monkeypatch.setitem(sys.modules, module.__name__, module)
     listing = tmp_path / "list.json"
     listing.write_text(
@@ -312,6 +313,7 @@ def test_precompile(filled, tmp_path, monkeypatch):
             [
                 {"function": f"{module.__name__}:make", "args": [1, "torch.float16"], "kwargs": {"n": 2}},
                 {"function": f"{module.__name__}:nothing"},
+                {"function": f"{module.__name__}:number"},
             ]
         )
     )
@@ -319,9 +321,25 @@ def test_precompile(filled, tmp_path, monkeypatch):
     import torch
 
     assert calls == [((1, torch.float16), {"n": 2})]
-    assert [bool(call["error"]) for call in found] == [False, True]
-    listing.write_text('{"function": 1}')
-    assert "is not a precompile list" in run("precompile", listing, code=2)
+    assert [bool(call["error"]) for call in found] == [False, True, True]
+    assert found[2]["error"].endswith("gave int, not a kernel")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"function": 1}', 'has "function": 1'),
+        ('[{"func": "a:b"}]', 'names no "function"'),
+        ('["a:b"]', '"a:b" names no "function"'),
+        ('[{"function": "a:b", "arg": []}]', 'has "arg": []'),
+        ("[", "Expecting value"),
+    ],
+)
+def test_a_precompile_list_that_is_none(tmp_path, text, message):
+    listing = tmp_path / "list.json"
+    listing.write_text(text)
+    said = run("precompile", listing, code=2)
+    assert "is not a precompile list" in said and message in said
 
 
 def test_sizes_and_ages_are_formatted_readably(monkeypatch):

@@ -21,6 +21,11 @@ def plain(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
             B[i] = A[i]
 
 
+def interpreted(target):
+    with tilelang.interpret():
+        tilelang.compile(plain, target=target)
+
+
 def factory(M):
     @T.prim_func
     def main(A: T.Tensor((M,), "float32")):
@@ -109,6 +114,17 @@ def unknown_symbol(A: T.Tensor((8,), "float32")):
         (lambda a: tilelang.autotune(configs=[], warmupp=1), TypeError, "'warmupp'; did you mean 'warmup'"),
         (lambda a: tilelang.do_bench(eager, warmupp=1), TypeError, "'warmupp'; did you mean 'warmup'"),
         (lambda a: tilelang.compile(plain, target={"kind": "cuda", "archh": "sm_80"}), CompileError, "field of a target 'archh'"),
+        (lambda a: interpreted(target="cdua"), CompileError, "unknown target 'cdua'"),
+        (
+            lambda a: tilelang.jit(factory).par_compile([8]),
+            CompileError,
+            "takes a tuple or dict of arguments for each kernel, got 8",
+        ),
+        (lambda a: tilelang.compile(plain, pass_configs={"tl.disable_tma_lower": "no"}), CompileError, "is a switch, got 'no'"),
+        (lambda a: tilelang.compile(plain).get_profiler("Normal"), CompileError, "'Normal' is none of tilelang.TensorSupplyType"),
+        (lambda a: tilelang.TensorSupplyType.Normale, AttributeError, "no Normale; did you mean 'Normal'"),
+        (lambda a: tilelang.option.cach_dir("x"), AttributeError, "no cach_dir; did you mean 'cache_dir'"),
+        (lambda a: tilelang.do_bench(eager, rep=-1), ValueError, "warmup=25 and rep=-1 are milliseconds"),
         (lambda a: tilelang.compile(plain, target="hip"), CompileError, "kernels are compiled for CPUs and CUDA: 'hip'"),
         (lambda a: tilelang.compile(plain, target="cuda -archh=sm_80"), CompileError, "field of a target 'archh'"),
     ],

@@ -52,3 +52,23 @@ def test_what_a_callback_raises_is_the_callers():
         session.watch("A", stop)
         with pytest.raises(KeyError, match="nothing is none of A"):
             tilelang.compile(main)(torch.zeros(4))
+
+
+@pytest.mark.parametrize("what", ["tile", 4000])
+def test_a_watch_that_nothing_calls_is_a_warning(what):
+    @T.prim_func
+    def main(A: T.Tensor((4,), "float32")):
+        with T.Kernel(1, threads=32):
+            T.clear(A)
+
+    with pytest.warns(UserWarning, match=rf"run.watch\({what!r}, ...\) was never called") as caught:
+        with tilelang.interpret() as session:
+            session.watch(what, print)
+            session.watch("A", lambda at: None)
+            tilelang.compile(main)(torch.zeros(4))
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_a_watch_takes_a_function():
+    with tilelang.interpret() as session, pytest.raises(TypeError, match="run.watch takes a function of the moment, got int"):
+        session.watch("A", 3)

@@ -119,9 +119,9 @@ def test_launch_arguments_are_checked():
         function.launch(3, 1, [p, 1, 1.0], cluster=2)
 
 
-@pytest.mark.parametrize("options", [{"checks": "rcae"}, {"trace": "yes"}])
+@pytest.mark.parametrize("options", [{"checks": "rcae"}, {"trace": "yes"}, {"seed": "x"}])
 def test_a_session_refuses_unknown_settings_where_it_begins(options):
-    with pytest.raises(SimulatorArgumentError, match="unknown (check 'rcae'|trace 'yes')"), tilelang.simulator(**options):
+    with pytest.raises(SimulatorArgumentError, match="check 'rcae'|trace 'yes'|seed='x'"), tilelang.simulator(**options):
         pass
 
 

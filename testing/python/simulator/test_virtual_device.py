@@ -255,7 +255,7 @@ PROGRAM = """
 """
 
 
-@pytest.mark.parametrize("command", [["-m", "tilelang.simulator"], ["-m", "tilelang.cli", "simulate"]])
+@pytest.mark.parametrize("command", [["-m", "tilelang.simulator"], ["-m", "tilelang", "simulate"]])
 def test_the_command_runs_a_program_unchanged(tmp_path, command):
     path = tmp_path / "program.py"
     path.write_text(textwrap.dedent(PROGRAM))

@@ -129,6 +129,13 @@ def test_an_error_of_the_program_shows_the_program_alone(tmp_path, error, code):
     ]  # fmt: skip
 
 
+def test_a_program_that_is_no_python_shows_its_line_alone(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text("x = 1\ndef f(:\n")
+    run = subprocess.run([sys.executable, "-m", "tilelang.simulator", str(path)], capture_output=True, text=True)
+    assert run.returncode == 1 and run.stderr.startswith(f'  File "{path}", line 2\n')
+
+
 LATE = """
 import atexit, os, sys, threading, time, torch, tilelang, tilelang.language as T
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tilelang.errors import CacheError
 
@@ -38,8 +38,9 @@ def run(file: Path, progress: Progress = iter) -> list[Compiled]:
     """
     try:
         calls = json.loads(file.read_text())
-        checked = [(str(call["function"]), list(call.get("args", [])), dict(call.get("kwargs", {}))) for call in calls]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        listed = cast("list[Any]", calls if isinstance(calls, list) else [calls])
+        checked = [_checked(call) for call in listed]
+    except ValueError as error:
         raise CacheError(
             f"{file} is not a precompile list: {error}",
             hint='[{"function": "package.module:factory", "args": [1024], "kwargs": {}}]',
@@ -51,13 +52,33 @@ def run(file: Path, progress: Progress = iter) -> list[Compiled]:
         sys.path.remove(str(file.parent.absolute()))
 
 
+_FIELDS: dict[str, type] = {"function": str, "args": list, "kwargs": dict}
+
+
+def _checked(call: Any) -> tuple[str, list[Any], dict[str, Any]]:
+    """The function's name and the arguments of a call of the list.
+
+    Raises:
+        ValueError: a field is missing, unknown, or of another type.
+    """
+    if not isinstance(call, dict) or "function" not in call:
+        raise ValueError(f'{json.dumps(call)} names no "function"')
+    fields = cast("dict[str, Any]", call)
+    for name, value in fields.items():
+        if not isinstance(value, _FIELDS.get(name, ())):
+            raise ValueError(f'{json.dumps(fields)} has "{name}": {json.dumps(value)}')
+    return fields["function"], fields.get("args", []), fields.get("kwargs", {})
+
+
 def _compile(name: str, args: list[Any], kwargs: dict[str, Any]) -> Compiled:
     started = time.perf_counter()
     error = ""
     try:
         function = _find(name)
         compile = getattr(function, "compile", function)
-        compile(*map(_value, args), **{key: _value(value) for key, value in kwargs.items()})
+        made = compile(*map(_value, args), **{key: _value(value) for key, value in kwargs.items()})
+        if not hasattr(made, "cache_key"):
+            raise TypeError(f"{name} gave {type(made).__name__}, not a kernel")  # noqa: TRY301 - this call's error like any other
     except Exception as problem:  # whatever a user's module raises belongs to this call alone
         error = f"{type(problem).__name__}: {problem}"
     shown = ", ".join([*map(repr, args), *(f"{key}={value!r}" for key, value in kwargs.items())])

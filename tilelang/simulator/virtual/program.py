@@ -65,11 +65,11 @@ def run_program(
 
 
 def frames_of(error: BaseException, path: str) -> types.TracebackType | None:
-    """The traceback of an error from the program's own first frame on."""
+    """The traceback of an error from the program's own first frame on; none where its text is no Python."""
     frame = error.__traceback__
     while frame is not None and frame.tb_frame.f_code.co_filename != path:
         frame = frame.tb_next
-    return frame or error.__traceback__
+    return frame or (None if isinstance(error, SyntaxError) else error.__traceback__)
 
 
 def summary(usage: Usage) -> str:
