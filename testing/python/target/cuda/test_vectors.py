@@ -305,3 +305,22 @@ def test_lanes_that_need_each_other_run_in_order(case):
     else:
         expected[:, :4] = a[:, 1::2]
     assert torch.equal(b, expected)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_vectors_do_not_straddle_the_end_of_a_row_in_registers(arch):
+    """Each thread has twelve elements of a row, and a fragment of six that are used twice: a vector of four has parts of both."""
+
+    @T.prim_func
+    def main(A: T.Tensor((32, 6), "int32"), C: T.Tensor((32, 12), "int32")):
+        with T.Kernel(1, threads=32):
+            half, whole = T.alloc_fragment((32, 6), "int32"), T.alloc_fragment((32, 12), "int32")
+            T.annotate_layout({whole: T.Fragment((32, 12), forward_thread_fn=lambda i, j: i)})
+            T.fill(whole, 3)
+            T.copy(A, half)
+            for i, j in T.Parallel(32, 12):
+                C[i, j] = half[i, j % 6] + whole[i, j]
+
+    a, c = torch.arange(192).view(32, 6).int(), torch.zeros(32, 12).int()
+    simulate(main, a, c, arch=arch)
+    assert torch.equal(c, torch.cat([a, a], 1) + 3)

@@ -70,7 +70,7 @@ class NestLoops:
         self.e, self.nest, self.by_thread = emitter, nest, by_thread
         self.axis = nest.axes[contiguous_axis(nest)].var
         self.partial = set() if by_thread else emitter.uniformity.carried_partially(nest)
-        self.vectors = Vectors(emitter.layouts.memory, emitter.facts, emitter.root)
+        self.vectors = Vectors(emitter.layouts.place_of, emitter.facts, emitter.root)
         self.width, self.layout = self.vectors.split(nest, layout)
         self.vector: Any = None
         self.digits: dict[str, Value] = {}

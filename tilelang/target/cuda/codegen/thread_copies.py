@@ -92,4 +92,4 @@ def _width(e: Any, loop: Any, store: Any) -> int:
         return 1
     nest = Nest.build((Axis(loop.loop_var, extent),), store, loop.span, "T.vectorized")
     own = not any(access.buffer in e.layouts.fragments for access in nest.accesses)
-    return Vectors(e.layouts.memory, e.facts, e.root).of_thread(nest) if own else 1
+    return Vectors(e.layouts.place_of, e.facts, e.root).of_thread(nest) if own else 1

@@ -84,7 +84,7 @@ def nest_cost(nest: Nest, loop: LoopLayout, places: Sequence[Any], *, problem: P
     """
     memory = {access.buffer: place for access, place in zip(nest.accesses, places)}
     # The width that code generation will use, and not the widest possible one: layouts decide which vectors stay in one thread.
-    width, loop = Vectors(memory, problem.facts, problem.tree.root_of).split(nest, loop)
+    width, loop = Vectors(memory.get, problem.facts, problem.tree.root_of).split(nest, loop)
     vectors = (dim.var for dim in loop.dims if dim.modes and (dim.modes[0].coord, dim.modes[0].extent) == (REGISTER, width))
     axis = next(vectors, None) if width > 1 else None
     steps, requests = loop.steps, 0.0

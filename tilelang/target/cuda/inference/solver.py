@@ -292,7 +292,7 @@ class _Solver:
         if node in self.problem.private or self._starts_reducer(nest):
             return self.problem.known(private_loop, nest.axes, threads)
         place = self.problem.known(contiguous_axis, nest)
-        width = Vectors(self.memory, self.problem.facts, self.tree.root_of).width(nest, place)
+        width = Vectors(self.memory.get, self.problem.facts, self.tree.root_of).width(nest, place)
         # Idle threads cost more than narrow vectors do.
         width = width if self._prefers_wide(node) else shrink_to_threads(width, nest, threads)
         order = (place, *(axis for axis in range(len(nest.axes) - 1, -1, -1) if axis != place))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +12,12 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
-from tilelang.ir.memory import is_array, is_global, is_memory
+from tilelang.ir.memory import is_array, is_fragment, is_global, is_memory
 from tilelang.ir.visit import conjunction, conjuncts, mentions, walk_expr
 from tilelang.layout.digits import Form
 from tilelang.layout.fragment import REGISTER, Mode
 from tilelang.records import Record
-from tilelang.target.cuda.inference.loop_layout import LoopLayout
+from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.tile.nest import Nest, is_movable
@@ -87,12 +87,12 @@ class Vectors(Record, eq=False):
     """Decides how wide the vectors of nests are.
 
     Attributes:
-        layouts: of shared buffers.
+        place_of: gives the layout of a shared tile or a fragment.
         facts: known facts about integer expressions.
         root: gives the buffer whose memory a buffer names.
     """
 
-    layouts: Mapping[Any, Any]
+    place_of: Callable[[Any], Any]
     facts: Facts
     root: Callable[[Any], Any]
 
@@ -141,11 +141,21 @@ class Vectors(Record, eq=False):
         if dim.size != dim.extent and dim.extent % first.extent:
             return 1, loop
         width = self._width(nest, place, first.extent)
-        if width in (1, first.extent):
-            return width, loop
-        rest = Mode(first.extent // width, first.stride * width, REGISTER)
-        parts = replace(dim, modes=(Mode(width, first.stride, REGISTER), rest, *dim.modes[1:]))
-        return width, replace(loop, dims=(*loop.dims[:number], parts, *loop.dims[number + 1 :]))
+        while width not in (1, first.extent):
+            rest = Mode(first.extent // width, first.stride * width, REGISTER)
+            parts = replace(dim, modes=(Mode(width, first.stride, REGISTER), rest, *dim.modes[1:]))
+            parted = replace(loop, dims=(*loop.dims[:number], parts, *loop.dims[number + 1 :]))
+            # y[j % 6] with j of 12: vectors of four would straddle the sixth element, whose registers begin anew.
+            if self._registers(nest, parted) == self._registers(nest, loop):
+                return width, parted
+            width //= 2
+        return width, loop
+
+    def _registers(self, nest: Nest, loop: LoopLayout) -> list[Access]:
+        """The accesses of fragments whose registers are known in a distribution."""
+        found = [(access, self.place_of(access.buffer)) for access in nest.accesses if is_fragment(access.buffer)]
+        known = [(access, layout) for access, layout in found if layout is not None]
+        return [access for access, layout in known if register_form(access.site.indices, layout, loop) is not None]
 
     def without_guard(self, nest: Nest, width: int) -> tuple[Any, Nest] | None:
         """The condition around a nest's body, and the nest without it; None if there is no condition, or if elements of a vector
@@ -202,7 +212,7 @@ class Vectors(Record, eq=False):
             outer, along = element_strides(buffer), row_axis(buffer)
             step, size = outer.pop(along), as_int(buffer.shape[along])
             return isinstance(step, int) and step == 1 and all(self.facts.divisible(each, width) for each in (size, *outer))
-        layout = self.layouts.get(buffer)
+        layout = self.place_of(buffer)
         return layout is not None and layout.vector >= width
 
 
