@@ -59,8 +59,11 @@ def test_variables_are_as_uniform_as_the_conditions_that_they_are_stored_under()
 
     tree, uniformity = _analysed(main)
     assert [uniformity.group([buffer]) for buffer in tree.allocations] == [BLOCK, 1, 1]
-    divergent = {type(node) for node in walk(tree.root) if node in uniformity.divergent}
-    assert divergent >= {Branch, Repeat} and Loop not in divergent
+    assert not uniformity.divergent & set(tree.root.inside)
+    below = {
+        type(node): node.inside[0] in uniformity.divergent for node in walk(tree.root) if isinstance(node, (Branch, Loop, Repeat))
+    }
+    assert below == {Branch: True, Repeat: True, Loop: False}
 
 
 def test_an_array_of_an_iteration_makes_nothing_each_threads_own():
@@ -256,3 +259,32 @@ def test_a_variable_that_a_statement_only_reads_stays_the_block_s(arch):
     o = torch.zeros(3, 2)
     simulate(main, o, arch=arch)
     assert o.tolist() == [[1, 1]] * 3
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("kind", ["its own", "another's", "in a loop"])
+def test_single_threads_read_elements_of_a_fragment(kind, arch):
+    """Whoever holds the elements: all threads come to the condition, and the fragment is copied to shared memory before it."""
+
+    @T.prim_func
+    def main(A: T.Tensor((2, 64), "float32"), B: T.Tensor((2, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            thread = T.get_thread_binding()
+            row, place = thread // 64, thread % 64
+            tile = T.alloc_fragment((2, 64), "float32")
+            T.copy(A, tile)
+            if kind == "in a loop":
+                for k in T.serial(place % 3):
+                    B[row, place] += tile[row, place ^ k]
+            elif place < 5:
+                B[row, place] = tile[row, place] if kind == "its own" else tile[1 - row, 63 - place]
+
+    a, b = torch.randn(2, 64), torch.zeros(2, 64)
+    simulate(main, a, b, arch=arch)
+    expected, column = torch.zeros(2, 64), torch.arange(64)
+    if kind == "in a loop":
+        for k in range(2):
+            expected += torch.where(column % 3 > k, a[:, column ^ k], 0)
+    else:
+        expected[:, :5] = a[:, :5] if kind == "its own" else a.flip(0, 1)[:, :5]
+    assert torch.equal(b, expected)

@@ -36,8 +36,7 @@ class Uniformity:
     Attributes:
         varying: variables, local arrays and scalars on which the threads of a block may disagree; fragments that a nest fills
             with values of threads.
-        partial: the nodes that only some threads of the block run.
-        divergent: those of them below a condition that the threads around it may disagree on, or in a loop that they leave at
+        divergent: the nodes below a condition that the threads around it may disagree on, or in a loop that they leave at
             different times.
         by_thread: the nodes that each thread runs for itself, whatever they mention: those below a condition that names threads,
             even one that is the same in all of them (``tx < 32`` in a block of 32).
@@ -46,7 +45,6 @@ class Uniformity:
 
     def __init__(self, tree: TileTree, threads: Mapping[Any, int]):
         self.tree = tree
-        self.partial: set[Any] = set()
         self.divergent: set[Any] = set()
         self.by_thread: set[Any] = set()
         self.size = math.prod(threads.values())
@@ -212,6 +210,8 @@ class Uniformity:
         together = len(threads) > 1 and _agree(control, threads) and stores_of_tile(node)
         if by_thread and not (together and not self.varies(evaluated(node.stmt))):
             self.by_thread.add(node)
+        if not _agree(control, threads):
+            self.divergent.add(node)
         if isinstance(node, ThreadGroup):
             threads = node.threads or threads
             by_thread = by_thread or node.by_thread
@@ -221,11 +221,6 @@ class Uniformity:
             # A loop that threads leave at different times has a variable on which they disagree.
             if isinstance(node, Loop):
                 self._lower(node.stmt.loop_var, self.control(node))
-        divergent = not _agree(control, threads)
-        if divergent or threads != self.block:
-            self.partial.add(node)
-        if divergent:
-            self.divergent.add(node)
         if isinstance(node, Parallel):
             self._visit_nest(node, threads, control)
         elif isinstance(node, Scalar):

@@ -299,16 +299,22 @@ def _sections(state: _State, node: Any, family: set[Any]) -> Iterator[Section]:
     # Statements that disagree with the fragment in the same way share one copy; one conversion is cheaper than one for each.
     serves_all = family <= state.layouts.fragments.keys() and all(_works_on_shared(rival, family) for rival in rivals)
     for parent, place in _ancestry(state.problem.tree, node):
-        # A conversion exchanges elements between threads, so all of them must come to it.
-        if parent.items[place] in state.problem.uniformity.divergent:
+        if not _is_of_all_threads(state, [parent.items[place]], family):
             continue
         hit = [at for at, item in enumerate(parent.items) if any(inner in rivals for inner in walk(item))]
         alone, run = Section(parent, place, place + 1), Section(parent, hit[0], hit[-1] + 1)
         sections = [alone]
-        if len(run.nodes) > 1 and not any(item in state.problem.uniformity.divergent for item in run.nodes):
+        if len(run.nodes) > 1 and _is_of_all_threads(state, run.nodes, family):
             sections = [run] if serves_all and not is_written(run.nodes, family) else [alone, run]
         for section in sections:
             yield section if is_written(section.nodes, family) else replace(section, users=frozenset(rivals))
+
+
+def _is_of_all_threads(state: _State, nodes: list[Any], family: set[Any]) -> bool:
+    """Whether all threads come to some statements, and so to conversions around them, and store what these store to a fragment."""
+    divergent = state.problem.uniformity.divergent
+    stored = any(inner in divergent and is_written([inner], family) for top in nodes for inner in walk(top))
+    return not stored and not any(node in divergent for node in nodes)
 
 
 def _ancestry(tree: TileTree, node: Any) -> list[tuple[Sequence, int]]:
