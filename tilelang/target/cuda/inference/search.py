@@ -311,7 +311,7 @@ def _sections(state: _State, node: Any, family: set[Any]) -> Iterator[Section]:
 
 
 def _is_of_all_threads(state: _State, nodes: list[Any], family: set[Any]) -> bool:
-    """Whether all threads come to some statements, and so to conversions around them, and store what these store to a fragment."""
+    """Whether all threads come to some statements, as to conversions around them, and store what these store to a fragment."""
     divergent = state.problem.uniformity.divergent
     stored = any(inner in divergent and is_written([inner], family) for top in nodes for inner in walk(top))
     return not stored and not any(node in divergent for node in nodes)
