@@ -384,8 +384,8 @@ def _descriptor(c: Compiler, call: Any) -> Evaluate:
     def evaluate(x: Lanes) -> Descriptor:
         values = [int(number(x)) for number in numbers]
         # The arguments are those of cuTensorMapEncodeTiled: sizes, strides in bytes, extents of the box and strides of its
-        # elements, each from the innermost axis on, whose elements are neighbours; then interleaving, swizzle, promotion in L2 and
-        # what is read outside.
+        # elements, each from the innermost axis on, whose elements are neighbours; then interleaving, swizzle, promotion in L2
+        # and what is read outside.
         strides = [1, *(stride * 8 // bits for stride in values[rank + 1 : 2 * rank])]
         return Descriptor(x.views[slot], values[:rank], strides, values[2 * rank : 3 * rank], values[4 * rank + 1] != 0)
 
