@@ -30,17 +30,23 @@ def linker() -> tuple[str, ...]:
 
 
 def c_compiler() -> str:
-    """The C compiler: ``TILELANG_CC``, else ``cc``, ``gcc`` or ``clang``."""
+    """The C compiler: ``TILELANG_CC``, or where that is not set ``cc``, ``gcc`` or ``clang``.
+
+    Raises:
+        ToolchainError: there is none, or not the one that is set.
+    """
     return _found_compiler(env.get("TILELANG_CC"))
 
 
 @lru_cache(maxsize=4)
 def _found_compiler(chosen: str | None) -> str:
-    for candidate in (chosen, "cc", "gcc", "clang"):
-        found = shutil.which(candidate) if candidate else None
-        if found is not None:
-            return found
+    candidates = [chosen] if chosen else ["cc", "gcc", "clang"]
+    found = next(filter(None, map(shutil.which, candidates)), None)
+    if found is not None:
+        return found
     without = 'without one, target="cpu" compiles for CPUs and execution_backend="nvrtc" for CUDA'
+    if chosen:
+        raise ToolchainError(f"TILELANG_CC={chosen} is no program", f"unset it, or name another; {without}")
     raise ToolchainError("no C compiler", f"install gcc or clang, or set TILELANG_CC; {without}")
 
 

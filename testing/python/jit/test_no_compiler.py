@@ -25,10 +25,19 @@ for target, backend in ((SM80, "nvrtc"), (SM80, "tvm_ffi"), ("c", "ctypes"), ("c
             print(kernel(torch.ones(64)).sum().item())
     except tilelang.errors.ToolchainError as error:
         print(error)
+os.environ["TILELANG_CC"] = "/nonexistent/gcc"
+try:
+    tilelang.compile(main, target="c")
+except tilelang.errors.ToolchainError as error:
+    print(error)
 """
 
 NO_COMPILER = (
     "no C compiler: install gcc or clang, or set TILELANG_CC; "
+    'without one, target="cpu" compiles for CPUs and execution_backend="nvrtc" for CUDA'
+)
+NO_SUCH_COMPILER = (
+    "TILELANG_CC=/nonexistent/gcc is no program: unset it, or name another; "
     'without one, target="cpu" compiles for CPUs and execution_backend="nvrtc" for CUDA'
 )
 NO_LINKER = (
@@ -41,4 +50,4 @@ def test_kernels_with_a_host_in_python_need_no_c_compiler_and_others_say_so(tmp_
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["128.0", NO_COMPILER, NO_COMPILER, NO_LINKER]
+    assert done.stdout.splitlines() == ["128.0", NO_COMPILER, NO_COMPILER, NO_LINKER, NO_SUCH_COMPILER]
