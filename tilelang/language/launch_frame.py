@@ -8,6 +8,13 @@ from typing import Any
 from tilelang.frontend.builder import active_builder
 from tilelang.language import kernel
 
+_QUERIES = frozenset({
+    "get_thread_binding", "get_thread_bindings", "get_thread_extent", "get_thread_extents",
+    "get_block_binding", "get_block_bindings", "get_block_extent", "get_block_extents",
+    "get_cluster_dims", "get_cluster_size", "get_cluster_id", "get_cluster_ids", "get_cluster_extent", "get_cluster_extents",
+})  # fmt: skip
+"""Functions of the language about the open kernel."""
+
 
 class KernelLaunchFrame:
     """What ``T.get_thread_extents()`` and its like say of the open kernel, as methods of ``KernelLaunchFrame.Current()``."""
@@ -18,20 +25,10 @@ class KernelLaunchFrame:
         builder = active_builder()
         return None if builder is None or builder.kernel is None else KernelLaunchFrame()
 
-    get_thread_binding = staticmethod(kernel.get_thread_binding)
-    get_thread_bindings = staticmethod(kernel.get_thread_bindings)
-    get_thread_extent = staticmethod(kernel.get_thread_extent)
-    get_thread_extents = staticmethod(kernel.get_thread_extents)
-    get_block_binding = staticmethod(kernel.get_block_binding)
-    get_block_bindings = staticmethod(kernel.get_block_bindings)
-    get_block_extent = staticmethod(kernel.get_block_extent)
-    get_block_extents = staticmethod(kernel.get_block_extents)
-    get_cluster_dims = staticmethod(kernel.get_cluster_dims)
-    get_cluster_size = staticmethod(kernel.get_cluster_size)
-    get_cluster_id = staticmethod(kernel.get_cluster_id)
-    get_cluster_ids = staticmethod(kernel.get_cluster_ids)
-    get_cluster_extent = staticmethod(kernel.get_cluster_extent)
-    get_cluster_extents = staticmethod(kernel.get_cluster_extents)
+    def __getattr__(self, name: str) -> Any:
+        if name in _QUERIES:
+            return getattr(kernel, name)
+        raise AttributeError(f"KernelLaunchFrame has no {name}")
 
     def get_num_threads(self) -> int:
         """Threads a block, along all axes."""

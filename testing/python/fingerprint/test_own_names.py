@@ -207,7 +207,7 @@ def _helper_with(note: Any) -> Any:
 @pytest.mark.parametrize("name", NOTES)
 def test_classes_of_tvm_in_annotations_have_a_fingerprint(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Helpers of programs take ``tirx.PrimExpr``; what this package adds to such classes, now or later, is no change."""
-    importlib.import_module("tilelang.ir.pickling")  # gives nodes a `__copy__`
+    importlib.import_module("tilelang.frontend.program_object")  # gives nodes a `__copy__`
     function = _helper_with(operator.attrgetter(name)(tirx))
     before, _ = _described(function)
     assert not before.startswith("off"), before
