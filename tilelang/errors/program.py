@@ -108,11 +108,11 @@ class IndexRangeError(BufferIndexError):
 class LayoutConflictError(LayoutError):
     """Two statements need the elements of a fragment in different threads."""
 
-    def __init__(self, name: str, other: Location | None, reason: str):
+    def __init__(self, name: str, other: Location | None, reason: str, hint: str | None = None):
         where = f" (its layout comes from {other.file}:{other.line})" if other is not None else ""
         super().__init__(
             f"no layout of fragment {name} suits every statement: {reason}{where}",
-            hint="copy it to another fragment first; T.copy between fragments moves elements between threads",
+            hint=hint or "copy it to another fragment first; T.copy between fragments moves elements between threads",
         )
 
 

@@ -419,3 +419,21 @@ def test_a_store_of_a_fragments_element_is_that_of_the_threads_together(name: st
         simulate(main, a, b, c, arch=target)
     chosen = SOME.get(name, lambda tx: tx >= 128)(torch.arange(256))
     assert (b == 2 * a.sum()).all() and torch.equal(c, torch.where(chosen, a.sum(), 0.0))
+
+
+def test_a_group_that_reads_what_all_threads_hold_is_told_where_to_copy_it():
+    @T.prim_func
+    def main(A: T.Tensor((64, 16), "float16"), B: T.Tensor((16, 64), "float16"), C: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=128):
+            thread = T.get_thread_binding()
+            a, b = T.alloc_shared((64, 16), "float16"), T.alloc_shared((16, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, c, clear_accum=True)
+            if thread // 32 == 0:
+                C[thread] = c[thread, thread]
+
+    with pytest.raises(LayoutConflictError, match="threads 0 to 31 run this, and its elements are in threads 0 to 127") as raised:
+        source(main)
+    assert "copy it to shared memory where threads 0 to 127 run, before the condition on threads" in str(raised.value)

@@ -89,7 +89,8 @@ def check_fragments(tree: TileTree, layouts: Any) -> None:
                 if layout.threads > len(threads) or (len(threads) != len(home) and threads.start != home.start):
                     holders = range(layout.threads) if layout.threads > len(threads) else home
                     reason = f"{_range_text(threads)} run this, and its elements are in {_range_text(holders)}"
-                    error = LayoutConflictError(buffer.name, location_of(origin.span), reason)
+                    hint = f"copy it to shared memory where {_range_text(holders)} run, before the condition on threads"
+                    error = LayoutConflictError(buffer.name, location_of(origin.span), reason, hint)
                     raise error.at(location_of(node.span))
     _check_copies(tree, layouts)
 
