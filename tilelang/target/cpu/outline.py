@@ -6,13 +6,14 @@ parts. Compilers take more than linear time in the length of a function: LLVM ne
 function, so a product that a program unrolls a thousand times is legalised and compiled once.
 
 A part takes pointers to the buffers that it shares with the rest and the values of its free variables. A buffer that one part
-alone uses is allocated there, as far as the stack holds it. Statements that leave the kernel stay where they are.
+alone uses is allocated there, as far as the stack holds it. Registers have no address, so that all that names them is one part.
+Statements that leave the kernel stay where they are.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,7 +22,7 @@ import tvm_ffi
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import walk
-from tilelang.target.cpu.emit import seq
+from tilelang.target.cpu.emit import REGISTER_LANES, seq
 from tilelang.target.cpu.place import LARGEST_ON_STACK, STACK_BYTES, buffer_bytes
 from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.rewriter import StmtRewriter
@@ -73,6 +74,7 @@ class _Outliner(StmtRewriter):
     Attributes:
         parts: the functions made so far, over buffers and scalars.
         sources: what the tensors of a program are views of, where the caller may give one tensor for two of them; else None.
+        registers: the buffers in registers, by their hash, of the sequences around the one that is divided.
     """
 
     def __init__(self, name: str, sources: Mapping[Any, Any] | None):
@@ -80,6 +82,7 @@ class _Outliner(StmtRewriter):
         self.parts: list[Any] = []
         self.alike: dict[int, list[Any]] = {}
         self.views: set[Any] = set()
+        self.registers: set[int] = set()
 
     def visit_DeclBuffer(self, node: Any) -> Any:
         self.views.add(node.buffer)
@@ -87,9 +90,11 @@ class _Outliner(StmtRewriter):
 
     def visit_SeqStmt(self, node: Any) -> Any:
         pieces = [_Piece(child) for child in node.seq]
+        around = frozenset(self.registers)
+        self.registers.update(hash(piece.stmt.buffer) for piece in pieces if piece.is_in_registers)
         pieces = [_Piece(self.stmt(piece.stmt)) if piece.weight > LONG else piece for piece in pieces]
         self.views.update(piece.stmt.buffer for piece in pieces if isinstance(piece.stmt, ir.DeclBuffer))
-        runs = list(_runs(_sunk(pieces), self.sources))
+        runs = list(_runs(_whole(list(_sunk(pieces))), self.sources, around))
         # In how many runs each variable occurs: a buffer of one run alone becomes that function's own.
         users = Counter(key for run in runs for key in run.variables)
         return seq([self.call(run, users) if run.movable else run.statements for run in runs])
@@ -175,6 +180,11 @@ class _Piece:
         return isinstance(self.stmt, ir.AllocBuffer)
 
     @property
+    def is_in_registers(self) -> bool:
+        """Whether it allocates a buffer in registers."""
+        return self.allocates and REGISTER_LANES in (self.stmt.annotations or {})
+
+    @property
     def movable(self) -> bool:
         """Whether it defines nothing that a later statement names, and returns from nothing."""
         return not isinstance(self.stmt, (ir.DeclBuffer, ir.Bind)) and self.kinds.keys().isdisjoint(_RETURNING)
@@ -192,13 +202,25 @@ def _sunk(pieces: list[_Piece]) -> Iterator[_Piece]:
             yield piece
 
 
+def _whole(pieces: list[_Piece]) -> Iterator[list[_Piece]]:
+    """The statements in groups that stay together: those from an allocation of registers to their last use, or one."""
+    last = {key: at for at, piece in enumerate(pieces) for key in piece.variables}
+    group, end = [], 0
+    for at, piece in enumerate(pieces):
+        group.append(piece)
+        end = max(end, last[hash(piece.stmt.buffer)] if piece.is_in_registers else 0)
+        if at >= end:
+            yield group
+            group = []
+
+
 @dataclass
 class _Run:
     """Neighbouring statements.
 
     Attributes:
         late: whether one of them reads a tensor after it wrote another one that may be the same memory.
-        movable: they become a function; otherwise it is one statement that stays.
+        movable: they become a function; otherwise they stay.
     """
 
     pieces: list[_Piece]
@@ -218,29 +240,31 @@ class _Run:
         return found
 
 
-def _runs(pieces: Iterable[_Piece], sources: Mapping[Any, Any] | None) -> Iterator[_Run]:
+def _runs(groups: Iterable[list[_Piece]], sources: Mapping[Any, Any] | None, registers: Set[int]) -> Iterator[_Run]:
     """Divides statements into parts of enough weight; the statements of one operator stay together if possible.
 
     A part also ends before it would read a tensor after writing another one that may be the same memory. Then its pointers are
-    distinct, and the compiler does not have to check for overlap in every loop.
+    distinct, and the compiler does not have to check for overlap in every loop. What names ``registers`` of code around it stays.
     """
     run, length, allocates, late, written = [], 0, False, False, set()
-    for piece in pieces:
+    for group in groups:
         order = Order(sources or {})
         if sources is not None:
-            order.visit(piece.stmt)
+            for piece in group:
+                order.visit(piece.stmt)
+        movable = all(piece.movable and registers.isdisjoint(piece.variables) for piece in group)
         # A part that has allocated a buffer goes on until the next allocation, so that the users of the buffer are in it, up to
         # four times the length.
-        complete = length >= PART and (piece.allocates or not allocates) or length >= 4 * PART
-        if run and (complete or not piece.movable or any(written - {tensor} for tensor in order.read)):
+        complete = length >= PART and (group[0].allocates or not allocates) or length >= 4 * PART
+        if run and (complete or not movable or any(written - {tensor} for tensor in order.read)):
             yield _Run(run, late)
             run, length, allocates, late, written = [], 0, False, False, set()
-        if not piece.movable:
-            yield _Run([piece], movable=False)
+        if not movable:
+            yield _Run(group, movable=False)
             continue
-        run.append(piece)
-        length += piece.weight
-        allocates |= piece.allocates
+        run += group
+        length += sum(piece.weight for piece in group)
+        allocates |= any(piece.allocates for piece in group)
         late |= bool(order.found)
         written |= order.written
     if run:

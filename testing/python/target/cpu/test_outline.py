@@ -248,3 +248,29 @@ def test_one_tensor_for_two(target):
     first = a[0].clone()
     kernel(a, a)
     assert torch.equal(a, first.expand(41, 64))
+
+
+@pytest.mark.parametrize("part", [4, 16])
+@pytest.mark.parametrize("rows", [4, 32])
+@pytest.mark.parametrize("columns", [16, 80])
+@pytest.mark.parametrize("target", TARGETS)
+def test_registers_stay_in_one_part(target, columns, rows, part, monkeypatch):
+    """A product's accumulators are variables of C, which have no address: what names them is not divided."""
+    monkeypatch.setattr(outline, "LONG", 20)
+    monkeypatch.setattr(outline, "PART", part)
+
+    @T.prim_func
+    def main(A: T.Tensor((rows, 128), "float32"), B: T.Tensor((128, columns), "float32"), C: T.Tensor((rows, columns), "float32")):
+        with T.Kernel(1) as _:
+            a, b = T.alloc_shared((rows, 32), "float32"), T.alloc_shared((32, columns), "float32")
+            c = T.alloc_fragment((rows, columns), "float32")
+            T.clear(c)
+            for k in T.serial(4):
+                T.copy(A[0, k * 32], a)
+                T.copy(B[k * 32, 0], b)
+                T.gemm(a, b, c)
+            T.copy(c, C)
+
+    a, b, c = torch.randint(-4, 4, (rows, 128)).float(), torch.randint(-4, 4, (128, columns)).float(), torch.zeros(rows, columns)
+    tilelang.compile(main, target=target)(a, b, c)
+    assert torch.equal(c, a @ b)
