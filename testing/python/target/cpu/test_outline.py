@@ -259,8 +259,10 @@ def test_registers_stay_in_one_part(target, columns, rows, part, monkeypatch):
     monkeypatch.setattr(outline, "LONG", 20)
     monkeypatch.setattr(outline, "PART", part)
 
+    shapes = (rows, 128), (128, columns), (rows, columns)
+
     @T.prim_func
-    def main(A: T.Tensor((rows, 128), "float32"), B: T.Tensor((128, columns), "float32"), C: T.Tensor((rows, columns), "float32")):
+    def main(A: T.Tensor(shapes[0], "float32"), B: T.Tensor(shapes[1], "float32"), C: T.Tensor(shapes[2], "float32")):
         with T.Kernel(1) as _:
             a, b = T.alloc_shared((rows, 32), "float32"), T.alloc_shared((32, columns), "float32")
             c = T.alloc_fragment((rows, columns), "float32")
@@ -271,6 +273,7 @@ def test_registers_stay_in_one_part(target, columns, rows, part, monkeypatch):
                 T.gemm(a, b, c)
             T.copy(c, C)
 
-    a, b, c = torch.randint(-4, 4, (rows, 128)).float(), torch.randint(-4, 4, (128, columns)).float(), torch.zeros(rows, columns)
+    a, b = (torch.randint(-4, 4, shape).float() for shape in shapes[:2])
+    c = torch.zeros(shapes[2])
     tilelang.compile(main, target=target)(a, b, c)
     assert torch.equal(c, a @ b)
