@@ -36,11 +36,10 @@ _MODULES: dict[str, str] = {
         " get_block_bindings get_thread_extent get_thread_extents get_block_extent get_block_extents get_cluster_dims"
         " get_cluster_size get_cluster_id get_cluster_extent get_cluster_ids get_cluster_extents"
         " annotate_pass_configs"
-        " annotate_compile_flags"
+        " annotate_compile_flags KernelLaunchFrame"
     ),
     "tilelang.language.barriers": "create_list_of_mbarrier get_mbarrier",
     "tilelang.language.launch": "env_thread launch_thread thread_binding",
-    "tilelang.language.launch_frame": "KernelLaunchFrame",
     "tilelang.language.loops": (
         "While serial Serial unroll Unroll vectorized Vectorized Parallel parallel Pipelined Persistent grid"
     ),

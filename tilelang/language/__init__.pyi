@@ -73,6 +73,7 @@ from tilelang.language.intrinsics import ptx_mma as ptx_mma
 from tilelang.language.intrinsics import tvm_storage_sync as tvm_storage_sync
 from tilelang.language.kernel import ClusterKernel as ClusterKernel
 from tilelang.language.kernel import Kernel as Kernel
+from tilelang.language.kernel import KernelLaunchFrame as KernelLaunchFrame
 from tilelang.language.kernel import annotate_compile_flags as annotate_compile_flags
 from tilelang.language.kernel import annotate_pass_configs as annotate_pass_configs
 from tilelang.language.kernel import func_attr as func_attr
@@ -94,7 +95,6 @@ from tilelang.language.kernel import import_source as import_source
 from tilelang.language.launch import env_thread as env_thread
 from tilelang.language.launch import launch_thread as launch_thread
 from tilelang.language.launch import thread_binding as thread_binding
-from tilelang.language.launch_frame import KernelLaunchFrame as KernelLaunchFrame
 from tilelang.language.limits import infinity as infinity
 from tilelang.language.limits import max_value as max_value
 from tilelang.language.limits import min_value as min_value

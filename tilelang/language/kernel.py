@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilelang.attributes import attributes
 from tilelang.errors import MisplacedError, OptionError
-from tilelang.frontend.builder import Builder, Frame, KernelInfo, current, kernel_info
+from tilelang.frontend.builder import Builder, Frame, KernelInfo, active_builder, current, kernel_info
 from tilelang.frontend.declare import ProbeDone
 from tilelang.frontend.loops import bound
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 
-__getattr__ = attributes(
-    __name__, {"tilelang.language.foreign": "CUDASourceCodeKernel", "tilelang.language.launch_frame": "KernelLaunchFrame"}
-)
+__getattr__ = attributes(__name__, {"tilelang.language.foreign": "CUDASourceCodeKernel"})
 
 _AXES = "xyz"
 
@@ -306,3 +305,59 @@ def get_cluster_ids() -> list[Any]:
 def get_cluster_extents() -> list[Any]:
     """How many clusters there are along x, y and z."""
     return [get_cluster_extent(dim) for dim in range(3)]
+
+
+class KernelLaunchFrame:
+    """What ``T.get_thread_extents()`` and its like say of the open kernel, as methods of ``KernelLaunchFrame.Current()``."""
+
+    @staticmethod
+    def Current() -> KernelLaunchFrame | None:
+        """The open kernel; None outside of kernels."""
+        builder = active_builder()
+        return None if builder is None or builder.kernel is None else KernelLaunchFrame()
+
+    get_thread_binding = staticmethod(get_thread_binding)
+    get_thread_bindings = staticmethod(get_thread_bindings)
+    get_thread_extent = staticmethod(get_thread_extent)
+    get_thread_extents = staticmethod(get_thread_extents)
+    get_block_binding = staticmethod(get_block_binding)
+    get_block_bindings = staticmethod(get_block_bindings)
+    get_block_extent = staticmethod(get_block_extent)
+    get_block_extents = staticmethod(get_block_extents)
+    get_cluster_dims = staticmethod(get_cluster_dims)
+    get_cluster_size = staticmethod(get_cluster_size)
+    get_cluster_id = staticmethod(get_cluster_id)
+    get_cluster_ids = staticmethod(get_cluster_ids)
+    get_cluster_extent = staticmethod(get_cluster_extent)
+    get_cluster_extents = staticmethod(get_cluster_extents)
+
+    def get_num_threads(self) -> int:
+        """Threads a block, along all axes."""
+        return math.prod(self.get_thread_extents())
+
+    @property
+    def num_threads(self) -> int:
+        """Threads a block, along all axes."""
+        return self.get_num_threads()
+
+    @property
+    def threads(self) -> list[Any]:
+        """The thread's indices along x, y and z."""
+        return self.get_thread_bindings()
+
+    @property
+    def blocks(self) -> list[Any]:
+        """The block's indices, one for each grid axis."""
+        return self.get_block_bindings()
+
+    @property
+    def thread_extents(self) -> list[int]:
+        """Threads a block along x, y and z."""
+        return self.get_thread_extents()
+
+    @property
+    def grid_extents(self) -> list[Any]:
+        """Blocks of the grid along each axis."""
+        return self.get_block_extents()
+
+    thread_vars, grid_vars = threads, blocks
