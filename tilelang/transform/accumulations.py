@@ -59,8 +59,10 @@ def _ordered(loop: Any, reducers: set[Any]) -> Any:
     axes = parallel_loops(loop)
     body = axes[-1].body
     stores = list(_stores(body, reducers))
+    if not stores or "tl.loop_layout" in loop.annotations:  # most loops
+        return loop
     digits = {axis: _digits(stores, axis, body) for axis in axes}
-    if "tl.loop_layout" in loop.annotations or not any(digit.summed for found in digits.values() for digit in found):
+    if not any(digit.summed for found in digits.values() for digit in found):
         return loop
     loops: list[tuple[Any, bool]] = []  # each with whether its iterations accumulate
     for axis, found in digits.items():

@@ -20,11 +20,12 @@ from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.visit import flattened, walk
 from tilelang.target.cpu.dot import choose_dot_product
-from tilelang.target.cpu.elide import is_call, record_of
+from tilelang.target.cpu.elide import is_call
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.lower import Scope
 from tilelang.target.cpu.panels import summed
 from tilelang.target.cpu.rewriter import StmtRewriter
+from tilelang.tileop import record_of
 from tilelang.tileop.gemm import Gemm
 from tilelang.transform.substitute import substitute
 

@@ -10,9 +10,9 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant, is_pure
 from tilelang.ir.visit import flattened, is_parallel, own_expressions, parallel_loops, variables, walk_expr
 from tilelang.target.cpu.copy import box_condition, copied
-from tilelang.target.cpu.elide import record_of
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.lower import INDEPENDENT, Scope
+from tilelang.tileop import record_of
 from tilelang.tileop.copy import Copy
 from tilelang.transform.substitute import substitute
 

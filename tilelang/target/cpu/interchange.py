@@ -17,10 +17,10 @@ from tilelang.ir.expr import constant
 from tilelang.ir.memory import is_global
 from tilelang.ir.visit import is_parallel, parallel_loops, statement_exprs, variables, walk, walk_expr
 from tilelang.target.cpu.elementwise import runs_along
-from tilelang.target.cpu.elide import record_of
 from tilelang.target.cpu.lower import Scope
 from tilelang.target.cpu.random import draws
 from tilelang.target.cpu.rewriter import StmtRewriter
+from tilelang.tileop import record_of
 
 
 def interchange(func: Any, context: Any) -> Any:

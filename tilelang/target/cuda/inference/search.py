@@ -225,6 +225,7 @@ def _copies(state: _State, node: Any, buffer: Any) -> Iterator[Rewritten]:
 
 
 def _copies_around(state: _State, node: Any, buffer: Any, family: set[Any]) -> Iterator[Rewritten]:
+    """The kernel with a copy of the fragment in a section around a statement."""
     tree = state.problem.tree
     for section in _sections(state, node, family):
         inner = (inner for top in section.nodes for inner in walk(top))
