@@ -122,9 +122,10 @@ def _annotations(function: Callable[..., Any], names: Mapping[str, Any]) -> dict
 
 
 def _place_of(function: Callable[..., Any], name: str) -> Location:
-    """The line where a parameter is annotated."""
+    """The line where a parameter is annotated; the function's first where it is not."""
     file, first = function.__code__.co_filename, function.__code__.co_firstlineno
-    lines = range(first, first + len(linecache.getlines(file)))
+    last = max((line for *_, line in function.__code__.co_lines() if line), default=first)
+    lines = range(first, last + 1)
     annotated = re.compile(rf"\b{name}\s*:")
     return Location(file, next((line for line in lines if annotated.search(linecache.getline(file, line))), first))
 

@@ -178,6 +178,15 @@ def test_any_number_of_arguments():
         def main(A: T.Tensor((8,), "float32"), *B: T.int32):  # <- error
             pass
 
+    with error_at_mark(CompileError, "main takes any number of arguments as B"):
+
+        @T.prim_func  # <- error
+        def main(A: T.Tensor((8,), "float32"), *B):
+            pass
+
+    def later(B: int) -> None:  # is no line of the program above
+        pass
+
 
 def test_a_scalar_argument_named_like_a_size():
     n = T.dynamic("n")
