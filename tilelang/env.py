@@ -10,12 +10,14 @@ from __future__ import annotations
 import contextlib
 import difflib
 import functools
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType
 from typing import Any
 
+from tilelang.callers import users_level
 from tilelang.records import Record
 
 
@@ -54,10 +56,24 @@ def byte_size(text: str) -> int:
     """A number of bytes: ``500M``, ``2GiB``, ``1.5 g`` and plain digits; units are powers of 1024."""
     number = text.strip().lower().removesuffix("ib").removesuffix("b")
     shift = {"k": 10, "m": 20, "g": 30, "t": 40}.get(number[-1:], 0)
-    size = int(float(number[:-1] if shift else number) * (1 << shift))
+    try:
+        size = int(float(number[:-1] if shift else number) * (1 << shift))
+    except (ValueError, OverflowError):
+        size = -1
     if size < 0:
-        raise ValueError("expected a size that is not negative")
+        raise ValueError("expected a size such as 500M or 2G")
     return size
+
+
+def seconds(text: str) -> float:
+    """A time that is over some day."""
+    try:
+        time = float(text)
+    except ValueError:
+        time = math.nan
+    if not 0 <= time < math.inf:
+        raise ValueError("expected seconds, such as 2.5")
+    return time
 
 
 VARIABLES: dict[str, Variable] = {
@@ -66,7 +82,9 @@ VARIABLES: dict[str, Variable] = {
         Variable("TILELANG_CACHE_DIR", None, str, False, "Root directory of the kernel cache."),
         Variable("TILELANG_CC", None, str, True, "C compiler of the `c` target."),
         Variable("TILELANG_DISABLE_CACHE", False, flag, False, "Compile afresh; neither read nor write the cache on disk."),
-        Variable("TILELANG_TRACEBACK", "short", str, False, "`full` shows the compiler's own frames in errors."),
+        Variable(
+            "TILELANG_TRACEBACK", "short", choice("short", "full"), False, "`full` shows the compiler's own frames in errors."
+        ),
         Variable("TILELANG_CUDA_ARCH", None, str, True, "CUDA architecture, for example `sm_90a`, where the target names none."),
         Variable(
             "TILELANG_CUDA_COMPILER",
@@ -76,7 +94,9 @@ VARIABLES: dict[str, Variable] = {
             "Device compiler: `nvrtc` (default where installed) or `nvcc`.",
         ),
         Variable("CUDA_HOME", None, str, False, "Root of a CUDA toolkit, used after NVIDIA's Python wheels."),
-        Variable("TILELANG_DEVICE", None, str, False, "`simulator` runs CUDA kernels on the PTX simulator."),
+        Variable(
+            "TILELANG_DEVICE", "auto", choice("simulator", "auto"), False, "`simulator` runs CUDA kernels on the PTX simulator."
+        ),
         Variable(
             "TILELANG_VIRTUAL_DEVICE",
             None,
@@ -100,7 +120,9 @@ VARIABLES: dict[str, Variable] = {
             "TILELANG_CACHE_LAYERS", "", str, False, "Read-only cache directories beneath the writable one, `:` between them."
         ),
         Variable("TILELANG_CACHE_URL", None, str, False, "SQLAlchemy URL of the tier that hosts share, for example PostgreSQL."),
-        Variable("TILELANG_CACHE_URL_TIMEOUT", 2.0, float, False, "Seconds that the shared tier may take before it is left out."),
+        Variable(
+            "TILELANG_CACHE_URL_TIMEOUT", 2.0, seconds, False, "Seconds that the shared tier may take before it is left out."
+        ),
         Variable("TILELANG_DEFAULT_TARGET", "auto", str, False, "Target of kernels that name none."),
         Variable("TILELANG_EXECUTION_BACKEND", None, str, False, "Execution backend of kernels that name none."),
         Variable("TILELANG_VERBOSE", False, flag, False, "Print where each kernel comes from."),
@@ -128,16 +150,22 @@ def of_tools(kind: str) -> dict[str, str]:
 
 
 def get(name: str) -> Any:
-    """The parsed value of a variable, or its default where it is unset or malformed (with a warning)."""
+    """The parsed value of a variable, or its default where it is unset or empty, or malformed (with a warning)."""
     variable = VARIABLES[name]
     text = os.environ.get(name)
-    if text is None:
+    if not text:
         return variable.default
     try:
         return variable.parse(text)
     except ValueError as error:
-        warnings.warn(f"{name}={text!r} is ignored: {error}", stacklevel=2)
+        _warn_ignored(name, text, str(error))
         return variable.default
+
+
+@functools.cache
+def _warn_ignored(name: str, text: str, reason: str) -> None:
+    """Warns, once in a process, of a value that cannot be read."""
+    warnings.warn(f"{name}={text!r} is ignored: {reason}", stacklevel=users_level())
 
 
 def on_simulator() -> bool:
@@ -242,7 +270,7 @@ def warn_unknown() -> None:
         if name.startswith("TILELANG_") and name not in VARIABLES:
             near = difflib.get_close_matches(name, VARIABLES, n=1)
             suggestion = f"; did you mean {near[0]}?" if near else ""
-            warnings.warn(f"unknown environment variable {name}{suggestion}", stacklevel=3)
+            warnings.warn(f"unknown environment variable {name}{suggestion}", stacklevel=users_level())
 
 
 def __getattr__(name: str) -> Any:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import warnings
 from typing import Any
 
+from tilelang.callers import users_level
 from tilelang.errors import IgnoredParameterWarning
 from tilelang.records import Record
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _warned: set[tuple[str, str]] = set()
 
 
@@ -24,15 +22,7 @@ def ignored(function: str, **parameters: Any) -> None:
         is_set = given is not value or not (value is None or value is False or (isinstance(value, str) and not value))
         if is_set and (function, name) not in _warned:
             _warned.add((function, name))
-            warnings.warn(f"{function}: {name}={given!r} has no effect", IgnoredParameterWarning, stacklevel=_users_level())
-
-
-def _users_level() -> int:
-    """The stack level, from the function that calls this one, of the first frame outside of the package."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(_PACKAGE):
-        level, frame = level + 1, frame.f_back
-    return level
+            warnings.warn(f"{function}: {name}={given!r} has no effect", IgnoredParameterWarning, stacklevel=users_level())
 
 
 class _NotDefault(Record):

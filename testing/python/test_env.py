@@ -30,13 +30,35 @@ def test_a_name_that_does_not_exist_is_reported_once(monkeypatch):
         env.warn_unknown()
 
 
-def test_a_value_that_cannot_be_read_leaves_the_default(monkeypatch):
-    monkeypatch.setenv("TILELANG_CACHE_MAX_SIZE", "many")
-    with pytest.warns(UserWarning, match="TILELANG_CACHE_MAX_SIZE='many' is ignored"):
-        assert env.get("TILELANG_CACHE_MAX_SIZE") == 10 << 30
-
-
 @pytest.mark.parametrize(("text", "size"), [("500M", 500 << 20), ("2GiB", 2 << 30), ("1.5 g", 3 << 29), ("0", 0)])
 def test_sizes(monkeypatch, text, size):
     monkeypatch.setenv("TILELANG_CACHE_MAX_SIZE", text)
     assert env.get("TILELANG_CACHE_MAX_SIZE") == size
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("TILELANG_CACHE_MAX_SIZE", "lots", "a size such as 500M or 2G"),
+        ("TILELANG_CACHE_MAX_SIZE", "inf", "a size such as 500M or 2G"),
+        ("TILELANG_CACHE_MAX_SIZE", "-1", "a size such as 500M or 2G"),
+        ("TILELANG_CACHE_URL_TIMEOUT", "soon", "seconds, such as 2.5"),
+        ("TILELANG_CACHE_URL_TIMEOUT", "nan", "seconds, such as 2.5"),
+        ("TILELANG_DEVICE", "simulatr", "simulator or auto"),
+        ("TILELANG_TRACEBACK", "ful", "short or full"),
+        ("TILELANG_INTERPRET", "maybe", "1 or 0"),
+    ],
+)
+def test_a_value_that_cannot_be_read_is_reported_once_at_the_users_line(monkeypatch, name, text, expected):
+    monkeypatch.setenv(name, text)
+    env._warn_ignored.cache_clear()
+    with pytest.warns(UserWarning) as caught:
+        assert [env.get(name), env.get(name)] == [env.VARIABLES[name].default] * 2
+    assert [str(each.message) for each in caught] == [f"{name}={text!r} is ignored: expected {expected}"]
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("name", sorted(env.VARIABLES))
+def test_an_empty_value_is_no_value(monkeypatch, name):
+    monkeypatch.setenv(name, "")
+    assert env.get(name) == env.VARIABLES[name].default

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tilelang.cache.printable import printable
+from tilelang.callers import users_level
 from tilelang.errors import CacheWarning
 
 _said: set[tuple[str, str]] = set()
@@ -17,7 +18,7 @@ def once(kind: str, message: str) -> None:
     """Warns with ``message`` unless this process has already warned of the same ``kind`` and message."""
     if (kind, message) not in _said:
         _said.add((kind, message))
-        warnings.warn(printable(message), CacheWarning, stacklevel=3)
+        warnings.warn(printable(message), CacheWarning, stacklevel=users_level())
 
 
 def guarded(work: Callable[[], Result], otherwise: Result, what: str) -> Result:

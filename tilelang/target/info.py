@@ -122,9 +122,9 @@ def _fields(target: Any) -> dict[str, Any]:
         if not isinstance(target, str) and fields.get("arch") == _TVM_UNKNOWN_ARCH:
             del fields["arch"]
         return fields
-    kind, *options = text.split()
+    kind, *options = text.split() or [""]
     # The old command-line spelling: "cuda -arch=sm_90a", "llvm -mcpu=x86-64-v3".
-    return _checked({"kind": kind, **dict(option.lstrip("-").split("=", 1) for option in options if "=" in option)})
+    return _checked({"kind": kind, **dict(option.lstrip("-").partition("=")[::2] for option in options)})
 
 
 def _checked(fields: dict[str, Any]) -> dict[str, Any]:
@@ -140,11 +140,11 @@ def _checked(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cuda(fields: dict[str, Any]) -> TargetInfo:
-    arch = fields.pop("arch", None) or _device_arch() or env.get("TILELANG_CUDA_ARCH") or _DEFAULT_CUDA_ARCH
-    arch = str(arch) if str(arch).startswith("sm_") else f"sm_{arch}"
+    given = str(fields.pop("arch", None) or _device_arch() or env.get("TILELANG_CUDA_ARCH") or _DEFAULT_CUDA_ARCH)
+    arch = given if given.startswith("sm_") else f"sm_{given}"
     arch = {"sm_90": "sm_90a", "sm_100": "sm_100a", "sm_120": "sm_120a"}.get(arch, arch)
     if arch not in CUDA_ARCHS:
-        raise UnknownTargetError(arch, list(CUDA_ARCHS), what="CUDA architecture")
+        raise UnknownTargetError(given, list(CUDA_ARCHS), what="CUDA architecture")
     return TargetInfo("cuda", arch, options=_kept(fields))
 
 

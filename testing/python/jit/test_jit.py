@@ -222,7 +222,9 @@ def test_par_compile_keeps_order_and_reports_errors():
     ("options", "error", "message"),
     [
         ({"target": "cude"}, UnknownTargetError, "did you mean 'cuda'"),
-        ({"target": {"kind": "cuda", "arch": "sm_999"}}, UnknownTargetError, "unknown CUDA architecture"),
+        ({"target": ""}, UnknownTargetError, "unknown target ''"),
+        ({"target": {"kind": "cuda", "arch": "sm90"}}, UnknownTargetError, "unknown CUDA architecture 'sm90'"),
+        ({"target": "cuda sm_90"}, UnknownTargetError, "unknown field of a target 'sm_90'"),
         ({"target": "cpu", "execution_backend": "nvrtc"}, UnsupportedBackendError, "tvm_ffi"),
         ({"target": "cpu", "execution_backend": "cythn"}, UnknownTargetError, "did you mean 'cython'"),
         ({"target": "cpu", "out_idx": 5}, CompileError, "out of range for 2 parameters"),
