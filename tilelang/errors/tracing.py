@@ -55,7 +55,7 @@ class StaleValueError(CompileError):
 
 
 class ChangedContainerError(CompileError):
-    """A Python list, dict or set that a run-time loop or condition changes: as often as it is traced, which is once."""
+    """A Python container, attribute or outer variable that a run-time loop or condition changes: once, while it is traced."""
 
     def __init__(self, name: str, kind: str, where: str):
         super().__init__(

@@ -103,15 +103,23 @@ def snapshot(builder: Builder, name: str, value: Any) -> Any:
     return builder.bind(name, value)
 
 
-def snapshot_items(builder: Builder, name: str, value: Any) -> Any:
+_PLAIN = frozenset({int, float, bool, str, type(None)})
+
+
+def snapshot_items(builder: Builder, name: str, value: Any, above: frozenset[int] = frozenset()) -> Any:
     """:func:`snapshot` of a value, or of the items of a list, tuple or dict; lists and dicts are changed in place.
 
     Args:
         builder, name, value: as for :func:`snapshot`.
+        above: the containers around it, by identity: one may contain itself.
     """
     kind = type(value)
+    # A table of a million numbers costs no look at each.
+    if id(value) in above or kind in (list, tuple) and _PLAIN.issuperset(map(type, value)):
+        return value
+    inner = above | {id(value)}
     if kind in (list, tuple):
-        items = [snapshot_items(builder, name, item) if _may_read(item) else item for item in value]
+        items = [snapshot_items(builder, name, item, inner) if _may_read(item) else item for item in value]
         # Where nothing was bound the container stays the same object, which other names may share and the program may compare by
         # `is`.
         if all(new is old for new, old in zip(items, value)):
@@ -120,7 +128,7 @@ def snapshot_items(builder: Builder, name: str, value: Any) -> Any:
             return tuple(items)
         value[:] = items
     elif kind is dict:
-        value.update({key: snapshot_items(builder, name, item) for key, item in value.items() if _may_read(item)})
+        value.update({key: snapshot_items(builder, name, item, inner) for key, item in value.items() if _may_read(item)})
     elif _may_read(value):
         return snapshot(builder, name, value)
     return value

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from tilelang.errors import MisplacedError
 from tilelang.frontend.access import is_buffer, names_memory
 from tilelang.frontend.builder import Builder, Frame, current, sequence
-from tilelang.frontend.containers import refuse_changed, values_in_containers
+from tilelang.frontend.containers import State
+from tilelang.frontend.names import UNBOUND
 from tilelang.frontend.values import LocalVar, Unusable
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import user_location
-
-UNBOUND = object()
-"""Stands for the previous value of a name that had none."""
 
 
 class Branch:
@@ -42,11 +39,11 @@ class Branch:
 class DynamicBranch(Branch):
     """A run-time ``if``: both arms are traced."""
 
-    def __init__(self, builder: Builder, condition: Any, scope: Mapping[str, Any]):
+    def __init__(self, builder: Builder, condition: Any, state: State):
         super().__init__(True)
         self.builder = builder
         self.condition = condition
-        self.containers = values_in_containers(scope)
+        self.state = state
         self.span = builder.span()
         self.arms: list[Any] = []
         self.frame: Frame | None = None
@@ -71,7 +68,7 @@ class DynamicBranch(Branch):
 
     def finish(self) -> None:
         """Emits the ``if``."""
-        refuse_changed(self.containers, "condition")
+        self.state.refuse_changed("condition")
         then, *rest = self.arms
         self.builder.emit(ir.IfThenElse(self.condition, then, rest[0] if rest else None, self.span))
         frame = Frame("branch", lambda body: body, assigned=self.assigned)

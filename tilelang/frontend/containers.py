@@ -1,47 +1,134 @@
-"""Python containers in a kernel: a run-time loop or condition that changes one does so once, while it is traced."""
+"""Python containers and objects in a kernel: a run-time loop or condition that changes one does so once, while it is traced."""
 
 from __future__ import annotations
 
+import sys
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from operator import is_
+from types import SimpleNamespace
 from typing import Any
 
 from tilelang.errors import ChangedContainerError
 from tilelang.frontend.access import is_buffer
+from tilelang.frontend.builder import Builder
+from tilelang.frontend.names import Names
 from tilelang.ir import nodes as ir
 
 CONTAINERS = (list, dict, set, deque)
 
+_LIBRARIES = frozenset({"tilelang", "tvm", "tvm_ffi", "torch", "numpy", *sys.stdlib_module_names} - {"__main__"})
+_DEEPEST = 3
+"""How many objects, each an attribute of the one before, are looked into."""
 
-def values_in_containers(scope: Mapping[str, Any]) -> dict[str, tuple[Any, list[Any]]]:
-    """The containers that local names hold, each with the numbers and expressions in it.
+
+class State:
+    """What the containers and objects that some names reach hold before a run-time loop or condition.
 
     Memory is left out: a list of tiles may grow anywhere, as a tile is allocated once wherever that is written.
     """
-    return {name: (value, list(_scalars(value))) for name, value in scope.items() if isinstance(value, CONTAINERS)}
+
+    def __init__(self, names: Mapping[str, Any]):
+        self._held: list[tuple[str, Any, Any]] = []
+        seen: set[int] = set()
+        pending = [(name, value, 0) for name, value in names.items()]
+        while pending:
+            name, value, depth = pending.pop()
+            if not _may_change(type(value)) and not _is_users_class(value) or id(value) in seen or depth > _DEEPEST:
+                continue
+            seen.add(id(value))
+            items = _items(value)
+            self._held.append((name, value, items))
+            if any(map(_may_change, set(map(type, _values(items))))):
+                is_object = not isinstance(value, (*CONTAINERS, tuple))
+                pending += [
+                    (f"{name}.{key}" if is_object else name, item, depth + is_object)
+                    for key, item in (items.items() if isinstance(items, dict) else enumerate(items))
+                ]
+
+    def refuse_changed(self, where: str) -> None:
+        """Refuses a run-time ``where`` ("loop", "condition") whose traced pass has changed what was held before it.
+
+        Raises:
+            ChangedContainerError: a number or expression in a container was added, removed or replaced, or one in an attribute
+                replaced.
+        """
+        for name, value, before in self._held:
+            after = _items(value)
+            if len(after) == len(before) and all(map(is_, _values(before), _values(after))):
+                continue
+            if isinstance(value, (*CONTAINERS, tuple)):
+                if not _are_same(list(_scalars(_values(before))), list(_scalars(_values(after)))):
+                    raise ChangedContainerError(name, type(value).__name__, where)
+                continue
+            for attribute, item in before.items():
+                if _is_scalar(item) and not _are_same([item], [after.get(attribute)]):
+                    raise ChangedContainerError(f"{name}.{attribute}", "attribute", where)
 
 
-def refuse_changed(before: Mapping[str, tuple[Any, list[Any]]], where: str) -> None:
-    """Refuses a run-time ``where`` ("loop", "condition") whose traced pass has changed a container from before it.
+def refuse_outside_change(builder: Builder, scope: Names, name: str, after: Any) -> None:
+    """Refuses an assignment in a macro to a ``nonlocal`` or ``global`` name, where a run-time loop or condition calls the macro.
+
+    Args:
+        builder: of the program.
+        scope: the names of the macro.
+        name: the target.
+        after: what is assigned.
 
     Raises:
-        ChangedContainerError: a number or expression in one was added, removed or replaced.
+        ChangedContainerError: it replaces a number or expression by another.
     """
-    for name, (container, values) in before.items():
-        after = list(_scalars(container))
-        if len(after) != len(values) or not all(map(_is_same, values, after)):
-            raise ChangedContainerError(name, type(container).__name__, where)
+    before = scope.outside.get(name)
+    around = [frame.kind for frame in builder.frames[: builder.macro_depths[-1]] if frame.kind in ("loop", "branch")]
+    if around and _is_scalar(before) and not _are_same([before], [after]):
+        raise ChangedContainerError(name, "variable", "loop" if around[-1] == "loop" else "condition")
 
 
-def _scalars(container: Any) -> Iterator[Any]:
-    """The numbers and expressions in a container, and in those in it."""
-    for item in container.values() if isinstance(container, dict) else container:
+@lru_cache(maxsize=1024)
+def _may_change(kind: type) -> bool:
+    """Whether objects of a type hold values that a program may change: containers, and objects of the program's own classes."""
+    if issubclass(kind, (*CONTAINERS, tuple, SimpleNamespace)):
+        return True
+    return _is_users(kind) and "__dict__" in dir(kind)
+
+
+def _is_users_class(value: Any) -> bool:
+    return isinstance(value, type) and _is_users(value)
+
+
+def _is_users(kind: type) -> bool:
+    return str(kind.__module__).partition(".")[0] not in _LIBRARIES
+
+
+def _items(value: Any) -> Any:
+    """The items of a container or the attributes of an object, as they are now."""
+    if isinstance(value, dict):
+        return dict(value)
+    return list(value) if isinstance(value, (*CONTAINERS, tuple)) else dict(getattr(value, "__dict__", {}))
+
+
+def _values(items: Any) -> Iterable[Any]:
+    return items.values() if isinstance(items, dict) else items
+
+
+def _scalars(items: Iterable[Any], above: frozenset[int] = frozenset()) -> Iterator[Any]:
+    """The numbers and expressions among some items, and in the containers among them; one that contains itself is left out."""
+    for item in items:
         if isinstance(item, (*CONTAINERS, tuple)):
-            yield from _scalars(item)
-        elif isinstance(item, (int, float, ir.PrimExpr)) and not is_buffer(item):
+            if id(item) not in above:
+                yield from _scalars(_values(item), above | {id(item)})
+        elif _is_scalar(item):
             yield item
 
 
-def _is_same(value: Any, other: Any) -> bool:
-    """Whether two items are one value; expressions have no equality."""
-    return value is other or isinstance(value, (int, float)) and type(value) is type(other) and value == other
+def _is_scalar(item: Any) -> bool:
+    return isinstance(item, (int, float, ir.PrimExpr)) and not is_buffer(item)
+
+
+def _are_same(before: list[Any], after: list[Any]) -> bool:
+    """Whether two lists have the same values; expressions have no equality."""
+    return len(before) == len(after) and all(
+        one is other or isinstance(one, (int, float)) and type(one) is type(other) and one == other
+        for one, other in zip(before, after)
+    )

@@ -7,8 +7,8 @@ from typing import Any
 
 from tilelang.dtypes import DType, canonical
 from tilelang.errors import DeclarationError, MisplacedError
-from tilelang.frontend.branches import UNBOUND
 from tilelang.frontend.builder import Builder, current
+from tilelang.frontend.names import UNBOUND
 from tilelang.frontend.specs import TensorSpec
 from tilelang.frontend.values import Unusable, as_expr
 from tilelang.ir import nodes as ir

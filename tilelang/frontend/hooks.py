@@ -23,12 +23,13 @@ from tilelang.errors import (
 from tilelang.frontend import operators
 from tilelang.frontend.access import assign_subscript, compile_time_index, is_buffer, names_memory, subscript
 from tilelang.frontend.bindings import bind, match_targets, snapshot, snapshot_items
-from tilelang.frontend.branches import UNBOUND, Branch, DynamicBranch, is_stale
+from tilelang.frontend.branches import Branch, DynamicBranch, is_stale
 from tilelang.frontend.builder import Builder, current, described, sequence
-from tilelang.frontend.containers import CONTAINERS, refuse_changed, values_in_containers
+from tilelang.frontend.containers import CONTAINERS, State, refuse_outside_change
 from tilelang.frontend.declare import declare_argument
 from tilelang.frontend.lanes import lanes_of
 from tilelang.frontend.loops import LoopSpec, range_bounds
+from tilelang.frontend.names import UNBOUND, Names, Outside
 from tilelang.frontend.operators import AUGMENTED, boolean, constant
 from tilelang.frontend.tables import is_table, look_up
 from tilelang.frontend.tiles import Slice
@@ -45,6 +46,10 @@ class Hooks:
 
     # Names -----------------------------------------------------------------------------------------------------------
 
+    def names(self, local: dict[str, Any], outside: Outside) -> Names:
+        """The names of a function that begins to run."""
+        return Names(local, outside)
+
     def naming(self, name: str) -> str:
         """Records the name that the next value is assigned to, so that a buffer allocated for it gets this name."""
         current().pending_name = name
@@ -55,7 +60,7 @@ class Hooks:
         current().pending_name = None
         return value
 
-    def assign(self, scope: dict[str, Any], name: str, value: Any) -> Any:
+    def assign(self, scope: Names, name: str, value: Any) -> Any:
         """``name = value``: the value that the Python name is bound to.
 
         Args:
@@ -65,8 +70,10 @@ class Hooks:
         """
         builder = current()
         builder.pending_name = None
-        before = scope.get(name, UNBOUND)
+        before = scope.held(name)
         bound = bind(builder, name, before, value)
+        if builder.macro_depths and name not in scope:
+            refuse_outside_change(builder, scope, name, bound)
         # Only the innermost loop or branch notes the old value; closing it passes the note on to the scope around it.
         for frame in reversed(builder.frames):
             if frame.kind in ("loop", "branch"):
@@ -100,7 +107,7 @@ class Hooks:
         """An argument of ``holder.append(value)`` and of the other methods that store a value in a Python container."""
         return self.keep(value) if isinstance(holder, CONTAINERS) else value
 
-    def augment(self, scope: dict[str, Any], name: str, value: Any, op: str, operand: Any) -> Any:
+    def augment(self, scope: Names, name: str, value: Any, op: str, operand: Any) -> Any:
         """``name op= operand``.
 
         Args:
@@ -123,7 +130,7 @@ class Hooks:
         """
         self.store(target, key, AUGMENTED[op](self.load(target, key), operand))
 
-    def declare(self, scope: dict[str, Any], name: str, value: Callable[[], Any], annotation: Any) -> Any:
+    def declare(self, scope: Names, name: str, value: Callable[[], Any], annotation: Any) -> Any:
         """``name: annotation``: the tensor that an eager program's argument is declared to be.
 
         Args:
@@ -139,7 +146,7 @@ class Hooks:
         scope[name] = declare_argument(current(), name, present, annotation)
         return scope[name]
 
-    def is_stale(self, scope: dict[str, Any], name: str) -> bool:
+    def is_stale(self, scope: Names, name: str) -> bool:
         """Whether the block that just ended made the value of ``name`` depend on run-time control flow."""
         frame = current().closed
         key = (id(scope), name)
@@ -147,7 +154,7 @@ class Hooks:
             return False
         return is_stale(frame, frame.assigned[key], scope.get(name))
 
-    def stale(self, scope: dict[str, Any], name: str) -> Any:
+    def stale(self, scope: Names, name: str) -> Any:
         """The placeholder that a stale name is bound to: an error at the name's next use, not where it became stale."""
         frame = current().closed
         kind = "loop" if frame is not None and frame.kind == "loop" else "condition"
@@ -204,7 +211,7 @@ class Hooks:
         """``range(...)`` as the iterable of a ``for`` statement: a serial loop of the kernel."""
         return LoopSpec("SERIAL", (range_bounds(*bounds),))
 
-    def loop(self, scope: dict[str, Any], iterable: Any, names: tuple[str, ...], carried: Mapping[str, bool]) -> Iterator[Any]:
+    def loop(self, scope: Names, iterable: Any, names: tuple[str, ...], carried: Mapping[str, bool]) -> Iterator[Any]:
         """The items of a ``for``: every item of a Python iterable, or once the variables of a run-time loop.
 
         Args:
@@ -226,17 +233,17 @@ class Hooks:
         if not isinstance(iterable, LoopSpec):
             yield from _compile_time_loop(builder, iterable)
             return
-        before, containers = _values_held(scope, carried), values_in_containers(scope)
+        before, state = _values_held(scope, carried), State(scope.reached())
         frame, value = iterable.open(builder, names)
         if len(names) > 1:
             match_targets(names, _unpacked_items(value))
         with builder.in_loop(iterable.kind):
             yield value
             _refuse_carried(scope, before, carried)
-            refuse_changed(containers, "loop")
+            state.refuse_changed("loop")
         builder.close(frame)
 
-    def while_(self, scope: dict[str, Any], test: Callable[[], Any], carried: Mapping[str, bool]) -> Iterator[None]:
+    def while_(self, scope: Names, test: Callable[[], Any], carried: Mapping[str, bool]) -> Iterator[None]:
         """The passes of a ``while``: as long as a Python condition holds, or once for a run-time one.
 
         Args:
@@ -256,16 +263,16 @@ class Hooks:
                 builder.emit(stmt)
             yield from _compile_time_loop(builder, _compile_time_passes(condition, test))
             return
-        before, containers = _values_held(scope, carried), values_in_containers(scope)
+        before, state = _values_held(scope, carried), State(scope.reached())
         span = builder.span()
         frame = builder.open("loop", lambda body: _while_statement(boolean(condition), effects, body, span))
         with builder.in_loop("WHILE"):
             yield None
             _refuse_carried(scope, before, carried)
-            refuse_changed(containers, "loop")
+            state.refuse_changed("loop")
         builder.close(frame)
 
-    def forever(self, scope: dict[str, Any], carried: Mapping[str, bool]) -> Iterator[None]:
+    def forever(self, scope: Names, carried: Mapping[str, bool]) -> Iterator[None]:
         """The one traced pass of ``while True``, a run-time loop that a ``break`` ends."""
         yield from self.while_(scope, _true, carried)
 
@@ -279,10 +286,12 @@ class Hooks:
         if frame is not None and frame.kind == "loop":
             raise RunTimeValueError("else of a run-time loop that may be left by break", hint="note it in a T.alloc_var")
 
-    def branch(self, scope: dict[str, Any], test: Any) -> Branch:
+    def branch(self, scope: Names, test: Any) -> Branch:
         """An ``if`` statement."""
         test = as_operand(test)
-        return DynamicBranch(current(), boolean(test), scope) if is_symbolic(test) else Branch(bool(constant(test)))
+        if not is_symbolic(test):
+            return Branch(bool(constant(test)))
+        return DynamicBranch(current(), boolean(test), State(scope.reached()))
 
     def break_(self) -> bool:
         """``break``; true where Python itself must leave the loop."""
@@ -416,13 +425,13 @@ def _is_run_time(index: Any) -> bool:
     return is_symbolic(index) and not isinstance(as_int(as_operand(index)), int)
 
 
-def _values_held(scope: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _values_held(scope: Names, names: Iterable[str]) -> dict[str, Any]:
     """Those of ``names`` that hold a number, an expression or memory, with what they hold."""
-    held = {name: scope.get(name, UNBOUND) for name in names}
+    held = {name: scope.held(name) for name in names}
     return {name: value for name, value in held.items() if isinstance(value, (int, float, ir.PrimExpr)) or names_memory(value)}
 
 
-def _refuse_carried(scope: dict[str, Any], before: Mapping[str, Any], elements_only: Mapping[str, bool]) -> None:
+def _refuse_carried(scope: Names, before: Mapping[str, Any], elements_only: Mapping[str, bool]) -> None:
     """Refuses a loop whose traced pass leaves another value in a name than it found: the next pass would start from that one.
 
     Branches that are decided at compile time count as they were taken: what they do not assign is not carried. Nor is a scalar in
@@ -434,7 +443,7 @@ def _refuse_carried(scope: dict[str, Any], before: Mapping[str, Any], elements_o
         elements_only: of which names the loop reads nothing but elements.
     """
     for name, value in before.items():
-        after = scope.get(name, UNBOUND)
+        after = scope.held(name)
         # Equal numbers are the same value, though Python may have made a new object; True is not 1 here.
         is_same = after is value or isinstance(value, (int, float)) and type(after) is type(value) and after == value
         if not is_same and not (elements_only[name] and names_memory(value) and _is_scalar(after)):

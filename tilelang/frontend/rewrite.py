@@ -34,6 +34,7 @@ from typing import Any
 from tilelang.code_texts import ByIdentity
 from tilelang.errors import Location, SourceUnavailableError, UnsupportedSyntaxError
 from tilelang.frontend.liveness import assigned_names, carried_names, declared_names, target_names
+from tilelang.frontend.names import Outside
 from tilelang.frontend.source import FUTURE_ANNOTATIONS, source_lines
 from tilelang.frontend.syntax import (
     arguments,
@@ -51,6 +52,7 @@ from tilelang.frontend.syntax import (
 
 HOOKS = "__tl__"
 SCOPE = "__tl_scope__"
+OUTSIDE = "__tl_outside__"
 _INNER = "__tl_inner__"
 """The name of a function while it is compiled: by its own name, its body would call the rewritten function, not the author's."""
 
@@ -86,6 +88,7 @@ def rewrite(function: Callable[..., Any], hooks: Any) -> Callable[..., Any]:
     code = _rewritten_code(ByIdentity(function.__code__))
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
     cells[HOOKS] = types.CellType(hooks)
+    cells[OUTSIDE] = types.CellType(Outside(function))
     closure = tuple(cells[name] for name in code.co_freevars)
     traced = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
     traced.__kwdefaults__ = function.__kwdefaults__
@@ -112,7 +115,7 @@ def _rewritten_code(key: ByIdentity) -> types.CodeType:
     # Compiled inside of a function whose parameters are its free variables: so Python makes them closure cells, not globals.
     outer = ast.FunctionDef(
         name="__outer__",
-        args=arguments([*code.co_freevars, HOOKS]),
+        args=arguments([*code.co_freevars, HOOKS, OUTSIDE]),
         body=[inner, ast.Return(ast.Name(inner.name, ast.Load()))],
         decorator_list=[],
         lineno=1,
@@ -196,13 +199,9 @@ class _Rewriter(ast.NodeTransformer):
         for argument in single:
             argument.annotation = None
         # The function's local names in a dictionary that hooks can look into: Python's own locals() is a copy.
-        enter = locate(
-            ast.Assign(
-                [ast.Name(SCOPE, ast.Store())],
-                ast.Dict([ast.Constant(n) for n in names], [ast.Name(n, ast.Load()) for n in names]),
-            ),
-            node,
-        )
+        local = ast.Dict([ast.Constant(n) for n in names], [ast.Name(n, ast.Load()) for n in names])
+        held = self.hook("names", local, ast.Name(OUTSIDE, ast.Load()), at=node)
+        enter = locate(ast.Assign([ast.Name(SCOPE, ast.Store())], held), node)
         result = ast.FunctionDef(node.name, signature, [enter, *self.block(node.body)], [], None, None)
         # Placeholders: the compiled code must know which parameters have defaults. Their values are set on the new function.
         result.args.defaults = [locate(ast.Constant(None), node) for _ in signature.defaults]

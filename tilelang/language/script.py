@@ -11,6 +11,7 @@ from tilelang.errors import DeclarationError, MisplacedError, OperandError
 from tilelang.frontend.access import assign_subscript, is_buffer
 from tilelang.frontend.branches import DynamicBranch
 from tilelang.frontend.builder import current
+from tilelang.frontend.containers import State
 from tilelang.frontend.operators import constant
 from tilelang.frontend.values import ExprLike, as_expr, as_operand, is_symbolic
 from tilelang.ignored import ignored, unless
@@ -35,7 +36,7 @@ class _If:
         builder = current("T.If")
         test = as_operand(self.condition)
         test = condition(test) if is_symbolic(test) else ir.IntImm("bool", int(bool(constant(test))))
-        self.branch = DynamicBranch(builder, test, {})
+        self.branch = DynamicBranch(builder, test, State({}))
         builder.branches.append(self.branch)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:

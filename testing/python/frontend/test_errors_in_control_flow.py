@@ -324,30 +324,119 @@ def test_a_python_list_of_tiles_or_of_the_loop_itself_may_grow():
             tiles[0][0] = 1.0
 
 
-def test_a_python_list_outside_of_the_program_that_a_loop_appended_to_once():
-    places = []
-    with error_at_mark(TraceError, "list index out of range") as caught:
+class Stage:
+    """State in Python, as a program may keep it."""
+
+    turns = 0
+
+    def __init__(self):
+        self.phase, self.ring = 0, [0]
+
+    def advance(self):
+        """A plain method, which nothing rewrites."""
+        self.phase ^= 1
+
+    def turn(self):
+        """The same for a variable of the class and of the module."""
+        Stage.turns += 1
+
+
+CALLS = {"count": 0}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda stage, places: places.append(1), "'places' is a Python list"),
+        (lambda stage, places: stage.advance(), "'stage.phase' is a Python attribute"),
+        (lambda stage, places: stage.ring.append(1), "'stage.ring' is a Python list"),
+        (lambda stage, places: stage.turn(), "'Stage.turns' is a Python attribute"),
+        (lambda stage, places: CALLS.update(count=CALLS["count"] + 1), "'CALLS' is a Python dict"),
+        (lambda stage, places: setattr(stage, "phase", stage.phase + 1), "'stage.phase' is a Python attribute"),
+    ],
+)
+def test_state_outside_of_the_program_that_a_loop_changes(change, said):
+    stage, places = Stage(), []
+    places.append(places)
+    with error_at_mark(ChangedContainerError, f"{said}, which a run-time loop changes once"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                for i in T.serial(4):  # <- error
+                    A[i] = stage.phase + len(places) + Stage.turns + CALLS["count"]
+                    change(stage, places)
+
+
+def test_an_attribute_that_a_condition_changes():
+    stage = Stage()
+    with error_at_mark(ChangedContainerError, "'stage.phase' is a Python attribute, which a run-time condition changes once"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                if A[0] > 0:  # <- error
+                    stage.phase = 1
+                A[0] = stage.phase
+
+
+def test_state_that_is_the_same_after_each_pass_may_be_used_in_a_loop():
+    stage, steps = Stage(), []
+
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32")):
+        with T.Kernel(1):
+            for i in T.serial(4):
+                for _ in (0, 1):
+                    stage.advance()
+                    A[2 * i + stage.phase] = stage.phase
+                stage.last = i
+                steps.append(A)
+
+    assert len(steps) == 1
+
+
+def test_a_variable_of_an_enclosing_function_that_a_loop_counts():
+    n = 0
+    with error_at_mark(CarriedValueError, "'n' is read and reassigned in a run-time loop"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            nonlocal n
+            with T.Kernel(1):
+                for _ in T.serial(4):  # <- error
+                    n += 1
+                A[0] = n
+
+
+def test_a_variable_of_an_enclosing_function_that_a_macro_counts():
+    with error_at_mark(ChangedContainerError, "'n' is a Python variable, which a run-time loop changes once"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            n = 0
+
+            @T.macro
+            def count():
+                nonlocal n
+                n += 1  # <- error
+
+            with T.Kernel(1):
+                for _ in T.serial(4):
+                    count()
+                A[0] = n
+
+
+def test_a_value_that_a_loop_put_into_a_new_attribute():
+    stage = Stage()
+    with error_at_mark(OutOfScopeError, "a value that a run-time loop or condition put into a Python list or attribute"):
 
         @T.prim_func
         def main(A: T.Tensor((8,), "float32")):
             with T.Kernel(1):
                 for i in T.serial(4):
-                    places.append(i)
-                A[0] = A[places[2]]  # <- error
-
-    assert "traced once" in caught.value.hint
-
-
-def test_a_value_that_a_loop_put_into_a_python_list():
-    values = []
-    with error_at_mark(OutOfScopeError, "a value that a run-time loop or condition put into a Python list"):
-
-        @T.prim_func
-        def main(A: T.Tensor((8,), "float32")):
-            with T.Kernel(1):
-                for i in T.serial(4):
-                    values.append(A[i])
-                A[0] = values[0]  # <- error
+                    stage.seen = A[i]
+                A[0] = stage.seen  # <- error
 
 
 def test_a_scalar_in_the_place_of_a_row_that_a_run_time_loop_reads():
