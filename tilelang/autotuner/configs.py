@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import itertools
 import json
@@ -64,6 +65,35 @@ def config_digest(config: Mapping[str, Any]) -> str:
 def config_text(config: Mapping[str, Any]) -> str:
     """A configuration as JSON, for the index and for messages."""
     return json.dumps(dict(config), default=str, sort_keys=True)
+
+
+def check_arguments(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], configs: Iterable[Mapping[str, Any]]) -> None:
+    """Refuses configurations that a factory cannot be called with: before the search, not once for each.
+
+    Args:
+        function: the ``@tilelang.jit`` function; an eager one also takes sizes by name, which it declares inside.
+        args, kwargs: its arguments that no configuration gives.
+        configs: the others.
+
+    Raises:
+        TuningError: an argument is unknown, missing or given twice.
+    """
+    if function.is_eager:
+        return
+    signature = inspect.signature(function.function)
+    for config in configs:
+        given = {**kwargs, **applied(function, config)[1]}
+        try:
+            signature.bind(*args, **given)
+        except TypeError as error:
+            near = [
+                difflib.get_close_matches(name, signature.parameters, n=1) for name in given if name not in signature.parameters
+            ]
+            meant = "".join(f"; did you mean {names[0]!r}?" for names in near[:1] if names)
+            raise TuningError(
+                f"{function.function.__name__} cannot be called with the configuration {config_text(config)}: {error}{meant}",
+                hint=f"it takes {', '.join(signature.parameters)}",
+            ) from None
 
 
 def configured(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], config: Mapping[str, Any]) -> JITKernel:

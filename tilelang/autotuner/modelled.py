@@ -15,19 +15,26 @@ MODEL = "model"
 """The clock's name."""
 
 
-def milliseconds(kernel: JITKernel, inputs: Sequence[Any]) -> tuple[float, str]:
-    """What the model says of a call, and which device that is for: the virtual one, else one of the kernel's architecture.
+def check_target(kind: str) -> None:
+    """Refuses a target of whose kernels the model says nothing.
 
     Raises:
-        TuningError: the kernel is not for CUDA.
+        TuningError: it is not CUDA.
     """
+    if kind != "cuda":
+        raise TuningError(
+            f"backend='model' ranks kernels for CUDA, and these are for target={kind!r}",
+            hint='target={"kind": "cuda", "arch": "sm_90a"} in @tilelang.jit(...), or backend="event"',
+        )
+
+
+def milliseconds(kernel: JITKernel, inputs: Sequence[Any]) -> tuple[float, str]:
+    """What the model says of a call, and which device that is for: the virtual one, else one of the kernel's architecture."""
     from tilelang.simulator.timing import modelled_seconds
     from tilelang.simulator.virtual import active
     from tilelang.simulator.virtual.models import device_model, model_of_arch
 
     target = json.loads(kernel.artifact.target)
-    if target["kind"] != "cuda":
-        raise TuningError(f"{kernel.artifact.name}: backend='model' ranks kernels for CUDA")
     virtual = active.current()
     name = model_of_arch(target["arch"])[0] if virtual is None else virtual.launches.device
     seconds = modelled_seconds(lambda: kernel(*inputs), name)

@@ -16,7 +16,7 @@ import torch
 from tilelang.attributes import attributes
 from tilelang.autotuner import modelled, records, summary
 from tilelang.autotuner.capture import get_autotune_inputs
-from tilelang.autotuner.configs import Configs, config_digest, config_text, configured, expand
+from tilelang.autotuner.configs import Configs, check_arguments, config_digest, config_text, configured, expand
 from tilelang.autotuner.records import Task, Trial
 from tilelang.autotuner.workers import can_fork, compile_all
 from tilelang.cache.kernel_cache import default_cache
@@ -25,6 +25,7 @@ from tilelang.ignored import ignored
 from tilelang.jit.function import JitFunction
 from tilelang.jit.kernel import JITKernel
 from tilelang.profiler import Profiler, cloned, compared, do_bench
+from tilelang.profiler.bench import CLOCKS
 from tilelang.progress import progress
 from tilelang.utils.tensor import TensorSupplyType, torch_assert_close
 
@@ -74,6 +75,23 @@ class ProfileArgs:
     manual_check_prog: Callable[..., Any] | None = None
     cache_input_tensors: bool = True
     backend: str = "event"
+
+    def __post_init__(self) -> None:
+        """Refuses values under which every candidate would fail.
+
+        Raises:
+            TuningError: an unknown clock or kind of inputs, or a time that is negative.
+        """
+        clocks = (*CLOCKS, modelled.MODEL)
+        if self.backend not in clocks:
+            raise TuningError(f"backend={self.backend!r} is none of {', '.join(clocks)}")
+        if not isinstance(self.supply_type, TensorSupplyType):
+            names = ", ".join(TensorSupplyType.__members__)
+            raise TuningError(f"supply_type={self.supply_type!r} is no TensorSupplyType", hint=f"there are {names}")
+        if self.warmup < 0 or self.rep < 0:
+            raise TuningError(f"warmup={self.warmup!r} and rep={self.rep!r} are milliseconds, which are not negative")
+        if self.timeout <= 0:
+            raise TuningError(f"timeout={self.timeout!r} leaves no candidate any time; it is in seconds")
 
 
 @dataclass(frozen=True)
@@ -160,6 +178,9 @@ class AutoTuner:
         function = self._jit_function().pinned()  # candidates are measured in other threads
         args, kwargs = self.arguments
         candidates = expand(self.configs, args, kwargs)
+        check_arguments(function, args, kwargs, candidates)
+        if profile.backend == modelled.MODEL:
+            modelled.check_target(function.resolved()[0].target.kind)
         task = self._task(function, profile)
         if task.reason and sys.stderr.isatty():
             print(f"tilelang: results of tuning {task.name} are not kept: {task.reason}", file=sys.stderr)

@@ -67,12 +67,12 @@ def do_bench(
     """
     ignored("do_bench", fast_flush=unless(True, fast_flush))
     _check_mode(return_mode)
-    if backend not in _CLOCKS:
-        raise ValueError(f"backend={backend!r} is none of {', '.join(_CLOCKS)}")
+    if backend not in CLOCKS:
+        raise ValueError(f"backend={backend!r} is none of {', '.join(CLOCKS)}")
     if warmup < 0 or rep < 0:
         raise ValueError(f"warmup={warmup!r} and rep={rep!r} are milliseconds, which are not negative")
     on_gpu = torch.cuda.is_available() and _uses_gpu(device) and backend != "wall"
-    measure = functools.partial(_CLOCKS[backend], cache_size=cache_size) if on_gpu else _wall_times
+    measure = functools.partial(CLOCKS[backend], cache_size=cache_size) if on_gpu else _wall_times
     virtual = active.current()
     if virtual is not None:  # time by a model: more calls say nothing new, and there is no cache to flush
         _n_warmup, _n_repeat = _n_warmup or 1, _n_repeat or virtual.launches.repeat
@@ -182,7 +182,7 @@ def _graph_times(fn: Callable[[], Any], count: int, cache_size: int) -> torch.Te
     return _event_times(graph.replay, count, cache_size)
 
 
-_CLOCKS: dict[str, Callable[..., torch.Tensor]] = {
+CLOCKS: dict[str, Callable[..., torch.Tensor]] = {
     "event": _event_times,
     "cupti": _event_times,
     "cudagraph": _graph_times,

@@ -37,7 +37,7 @@ def factory(n: int, block: int = 32, factor: float = 2.0):
 
 def tuner(configs, **profile) -> AutoTuner:
     made = AutoTuner(factory, configs).set_compile_args(out_idx=[-1], target="cpu").set_kernel_parameters((256,), {})
-    return made.set_profile_args(warmup=1, rep=2, ref_prog=twice, **profile)
+    return made.set_profile_args(**{"warmup": 1, "rep": 2, "ref_prog": twice, **profile})
 
 
 def test_configurations_are_a_list_a_product_or_a_function():
@@ -51,6 +51,23 @@ def test_configurations_are_a_list_a_product_or_a_function():
         expand([3])
     with pytest.raises(TuningError, match="the values of block are 32"):
         expand({"block": 32})
+
+
+@pytest.mark.parametrize(
+    ("configs", "profile", "said"),
+    [
+        ({"block": [32]}, {"backend": "evnt"}, "backend='evnt' is none of event, cupti, cudagraph, wall, model"),
+        ({"block": [32]}, {"backend": "model"}, "backend='model' ranks kernels for CUDA, and these are for target='cpu'"),
+        ({"block": [32]}, {"rep": -1}, "rep=-1 are milliseconds"),
+        ({"block": [32]}, {"timeout": 0}, "timeout=0 leaves no candidate any time"),
+        ({"block": [32]}, {"supply_type": "Normal"}, "supply_type='Normal' is no TensorSupplyType"),
+        ([{"block": 32}, {"blok": 32}], {}, "'blok'; did you mean 'block'"),
+        ({"n": [32]}, {}, "multiple values for argument 'n'"),
+    ],
+)
+def test_what_would_fail_for_every_candidate_is_refused_before_the_search(configs, profile, said):
+    with pytest.raises(TuningError, match=said):
+        tuner(configs, **profile).run()
 
 
 def test_a_configuration_has_pass_configs():
