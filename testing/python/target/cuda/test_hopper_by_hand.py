@@ -207,6 +207,34 @@ def test_a_part_of_a_panel_cannot_be_loaded() -> None:
         source(main, "sm_90a")
 
 
+@pytest.mark.parametrize("shape", [(1024,), (8, 72)])
+def test_a_ring_lies_in_consecutive_parts_of_one_tile(shape: tuple[int, ...]) -> None:
+    """Neither of whole axes nor of panels: elements or rows from a multiple of 128 bytes on."""
+    part = shape[0] // 4 if len(shape) == 1 else 4
+    stages, steps = shape[0] // part, 6
+
+    @T.prim_func
+    def main(A: T.Tensor((steps * part, *shape[1:]), "float32"), C: T.Tensor((steps * part, *shape[1:]), "float32")):
+        with T.Kernel(1, threads=64):
+            ring = T.alloc_shared(shape, "float32")
+            full = T.alloc_barrier([1] * stages)
+            for step in T.serial(steps):
+                low = step % stages * part
+                T.tma_copy(A[step * part : (step + 1) * part], ring[low : low + part], barrier=full[step % stages])
+                if T.shuffle_elect(64):
+                    T.barrier_arrive(full[step % stages])
+                T.mbarrier_wait_parity(full[step % stages], step // stages % 2)
+                T.tma_copy(ring[low : low + part], C[step * part : (step + 1) * part])
+                T.tma_store_arrive()
+                T.tma_store_wait()
+                T.sync_threads()
+
+    a = torch.randn(steps * part, *shape[1:])
+    c = torch.zeros_like(a)
+    simulate(main, a, c, arch="sm_90a")
+    assert torch.equal(c, a)
+
+
 def test_addresses_from_variables_that_a_loop_computes():
     @T.prim_func
     def main(

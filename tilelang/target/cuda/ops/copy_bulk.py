@@ -210,13 +210,13 @@ def _tile_axes(outer: Region, inner: Region) -> list[int] | None:
 
 
 def _region_fits(inner: Region, panel: int | None, facts: Facts) -> bool:
-    """Whether boxes fill the shared region: of a row-major tile whole axes, of panels (in elements) whole panels and any rows
-    from a multiple of eight on, over which the swizzle repeats. Leading axes may be single indices."""
+    """Whether boxes fill the shared region: of a row-major tile consecutive elements, of panels (in elements) whole panels
+    and any rows from a multiple of eight on, over which the swizzle repeats. Leading axes may be single indices."""
     axes = list(zip(inner.mins, inner.extents, inner.buffer.shape))
     while len(axes) > (1 if panel is None else 2) and as_int(axes[0][1]) == 1:
         axes = axes[1:]
     if panel is None:
-        return all(as_int(low) == 0 and as_int(extent) == as_int(size) for low, extent, size in axes)
+        return all(as_int(low) == 0 and as_int(extent) == as_int(size) for low, extent, size in axes[1:])
     (row, _, _), (column, columns, _) = axes[-2:]
     return facts.divisible(row, 8) and facts.divisible(column, panel) and as_int(columns) % panel == 0
 
@@ -293,7 +293,8 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
     if plan is None:
         raise UnsupportedError(
             "T.tma_copy: the tensor memory accelerator cannot do this copy", location_of(node.span),
-            "it moves whole shared tiles from tensors with a compact innermost axis and strides of 16 bytes; see docs/hopper.md",
+            "it moves consecutive elements or whole panels of a shared tile, from a multiple of 128 bytes on; the tensor is an argument "
+            "with a compact innermost axis and strides of 16 bytes; see docs/hopper.md",
         )  # fmt: skip
     tile = emitter.array(plan.shared_region.buffer)
     if not plan.load:
