@@ -147,11 +147,12 @@ def check_written(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
         x.find("uninitialised", f"{element_text(view, at, missing)} is read, but nothing has written it")
 
 
-def check_arrived(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
+def check_arrived(x: Any, view: View, row: Any, at: Any, active: Mask, how: str = "used") -> None:
     """Reports elements that are accessed while an asynchronous copy or product has yet to write them.
 
     Args:
         x, view, row, at, active: as for :func:`check_written`.
+        how: what is done with them: ``"used"``, ``"written"``.
     """
     pending = view.storage.pending
     if pending is None:
@@ -159,7 +160,7 @@ def check_arrived(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
     waiting = _awaited(view, pending, row, at)
     waiting = waiting if active is True else active & waiting
     if np.any(waiting):
-        x.find("async", f"{element_text(view, at, waiting)} is used before what writes it asynchronously was waited for")
+        x.find("async", f"{element_text(view, at, waiting)} is {how} before what writes it asynchronously was waited for")
 
 
 def _awaited(view: View, pending: np.ndarray, row: Any, at: Any) -> Any:
@@ -207,6 +208,8 @@ def store(x: Any, view: View, indices: Sequence[Any], value: Any) -> None:
     storage = view.storage
     if not storage.private:
         x.run.progress += 1
+    if storage.pending is not None:
+        check_arrived(x, view, row_of(x, storage), at, active, "written")
     # All lanes store one value to one element: one store, without arrays over the lanes.
     if active is True and not np.ndim(at) and not np.ndim(value):
         row = slice(None) if storage.data.shape[0] > 1 else 0

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.errors import OptionError
-from tilelang.interpreter.access import both, load, locate, mark_written, store
+from tilelang.interpreter.access import both, check_arrived, load, locate, mark_written, store
 from tilelang.interpreter.barriers import chosen, place_of
 from tilelang.interpreter.boxes import Box, positions, write
 from tilelang.interpreter.compiler import Compiler
@@ -87,15 +87,17 @@ def _within(threads: Any, others: Any) -> bool:
     return others is True or threads is others or bool(np.all(np.less_equal(threads, others)))
 
 
-def pend(view: Any, row: Any, at: Any) -> Callable[[], None]:
-    """Marks elements as pending; returns the function that removes the marks.
+def pend(x: Lanes, view: Any, row: Any, at: Any) -> Callable[[], None]:
+    """Marks elements as pending; returns the function that removes the marks. Those that are pending already are a finding.
 
     Args:
+        x: the state, which gets the finding.
         view: the buffer.
         row: of the storage.
         at: flat positions.
     """
     storage = view.storage
+    check_arrived(x, view, row, at, True, "written")
     if storage.pending is None:
         storage.pending = np.zeros((storage.data.shape[0], storage.data.shape[1] * 8 // storage.cell_bits), bool)
     cells = at if view.cells == 1 else np.asarray(at)[..., None] * view.cells + np.arange(view.cells)
@@ -116,7 +118,7 @@ def _deferred(x: Lanes, dst: Box, value: np.ndarray) -> Callable[[], None]:
     # The write has the time of this statement: what the thread does until the wait does not happen before it.
     state.strand = x.strand.frozen()
     at, inside = positions(state, dst)
-    arrived = pend(dst.view, 0, at if inside is True else at[inside])
+    arrived = pend(x, dst.view, 0, at if inside is True else at[inside])
 
     def complete() -> None:
         arrived()
@@ -173,7 +175,7 @@ def _multicast(record: Any, source: Any, target: Any, barrier: tuple[int, Evalua
                 x.block.cluster.send(other, moved(x, src, dst))
         signal, state = x.views[slot].at(x, index(x)), x.fork(x.mask)
         state.strand = x.strand.frozen()
-        arrived = pend(dst.view, 0, positions(x, dst)[0])
+        arrived = pend(x, dst.view, 0, positions(x, dst)[0])
         # Keeps the phase of this block's barrier open until the tile has been sent, as expected bytes do.
         signal.bytes += 1
 
@@ -221,7 +223,7 @@ def _start_element(x: Lanes, slot: int, indices: list[Any], value: Any) -> None:
     active = both(x.mask, inside)
     if active is not True:
         at = np.broadcast_to(at, (x.lanes,))[active]
-    arrived = pend(view, 0, at)
+    arrived = pend(x, view, 0, at)
 
     def complete() -> None:
         arrived()
@@ -304,7 +306,7 @@ def product_started(c: Compiler, record: Any, effect: Effect, target: Callable[[
         effect(x)
         x.strand = mine
         at, _ = positions(x, dst)
-        arrived = pend(dst.view, 0, at)
+        arrived = pend(x, dst.view, 0, at)
         if signal is None:
             x.block.products.groups.append(Group(x.mask, [arrived], strand))
             if record.wg_wait > 0:
@@ -403,7 +405,7 @@ def _tma_load(c: Compiler, call: Any) -> Evaluate:
         at, inside = tensor_map.elements([x.uniform(value(x)) for value in coordinates])
         value = np.where(inside, tensor_map.view.read(0, at), 0).astype(tile.kind.value)
         places = tensor_map.places(tile, [x.uniform(index(x)) for index in indices])
-        arrived = pend(tile, 0, places)
+        arrived = pend(x, tile, 0, places)
         size = value.size * tile.kind.bits // 8
         signal = x.views[barrier].at(x, x.uniform(which(x)))
 

@@ -114,8 +114,8 @@ def _note_outside(x: Lanes, box: Box) -> None:
     for low, extent in zip(box.mins, box.extents):
         first = int(np.ravel(low)[0])
         parts.append(f"{first}:{first + extent}" if extent != 1 else str(first))
-    size = ", ".join(map(str, box.view.shape))
-    x.find("out-of-bounds", f"{box.view.name}[{', '.join(parts)}] leaves {box.view.name}, which is ({size})")
+    size = tuple(box.view.shape)
+    x.find("out-of-bounds", f"{box.view.name}[{', '.join(parts)}] leaves {box.view.name}, which is {size}")
 
 
 def read(x: Lanes, box: Box) -> np.ndarray:
@@ -188,13 +188,15 @@ def write(x: Lanes, box: Box, value: Any) -> None:
     if storage.private and differs:
         storage.spread(x.lanes)
     # Where nothing else runs beside these threads, no other access can conflict: there is nothing to record, and one copy does.
-    if storage.blocks is None and x.strand.is_alone and not differs and _is_row_major(box):
+    if storage.blocks is None and storage.pending is None and x.strand.is_alone and not differs and _is_row_major(box):
         view.storage.elements(view.kind)[0, : view.size] = np.broadcast_to(view.kind.encode(value), box.extents).ravel()
         _all_written(view)
         return
     at, inside = positions(x, box)
     if x.checks and (storage.blocks is not None or not x.strand.is_alone):
         _note_write(x, view, at, inside, value)
+    if storage.pending is not None:
+        check_arrived(x, view, 0, at, inside, "written")
     if not differs:
         row = np.arange(storage.rows).reshape((-1,) + (1,) * rank) if storage.rows > 1 else 0
         _put(view, row, at, inside, value)

@@ -234,6 +234,44 @@ def test_data_is_used_after_its_wait(waits):
     assert not found and torch.equal(a, b) if waits else found == ["async"]
 
 
+def written_over(statement, waits):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((64,), "float32")
+            T.async_copy(A, tile)
+            if waits:
+                T.ptx_wait_group(0)
+            statement(tile, A)
+            T.ptx_wait_group(0)
+            T.copy(tile, B)
+
+    return main
+
+
+@T.macro
+def each_element(tile, A):
+    for i in T.Parallel(64):
+        tile[i] = A[i]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        lambda tile, A: T.copy(A, tile),
+        lambda tile, A: T.copy(A[0:8], tile[4:12]),
+        lambda tile, A: T.async_copy(A, tile),
+        lambda tile, A: (T.ptx_cp_async(tile[T.get_lane_idx()], A[0], 1), T.ptx_commit_group()),
+        each_element,
+    ],
+    ids=["tile", "part", "asynchronously", "by elements, asynchronously", "by elements"],
+)
+def test_the_destination_of_a_copy_is_written_after_its_wait(statement, waits):
+    found = kinds(written_over(statement, waits), torch.randn(64), torch.zeros(64))
+    assert set(found) == (set() if waits else {"async"})
+
+
 def loaded_by_threads(waits):
     @T.prim_func
     def main(A: T.Tensor((256,), "float32"), B: T.Tensor((256,), "float32")):
