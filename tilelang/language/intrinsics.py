@@ -7,14 +7,15 @@ one function: its signature, the intrinsic that it emits (:data:`tilelang.tileop
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import DtypeError, OperandError, OptionError, RunTimeValueError, ShapeError, UnsupportedError
 from tilelang.frontend.conversion import convert, dtype_of
-from tilelang.frontend.values import as_expr, is_symbolic
+from tilelang.frontend.values import as_expr, as_operand, is_symbolic
+from tilelang.ir.expr import as_int
 from tilelang.language import calls
 from tilelang.language.barriers import is_number, numbered
 from tilelang.language.math import condition
@@ -61,6 +62,27 @@ def _constant(value: Any, name: str) -> Any:
     return as_expr(int(value))
 
 
+def _width(value: Any, name: str) -> Any:
+    """How many lanes form a group."""
+    width = _constant(value, name)
+    if int(width.value) not in (1, 2, 4, 8, 16, 32):
+        raise OptionError(f"the width of T.{name} is a power of two up to 32, got {width}")
+    return width
+
+
+def _refuse_mask_first(signature: inspect.Signature, given: Sequence[Any], name: str) -> None:
+    """Refuses the order of CUDA's functions, whose first argument is the mask: the mask of a warp as what lanes exchange.
+
+    Raises:
+        OperandError: the first argument is such a mask.
+    """
+    if as_int(as_operand(given[0])) in (FULL_MASK, -1):
+        raise OperandError(
+            f"the first argument of T.{name} is what lanes exchange, not their mask, which is the last",
+            hint=f"T.{name}({', '.join(signature.parameters)})",
+        )
+
+
 _ARGUMENTS: dict[str, Callable[[Any, str], Any]] = {
     "value": lambda value, name: as_expr(value),
     "integer": _integer,
@@ -68,6 +90,7 @@ _ARGUMENTS: dict[str, Callable[[Any, str], Any]] = {
     "mask": _mask,
     "predicate": lambda value, name: convert(condition(value), "int32"),
     "constant": _constant,
+    "width": _width,
     "barrier": _barrier,
     "address": lambda value, name: calls.address(value, f"T.{name}"),
 }
@@ -97,10 +120,13 @@ class _Row:
         emit = calls.effect if INTRINSICS[self.intrinsic].result == "void" else calls.value
         intrinsic = self.intrinsic
 
+        exchanges = kinds[:1] in (["value"], ["predicate"]) and "mask" in kinds
         renamed = {self.older: next(iter(signature.parameters))} if self.older else {}
 
         @taking(signature, name, self.meaning, renamed)
         def call(*args: Any) -> Any:
+            if exchanges:
+                _refuse_mask_first(signature, args, name)
             try:
                 given = [_ARGUMENTS[kind](value, name) for kind, value in zip(kinds, args) if value is not None]
             except DtypeError as error:
@@ -159,22 +185,22 @@ _ROWS = [
     _Row("thread_return()", "thread_return", "Ends the thread, as ``return`` does."),
     # Lanes of a warp --------------------------------------------------------------------------------------------------
     _Row(
-        "shfl_sync(value: value, srcLane: index, width: constant = 32, mask: mask = FULL)",
+        "shfl_sync(value: value, srcLane: index, width: width = 32, mask: mask = FULL)",
         "shfl_sync",
         "The ``value`` of lane ``srcLane`` of the thread's group of ``width`` lanes.",
     ),
     _Row(
-        "shfl_xor(value: value, delta: index, width: constant = 32, mask: mask = FULL)",
+        "shfl_xor(value: value, delta: index, width: width = 32, mask: mask = FULL)",
         "shfl_xor",
         "The ``value`` of the lane whose number differs in the bits ``delta``.",
     ),
     _Row(
-        "shfl_up(value: value, delta: index, width: constant = 32, mask: mask = FULL)",
+        "shfl_up(value: value, delta: index, width: width = 32, mask: mask = FULL)",
         "shfl_up",
         "The ``value`` of the lane ``delta`` below; the first lanes of a group keep their own.",
     ),
     _Row(
-        "shfl_down(value: value, delta: index, width: constant = 32, mask: mask = FULL)",
+        "shfl_down(value: value, delta: index, width: width = 32, mask: mask = FULL)",
         "shfl_down",
         "The ``value`` of the lane ``delta`` above; the last lanes of a group keep their own.",
     ),
