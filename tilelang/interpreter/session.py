@@ -48,6 +48,8 @@ class Session:
         """
         if not callable(callback):
             raise TypeError(f"run.watch takes a function of the moment, got {type(callback).__name__}")
+        if not isinstance(what, (str, int)):
+            raise TypeError(f"run.watch takes a name or the number of a line, got {what!r}")
 
         def called(at: Any) -> None:
             self._silent.discard(what)

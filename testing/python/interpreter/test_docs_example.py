@@ -69,6 +69,14 @@ def test_a_watch_that_nothing_calls_is_a_warning(what):
     assert [warning.filename for warning in caught] == [__file__]
 
 
+def test_a_watch_takes_a_name_or_a_line():
+    with (
+        tilelang.interpret() as session,
+        pytest.raises(TypeError, match=r"run.watch takes a name or the number of a line, got \['A'\]"),
+    ):
+        session.watch(["A"], print)
+
+
 def test_a_watch_takes_a_function():
     with tilelang.interpret() as session, pytest.raises(TypeError, match="run.watch takes a function of the moment, got int"):
         session.watch("A", 3)

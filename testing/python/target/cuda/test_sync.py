@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import tilelang.language as T
+from testing.python.frontend.support import error_at_mark
 from testing.python.target.cuda.support import leaf_of, simulate, source
 from tilelang.errors import LayoutConflictError, SharedMemoryError
 from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, Leaf, LoopCode, Wait
@@ -97,12 +98,33 @@ def test_too_much_shared_memory_is_an_error():
     @T.prim_func
     def main(A: T.Tensor((512, 512), "float32")):
         with T.Kernel(1):
-            tile = T.alloc_shared((512, 512), "float32")
+            small = T.alloc_shared((16,), "float32")
+            tile = T.alloc_shared((512, 512), "float32")  # <- error
+            T.clear(small)
             T.copy(A, tile)
             T.copy(tile, A)
+            T.copy(small, A[0, 0:16])
 
-    with pytest.raises(SharedMemoryError, match="needs 1048576 bytes of shared memory a block, sm_80 has 166912.*tile 1048576"):
+    with error_at_mark(SharedMemoryError, "needs 10486.. bytes of shared memory a block, sm_80 has 166912.*tile 1048576"):
         source(main)
+
+
+def test_a_pipeline_of_too_many_stages_is_an_error_at_its_tile():
+    @T.prim_func
+    def main(A: T.Tensor((8192, 64), "float16"), C: T.Tensor((128, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            small = T.alloc_shared((64, 64), "float16")
+            tile = T.alloc_shared((128, 64), "float16")  # <- error
+            total = T.alloc_fragment((128, 64), "float32")
+            T.clear(total)
+            T.copy(A[0, 0], small)
+            for k in T.Pipelined(64, num_stages=16):
+                T.copy(A[k * 128, 0], tile)
+                T.gemm(tile, small, total)
+            T.copy(total, C)
+
+    with error_at_mark(SharedMemoryError, "the largest tiles: tile 262144"):
+        source(main, "sm_90a")
 
 
 def test_tiles_that_are_never_alive_together_share_memory():

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tilelang.errors import Location, SharedMemoryError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_barrier, is_shared, lies_in_shared
+from tilelang.ir.span import location_of
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.arch import arch_of
 from tilelang.target.cuda.codegen.emitter import Emitter, Names
@@ -92,8 +94,19 @@ def plan_memory(stage: KernelCode, context: CudaContext) -> PlannedCode:
     """The places of buffers and barriers in shared memory."""
     barriers = {buffer: 8 * len(counts) for buffer, counts in arrivals(stage.tree).items()}
     shared, name = stage.declarations.shared, stage.kernel.name
-    plan = plan_shared(stage.code, shared, name, context.target, barriers, context.options.barriers)
+    try:
+        plan = plan_shared(stage.code, shared, name, context.target, barriers, context.options.barriers)
+    except SharedMemoryError as error:
+        raise error.at(_place_of_largest(stage)) from None
     return stage.then(PlannedCode, plan=plan)
+
+
+def _place_of_largest(stage: KernelCode) -> Location | None:
+    """Where the program allocates the largest of its shared tiles; those that the compiler made have no place."""
+    sizes = {buffer: size for buffer, (size, _) in stage.declarations.shared.items()}
+    allocations = [stmt for stmt in walk_statements(stage.kernel.body) if isinstance(stmt, ir.AllocBuffer) and stmt.span]
+    largest = max(allocations, key=lambda stmt: sizes.get(stmt.buffer, 0), default=None)
+    return None if largest is None else location_of(largest.span)
 
 
 def arrivals(tree: TileTree) -> dict[Any, list[int]]:

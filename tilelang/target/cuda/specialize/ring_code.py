@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -70,12 +70,17 @@ class Feed(Record, eq=False):
     def _barrier(self, role: str) -> Any:
         return _shared((self.stages,), "uint64", f"{self.loads[0].target.buffer.name}_{role}", BARRIER, 8)
 
-    def allocations(self, threads: int) -> list[Any]:
-        """The allocations of its buffers, for so many consumers."""
+    def allocations(self, threads: int, spans: Mapping[Any, Any]) -> list[Any]:
+        """The allocations of its buffers.
+
+        Args:
+            threads: how many consumers there are.
+            spans: of the program's own allocations, by tile.
+        """
         # Full: the one thread that announces the bytes. Empty: one lane for each warp of the consumers.
         counts = ((self.full, 1), (self.empty, threads // WARP))
         barriers = [ir.AllocBuffer(b, {"tl.arrive_counts": [ir.IntImm("int32", count)] * self.stages}) for b, count in counts]
-        return [*barriers, *map(ir.AllocBuffer, self.versions.values())]
+        return [*barriers, *(ir.AllocBuffer(new, span=spans.get(old)) for old, new in self.versions.items())]
 
     def await_full(self, place: Place) -> Any:
         """Waits for the tiles of an iteration."""

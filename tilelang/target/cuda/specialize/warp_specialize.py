@@ -76,8 +76,9 @@ class _Splitter:
         give, take = ([] if off else [call("ring_registers", *each)] for each in (("dec", for_producer), ("inc", for_consumer)))
         load = self._role(1 << self.groups, [*give, one])
         compute = self._role((1 << self.groups) - 1, [*take, consumer])
+        spans = {stmt.buffer: stmt.span for stmt in top if isinstance(stmt, ir.AllocBuffer)}
         feeds = (feed for ring in self.rings.values() for feed in ring.feeds)
-        allocations = [stmt for feed in feeds for stmt in feed.allocations(self.threads)]
+        allocations = [stmt for feed in feeds for stmt in feed.allocations(self.threads, spans)]
         return block([*shared, *allocations, load, compute])
 
     def _role(self, mask: int, body: list[Any]) -> Any:
