@@ -55,8 +55,12 @@ class Facts:
             self._analyzer.bind(var, self._seen(value))
             return
         self._sizes[var] = 1
+        self.bind_bounds(var, value)
+
+    def bind_bounds(self, var: Any, value: Any) -> None:
+        """Adds the bounds that ``value`` has now, as it will change while the variable does not."""
         low, high = interval_of(value, self)
-        if low is not None and high is not None:
+        if low is not None and high is not None and high - low < 2**31 - 1 and not is_misjudged(value):
             self.bind_range(var, high - low + 1, low)
 
     @contextmanager

@@ -125,8 +125,8 @@ def _bind(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
     dtype = str(stmt.var.ty)
     name = e.named(stmt.var)
     # A value that comes from memory may change while its variable keeps the old one, so that the two are not equal for ever.
-    if dtype.startswith(("int", "uint")) and not _loads(stmt.value):
-        e.facts.bind_value(stmt.var, stmt.value)
+    if dtype.startswith(("int", "uint")):
+        (e.facts.bind_bounds if _loads(stmt.value) else e.facts.bind_value)(stmt.var, stmt.value)
     return [Define(name, dtype, value)]
 
 

@@ -188,6 +188,23 @@ class BulkStore(Instruction):
     reduction: str | None = None
 
 
+class BulkLoadBytes(Instruction):
+    """``cp.async.bulk``: consecutive bytes of global memory, copied into shared memory; ``barrier`` counts them."""
+
+    target: Value = writes(Agent.BULK)
+    source: Value = operand()
+    bytes: int = operand()
+    barrier: Value = operand()
+
+
+class BulkStoreBytes(Instruction):
+    """``cp.async.bulk`` from shared memory to consecutive bytes of global memory."""
+
+    target: Value = operand()
+    source: Value = reads(Agent.BULK)
+    bytes: int = operand()
+
+
 class CommitBulk(Instruction):
     """``cp.async.bulk.commit_group``: the thread's bulk stores since the last one are a group."""
 

@@ -404,6 +404,8 @@ _INSTRUCTIONS: Mapping[type, Callable[[Printer, Any], str]] = {
     op.FenceAsync: _call("tl::fence_proxy_async"),
     op.BulkLoad: Printer._bulk_load,
     op.BulkStore: Printer._bulk_store,
+    op.BulkLoadBytes: _call("tl::tma_load_bytes", "target", "source", "bytes", "barrier"),
+    op.BulkStoreBytes: _call("tl::tma_store_bytes", "target", "source", "bytes"),
     op.CommitBulk: _call("tl::tma_store_commit"),
     op.WaitBulk: lambda printer, code: printer._statement(
         f"tl::tma_store_wait{'_complete' * code.complete}", templates=(code.pending,)

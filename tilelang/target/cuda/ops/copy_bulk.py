@@ -34,6 +34,7 @@ from tilelang.target.cuda.intrinsics.tensor_maps import ALIGNMENT, MAX_BOX, MAX_
 from tilelang.target.cuda.ir.code import Block, BranchCode, Leaf, leaf
 from tilelang.target.cuda.ir.instructions import BulkLoad, BulkStore, CommitBulk, ExpectBytes, WaitBulk
 from tilelang.target.cuda.ir.values import Array, Call, Name, Unary, Value, value_of
+from tilelang.target.cuda.ops.copy_linear import linear_bytes, linear_load, linear_store
 from tilelang.tensor_maps import TRANSPORTS
 
 SHARED_ALIGNMENT = 128
@@ -289,16 +290,20 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
         DivergenceError: threads of a warp name different places.
     """
     emitter, op = generator.emitter, node.op
-    plan = plan_bulk(emitter, op)
-    if plan is None:
+    plan, sides = plan_bulk(emitter, op), _sides(op.src, op.dst)
+    count = 0 if plan is None else plan.bytes
+    if plan is None and sides is not None and op.cluster_mask is None:
+        count = linear_bytes(emitter, *sides[:2])
+    if sides is None or count == 0:
         raise UnsupportedError(
             "T.tma_copy: the tensor memory accelerator cannot do this copy", location_of(node.span),
-            "it moves consecutive elements or whole panels of a shared tile, from a multiple of 128 bytes on; the tensor is an argument "
-            "with a compact innermost axis and strides of 16 bytes; see docs/hopper.md",
+            "it moves whole panels, or consecutive elements from a multiple of 128 bytes on, of a shared tile, for a tensor with "
+            "strides of 16 bytes; at an address it is consecutive there, too, and certainly inside; see docs/hopper.md",
         )  # fmt: skip
-    tile = emitter.array(plan.shared_region.buffer)
-    if not plan.load:
-        code = plan.stores(tile, emitter.index)
+    outer, inner, load = sides
+    tile = emitter.array(inner.buffer)
+    if not load:
+        code = plan.stores(tile, emitter.index) if plan is not None else linear_store(emitter, outer, inner, count)
         return leaf(_started(generator, node, code))
     if op.barrier is None:
         raise OperandError("T.tma_copy: a load needs a barrier to complete on", location_of(node.span), "pass barrier=")
@@ -308,11 +313,13 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
             location_of(node.span), "T.copy puts that value",
         )  # fmt: skip
     barrier = emitter.places.address(op.barrier.buffer, list(op.barrier.mins))
-    code = _load_code(emitter, op, plan, tile, barrier)
+    if plan is None:
+        code = linear_load(emitter, outer, inner, barrier, count)
+    else:
+        code = _load_code(emitter, op, plan, tile, barrier)
     if generator.single:
         return leaf(code)
-    code = [ExpectBytes(barrier, plan.bytes), *code]
-    return leaf(_started(generator, node, code))
+    return leaf(_started(generator, node, [ExpectBytes(barrier, count), *code]))
 
 
 def _started(generator: Any, node: Any, code: list[Any]) -> list[Any]:
