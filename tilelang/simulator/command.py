@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import difflib
 import os
 import shutil
 import sys
@@ -56,6 +57,7 @@ def simulate(
                 typer.echo(line, err=True)
 
     try:
+        _refuse_option(context, program)
         if report:
             _prepare(report)
             folder = tempfile.mkdtemp()
@@ -72,6 +74,18 @@ def simulate(
         sys.excepthook(type(error), error, error.__traceback__)
         raise typer.Exit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
     ended.append(usage)
+
+
+def _refuse_option(context: typer.Context, program: str) -> None:
+    """Refuses an option before the program's name that there is not, which else would be taken for that name.
+
+    Raises:
+        SimulatorArgumentError: the name begins with a dash.
+    """
+    if program.startswith("-"):
+        known = [option for parameter in context.command.params for option in parameter.opts if option.startswith("-")]
+        near = difflib.get_close_matches(program.partition("=")[0], known, n=1)
+        raise SimulatorArgumentError(f"there is no option {program}", f"did you mean {near[0]}?" if near else None)
 
 
 def _prepare(path: Path) -> None:

@@ -33,10 +33,14 @@ def pytest_configure(config: Any) -> None:
 
 
 def _install(config: Any, options: Any) -> None:
+    from tilelang.errors import SimulatorArgumentError
     from tilelang.simulator.virtual.session import virtual_device
 
     device = virtual_device(options.simulated_device, devices=options.simulated_devices, checks=options.simulated_checks)
-    setattr(config, _KEY, (device, device.__enter__()))
+    try:
+        setattr(config, _KEY, (device, device.__enter__()))
+    except SimulatorArgumentError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def pytest_unconfigure(config: Any) -> None:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import textwrap
+import types
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from tilelang.errors import SimulatorArgumentError, SimulatorError
+from tilelang.simulator import pytest as plugin
 from tilelang.simulator import virtual_device
 from tilelang.simulator.virtual.models import MODELS
 
@@ -211,6 +213,13 @@ def test_torch_s_profiler_observes_the_host(gpu):
     assert isinstance(profile.key_averages().table(), str)
 
 
+def test_torch_s_older_profiler_observes_the_host(gpu, capfd):
+    with torch.autograd.profiler.profile(use_device="cuda") as profile:
+        torch.ones(2, device="cuda").add_(1)
+    assert isinstance(profile.key_averages().table(), str)
+    assert "Failed to record CUDA event" not in capfd.readouterr().err
+
+
 def test_the_profiler_takes_the_device(gpu):
     profiler = double(256).get_profiler()
     assert torch.equal(profiler.func(torch.ones(256, device="cuda")), torch.full((256,), 2.0, device="cuda"))
@@ -266,11 +275,18 @@ def test_the_command_runs_a_program_unchanged(tmp_path, command):
     assert run.stdout == "['3', '--flag'] NVIDIA GeForce RTX 4090 2016\n"
 
 
-@pytest.mark.parametrize("arguments", [["missing.py"], ["--device", "h300", __file__]])
+@pytest.mark.parametrize("arguments", [["missing.py"], ["--device", "h300", __file__], ["--quit", __file__]])
 def test_mistakes_at_the_command_line_are_one_or_two_lines(arguments):
     run = subprocess.run([sys.executable, "-m", "tilelang.simulator", *arguments], capture_output=True, text=True)
     assert run.returncode == 2 and run.stderr.startswith("tilelang simulate: there is no ")
     assert len(run.stderr.splitlines()) <= 2
+
+
+def test_an_option_of_the_pytest_plugin_that_is_wrong_is_said_in_two_lines():
+    options = types.SimpleNamespace(simulated_device="a10", simulated_devices=1, simulated_checks="all")
+    config = types.SimpleNamespace(known_args_namespace=options)
+    with pytest.raises(pytest.UsageError, match="there is no device model 'a10'\n.*did you mean 'a100'"):
+        plugin.pytest_load_initial_conftests(config)
 
 
 def test_the_pytest_plugin(tmp_path):

@@ -78,6 +78,7 @@ def _whole_torch() -> list[Change]:
         (torch.jit, "trace", lambda func, *_, **__: func),
         (torch.version, "cuda", "13.0"),
         (torch.profiler, "profile", _profile),
+        (torch.autograd.profiler, "profile", _older_profile),
         (vars(torch._C)["_nn"], "_parse_to", parse_to),  # of modules; tensors have a rule of the mode
         (torch._C, "_get_accelerator", lambda check=None: torch.device("cuda")),
         (torch.Tensor, "record_stream", lambda *_: None),  # nothing is pending when a tensor dies
@@ -196,6 +197,13 @@ class _profile(torch.profiler.profile):  # noqa: N801 (torch's name)
 
     def __init__(self, *, activities: Any = None, use_cuda: bool | None = None, **settings: Any):
         super().__init__(activities=[torch.profiler.ProfilerActivity.CPU], **settings)
+
+
+class _older_profile(torch.autograd.profiler.profile):  # noqa: N801 (torch's name)
+    """``torch.autograd.profiler.profile``, of the host alone, too."""
+
+    def __init__(self, enabled: bool = True, *, use_cuda: bool = False, use_device: str | None = None, **settings: Any):
+        super().__init__(enabled, **settings)
 
 
 def _eagerly(function: Callable[..., Any] | None = None, **_: Any) -> Any:
