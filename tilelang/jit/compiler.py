@@ -171,6 +171,8 @@ def par_compile(
         CompileError: the first program that cannot be compiled, unless ``ignore_error``.
     """
     try:
+        if is_program(funcs):
+            raise OperandError("par_compile takes a list of programs, got one", hint="tilelang.compile takes one")
         options = resolve_options(
             out_idx, enclosing.in_force(target), target_host, execution_backend, pass_configs, compile_flags, verbose
         )

@@ -28,9 +28,11 @@ def register(kind: str, function: Rewrite | None, override: bool = True) -> None
         override: whether it may replace another one.
 
     Raises:
-        OptionError: there is another one that it may not replace.
+        OptionError: it is no function, or there is another one that it may not replace.
     """
     global _rewrites, tokens
+    if function is not None and not callable(function):
+        raise OptionError(f"a function of (code, target) is expected, got {function!r}")
     if kind in _rewrites and function is not None and not override:
         raise OptionError(f"there is a function over generated {kind} code already", hint="override=True replaces it")
     kept = {name: entry for name, entry in _rewrites.items() if name != kind}

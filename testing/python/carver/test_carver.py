@@ -95,6 +95,8 @@ def test_devices():
     assert [check_sm_version(arch) for arch in ("sm_90a", "90", "sm_120f", "gfx90a", "sm_", "")] == [90, 90, 120, -1, -1, -1]
     with pytest.raises(UnknownTargetError):
         CDNA("hip")
+    with pytest.raises(UnknownTargetError, match="unknown CUDA target 'cpu'"):
+        CUDA("cpu")
 
 
 @tilelang.jit(target="cpu")

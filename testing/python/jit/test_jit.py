@@ -213,6 +213,8 @@ def test_par_compile_keeps_order_and_reports_errors():
     assert [kernel(torch.ones(n)).shape[0] for kernel, n in zip(kernels, (8, 16))] == [8, 16]
     with pytest.raises(CompileError):
         tilelang.par_compile([program(8), "no program"], target="cpu")
+    with pytest.raises(CompileError, match="takes a list of programs, got one"):
+        tilelang.par_compile(program(8), target="cpu")
     assert tilelang.par_compile([program(8), "no program"], out_idx=-1, target="cpu", ignore_error=True)[1] is None
     both = programs.scaled_add.par_compile([{"n": 8}, (16,)])
     assert all(both)
@@ -227,6 +229,7 @@ def test_par_compile_keeps_order_and_reports_errors():
         ({"target": "cuda sm_90"}, UnknownTargetError, "unknown field of a target 'sm_90'"),
         ({"target": "cpu", "execution_backend": "nvrtc"}, UnsupportedBackendError, "tvm_ffi"),
         ({"target": "cpu", "execution_backend": "cythn"}, UnknownTargetError, "did you mean 'cython'"),
+        ({"target": "cpu", "pass_configs": ["tl.disable_tma_lower"]}, CompileError, "pass_configs is a dict of names and values"),
         ({"target": "cpu", "out_idx": 5}, CompileError, "out of range for 2 parameters"),
         ({"target": "cpu", "out_idx": [1, -1]}, CompileError, "names a parameter twice"),
         ({"target": "cpu", "pass_configs": {"tl.disable_tma_lowr": True}}, CompileError, "did you mean 'tl.disable_tma_lower'"),

@@ -8,7 +8,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from tilelang.engine.callback import register_c_postproc, register_cuda_postproc, register_cuda_postproc_callback
-from tilelang.errors import CacheWarning, CompileError
+from tilelang.errors import CacheWarning, CompileError, OptionError
 
 SM80 = {"kind": "cuda", "arch": "sm_80"}
 
@@ -67,6 +67,11 @@ def test_the_decorator():
     register_cuda_postproc(lambda code, _: None)
     with pytest.raises(CompileError, match="the function over generated cuda code returned NoneType, not text"):
         result(factory(SM80), 64)
+
+
+def test_what_is_no_function_is_refused():
+    with pytest.raises(OptionError, match=r"a function of \(code, target\) is expected, got 3"):
+        register_cuda_postproc(3)
 
 
 def test_other_targets_keep_their_code():

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from tilelang.errors import UnknownTargetError
 from tilelang.target.info import parse_target
 
 
@@ -80,9 +81,11 @@ def CUDA(target: Any = "cuda") -> TileDevice:
         target: as for ``tilelang.jit``.
 
     Raises:
-        UnknownTargetError: no such architecture.
+        UnknownTargetError: no such architecture, or no CUDA target.
     """
     info = parse_target(target)
+    if info.kind != "cuda":
+        raise UnknownTargetError(str(target), ["cuda"], what="CUDA target")
     version = check_sm_version(info.arch)
     # An architecture without a row (sm_103, for instance) has the figures of the one before it.
     known = max((sm for sm in _DEVICES if sm <= version), default=min(_DEVICES))
