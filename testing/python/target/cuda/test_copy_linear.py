@@ -89,3 +89,24 @@ def test_single_rows_of_a_multiple_of_16_bytes(columns: int, loaded: bool) -> No
     a, c = torch.randn(8, columns), torch.zeros(8, columns)
     simulate(main, a, c, arch="sm_90a")
     assert torch.equal(c, a.flip(0))
+
+
+def test_an_axis_longer_than_a_box_is_one_operation() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((4096,), "float16"), C: T.Tensor((4096,), "float16")):
+        with T.Kernel(2, threads=64) as bx:
+            tile = T.alloc_shared((2048,), "float16")
+            full = T.alloc_barrier(64)
+            T.tma_copy(A[bx * 2048 : (bx + 1) * 2048], tile, barrier=full)
+            T.barrier_arrive(full)
+            T.mbarrier_wait_parity(full, 0)
+            T.tma_copy(tile, C[bx * 2048 : (bx + 1) * 2048])
+            T.tma_store_arrive()
+            T.tma_store_wait()
+
+    text = source(main, "sm_90a")
+    assert text.count("tl::tma_load") == text.count("tl::tma_load_bytes(") == 1
+    assert text.count("tl::tma_store_bytes(") == 1 and "CUtensorMap" not in text
+    a, c = torch.randn(4096).half(), torch.zeros(4096).half()
+    simulate(main, a, c, arch="sm_90a")
+    assert torch.equal(c, a)

@@ -290,10 +290,10 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
         DivergenceError: threads of a warp name different places.
     """
     emitter, op = generator.emitter, node.op
-    plan, sides = plan_bulk(emitter, op), _sides(op.src, op.dst)
-    count = 0 if plan is None else plan.bytes
-    if plan is None and sides is not None and op.cluster_mask is None:
-        count = linear_bytes(emitter, *sides[:2])
+    sides = _sides(op.src, op.dst)
+    linear = linear_bytes(emitter, *sides[:2]) if sides is not None and op.cluster_mask is None else 0
+    plan = None if linear and _exceeds_a_box(op) else plan_bulk(emitter, op)
+    count = linear if plan is None else plan.bytes
     if sides is None or count == 0:
         raise UnsupportedError(
             "T.tma_copy: the tensor memory accelerator cannot do this copy", location_of(node.span),
@@ -320,6 +320,11 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
     if generator.single:
         return leaf(code)
     return leaf(_started(generator, node, [ExpectBytes(barrier, count), *code]))
+
+
+def _exceeds_a_box(op: Any) -> bool:
+    """Whether boxes of a descriptor would take several operations, and nothing asks for a descriptor."""
+    return op.eviction_policy in (None, "evict_normal") and max(map(int, op.dst.extents)) > MAX_BOX
 
 
 def _started(generator: Any, node: Any, code: list[Any]) -> list[Any]:

@@ -1,5 +1,5 @@
 """Bulk copies of consecutive bytes (sm_90): ``T.tma_copy`` where a tensor has no descriptor, as one at an address that the kernel
-reads.
+reads, and of axes that are longer than a descriptor's box.
 
 Nothing fills what lies outside of the tensor, so all of the region must certainly be inside. It starts at a multiple of 16
 bytes: in an argument certainly, at an address by the program's promise, as the address itself does.
