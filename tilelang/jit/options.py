@@ -162,9 +162,10 @@ def _config_names(configs: Mapping[Any, Any]) -> dict[str, Any]:
         return {}
     from tilelang.transform.config import known_names
 
-    if not isinstance(configs, Mapping):
+    given: Any = configs  # by an author without a type checker
+    if not isinstance(given, Mapping):
         hint = 'pass_configs={"tl.disable_tma_lower": True}'
-        raise OptionError(f"pass_configs is a dict of names and values, got {type(configs).__name__}", hint=hint)
+        raise OptionError(f"pass_configs is a dict of names and values, got {type(given).__name__}", hint=hint)
     named = {str(getattr(key, "value", key)): value for key, value in configs.items()}
     unknown = [name for name in named if name not in known_names()]
     if unknown:

@@ -124,7 +124,8 @@ def _fields(target: Any) -> dict[str, Any]:
         return fields
     kind, *options = text.split() or [""]
     # The old command-line spelling: "cuda -arch=sm_90a", "llvm -mcpu=x86-64-v3".
-    return _checked({"kind": kind, **dict(option.lstrip("-").partition("=")[::2] for option in options)})
+    named = (option.lstrip("-").partition("=") for option in options)
+    return _checked({"kind": kind, **{name: value for name, _, value in named}})
 
 
 def _checked(fields: dict[str, Any]) -> dict[str, Any]:
