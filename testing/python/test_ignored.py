@@ -88,6 +88,17 @@ def test_a_barrier_of_a_product_that_is_complete():
         T.prim_func(kernel)
 
 
+def test_the_default_of_an_argument_of_a_program():
+    def scaled(A: T.Tensor((64,), "float32"), s: T.float32 = 3.0):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                A[i] = A[i] * s
+
+    with pytest.warns(IgnoredParameterWarning, match="the default of an argument of scaled: s=3.0 has no effect") as caught:
+        T.prim_func(scaled)
+    assert caught[0].filename == __file__
+
+
 def calls() -> Iterator[tuple[str, list[str]]]:
     """(function, parameters) of each call of ``ignored`` in the package."""
     for path in sorted(PACKAGE.rglob("*.py")):

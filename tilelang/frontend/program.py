@@ -6,7 +6,7 @@ import inspect
 import linecache
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from typing import Any, overload
 
@@ -207,6 +207,7 @@ def _traced(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
         except TileLangError as error:
             raise error.at(_place_of(function, name)) from error.__cause__
     _refuse_sizes_named_like_arguments(function, state.params)
+    _warn_of_defaults(function, parameters)
     _run(function, values, builder)
     return _finish(function, [state.params[name] for name in parameters], builder)
 
@@ -223,6 +224,13 @@ def _refuse_sizes_named_like_arguments(function: Callable[..., Any], params: Map
                     _place_of(function, name),
                     hint="leave the argument out, as a size comes from its tensor, or give it another name",
                 )
+
+
+def _warn_of_defaults(function: Callable[..., Any], names: Container[str]) -> None:
+    """Warns of the defaults of arguments of a call, which a kernel does not know: it is called with all of them."""
+    parameters = inspect.signature(function).parameters.values()
+    given = {each.name: each.default for each in parameters if each.name in names and each.default is not each.empty}
+    ignored(f"the default of an argument of {function.__name__}", **given)
 
 
 def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
@@ -294,6 +302,7 @@ def probe(function: Callable[..., Any], fixed: Mapping[str, Any]) -> EagerSignat
         # After the first T.empty a program may compute with sizes that are not known yet; declarations rarely follow there.
         if not state.allocates:
             raise
+    _warn_of_defaults(function, state.declared)
     params = tuple(
         _signature_param(name, state.params[name], state.declared[name])
         for name in inspect.signature(function).parameters
