@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from operator import is_
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from tilelang.errors import ChangedContainerError
@@ -90,7 +90,7 @@ def _may_change(kind: type) -> bool:
     """Whether objects of a type hold values that a program may change: containers, and objects of the program's own classes."""
     if issubclass(kind, (*CONTAINERS, tuple, SimpleNamespace)):
         return True
-    return _is_users(kind) and "__dict__" in dir(kind)
+    return _is_users(kind) and "__dict__" in dir(kind) and not issubclass(kind, ModuleType)
 
 
 def _is_users_class(value: Any) -> bool:
