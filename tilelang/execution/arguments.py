@@ -50,7 +50,7 @@ def _in_order(signature: CallSignature, args: Sequence[Any], kwargs: Mapping[str
     names = [signature.params[index].name for index in signature.inputs]
     kernel, text = signature.kernel, signature.text()
     if len(args) > len(names):
-        problem = f"takes {len(names)} arguments, got {len(args)}"
+        problem = f"takes {len(names)} argument{'s' * (len(names) != 1)}, got {len(args)}"
         if signature.allocated:
             outputs = ", ".join(signature.params[i].name for i in signature.allocated)
             problem += f"; the call itself allocates {outputs}"

@@ -140,7 +140,7 @@ class EagerFunction:
     def _split(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Run-time arguments (tensors, declared scalars) and compile-time ones, by name, in order; defaults filled in."""
         if len(args) > len(self.names):
-            raise ArgumentError(f"{self.name} takes {len(self.names)} arguments, got {len(args)}")
+            raise ArgumentError(f"{self.name} takes {len(self.names)} argument{'s' * (len(self.names) != 1)}, got {len(args)}")
         given = dict(zip(self.names, args))
         for name, value in kwargs.items():
             if name not in self.parameters or name in given:

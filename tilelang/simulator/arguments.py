@@ -53,7 +53,7 @@ def pack_arguments(kernel: str, parameters: Sequence[Parameter], size: int, args
         SimulatorArgumentError: the count, or the type of one, does not fit.
     """
     if len(args) != len(parameters):
-        raise SimulatorArgumentError(f"{kernel} takes {len(parameters)} arguments, got {len(args)}")
+        raise SimulatorArgumentError(f"{kernel} takes {len(parameters)} argument{'s' * (len(parameters) != 1)}, got {len(args)}")
     buffer = bytearray(size)
     packed = PackedArguments(b"")
     for position, (parameter, value) in enumerate(zip(parameters, args, strict=True)):
