@@ -11,6 +11,8 @@ GLOBAL = "global"
 """Tensors in global memory; the scope of a parameter is the empty string, which means the same."""
 SHARED, STATIC_SHARED = "shared.dyn", "shared"
 """Tiles in a block's shared memory; both names mean the same."""
+SHARED_FRAGMENT = "shared.fragment"
+"""Fragments of a program that a target keeps in shared memory: shared tiles, but for what the language says of fragments."""
 FRAGMENT = "local.fragment"
 """Tiles that are spread over the registers of a block's threads."""
 ARRAY, VARIABLE = "local", "local.var"
@@ -32,7 +34,7 @@ def is_global(place: Any) -> bool:
 
 def is_shared(place: Any) -> bool:
     """Whether it is a tile in shared memory."""
-    return scope_of(place) in (SHARED, STATIC_SHARED)
+    return scope_of(place) in (SHARED, STATIC_SHARED, SHARED_FRAGMENT)
 
 
 def is_memory(place: Any) -> bool:
@@ -53,6 +55,11 @@ def is_barrier(place: Any) -> bool:
 def is_fragment(place: Any) -> bool:
     """Whether it is a tile in the block's registers."""
     return scope_of(place) == FRAGMENT
+
+
+def is_declared_fragment(place: Any) -> bool:
+    """Whether a program calls it a fragment, wherever its elements are kept."""
+    return scope_of(place) in (FRAGMENT, SHARED_FRAGMENT)
 
 
 def is_array(place: Any) -> bool:

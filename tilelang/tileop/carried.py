@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.memory import is_array, is_fragment, is_local, is_memory
+from tilelang.ir.memory import is_array, is_declared_fragment, is_local, is_memory
 from tilelang.ir.visit import children, computed_from, expressions, mentions, parallel_loops, statement_exprs, walk, walk_expr
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
@@ -71,7 +71,7 @@ def is_run_by_each_thread(body: Any, memory: Iterable[Any]) -> bool:
     if any(isinstance(stmt, ir.Evaluate) or is_memory(stmt.buffer) for stmt in stored):
         return False
     loaded = (buffer for buffer, _, _ in _uses(body))
-    return not any(is_fragment(buffer) for buffer in loaded) and not any(has_effect(part) for part in expressions(body))
+    return not any(map(is_declared_fragment, loaded)) and not any(has_effect(part) for part in expressions(body))
 
 
 def carried_partially(loop: Any, views: Container[Any] = ()) -> set[Any]:

@@ -7,6 +7,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
+from testing.python.target.cuda.support import cuda
 from testing.python.target.every_target import every_target, run
 from tilelang.errors import UnsupportedOnCpuError
 
@@ -194,3 +195,48 @@ def test_an_array_that_a_nest_of_fragments_and_one_of_each_thread_carry(shift, t
             T.atomic_add(B[0], n[2])
 
     assert outcome(main, target).item() == A[:8, 0].sum().item() + 15 * 32
+
+
+CUDA_ONLY = pytest.mark.parametrize("target", [cuda("sm_80"), cuda("sm_90a")], ids=["sm_80", "sm_90a"])
+
+
+@CUDA_ONLY
+def test_a_fragment_that_single_threads_store_to_is_still_one(target):
+    """It lies in shared memory then, which a loop that every thread runs whole may use."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((1,), "float32")):
+        with T.Kernel(1, threads=32):
+            tx = T.get_thread_binding()
+            row, total = T.alloc_fragment((32,), "float32"), T.alloc_local((1,), "float32")
+            B[0] = 0
+            if tx < 32:
+                row[tx] = A[0, tx]
+            T.sync_threads()
+            total[0] = 1
+            for i in T.Parallel(1):
+                total[0] += row[i + 2]
+            T.atomic_add(B[0], total[0])
+
+    assert outcome(main, target).item() == 32 + A[0, 2].item()
+
+
+@CUDA_ONLY
+def test_some_threads_add_an_element_that_one_of_them_has_stored(target):
+    """Together, once, as with any fragment."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((1,), "float32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            row, count = T.alloc_fragment((4,), "float32"), T.alloc_shared((1,), "float32")
+            T.fill(row, 2)
+            T.fill(count, 0)
+            if tx == 3:
+                row[1] = A[0, 1]
+            T.sync_threads()
+            if tx < 64:
+                count[0] += row[1]
+            B[0] = count[0]
+
+    assert outcome(main, target).item() == A[0, 1].item()

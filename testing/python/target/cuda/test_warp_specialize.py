@@ -374,6 +374,34 @@ def test_an_operator_over_an_axis_of_a_tile_with_slots(use: str, shape: tuple[in
     assert all(map(torch.equal, results, expected))
 
 
+@pytest.mark.parametrize("written", [False, True], ids=["read", "written"])
+@pytest.mark.parametrize("inside", [False, True], ids=["before the kernel", "in it"])
+def test_how_often_a_ring_is_fed_is_read_from_a_view(inside: bool, written: bool) -> None:
+    """The producer has the view's name, too; it cannot read what the kernel writes, under whichever name."""
+
+    @T.prim_func
+    def main(A: T.Tensor((4, 64, 64), "float16"), n: T.Tensor((2,), "int32"), C: T.Tensor((64, 64), "float32")):
+        before = T.view(n, (2, 1), "int32")
+        with T.Kernel(1, threads=128):
+            within = T.view(n, (2, 1), "int32")
+            a, c = T.alloc_shared((64, 64), "float16"), T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            if written:
+                n[0] = 3
+            times = within if inside else before
+            for k in T.Pipelined(times[0, 0], num_stages=2):
+                T.copy(A[k, 0, 0], a)
+                T.gemm(a, a, c)
+            T.copy(c, C)
+
+    kernel = split_kernels(main)[0]
+    assert (specialize(kernel, Facts()) is kernel) == written
+    a, c = torch.randint(-2, 3, (4, 64, 64)).half(), torch.zeros(64, 64)
+    simulate(main, a, torch.tensor([2, 0], dtype=torch.int32), c, arch="sm_90a")
+    used = a[: 3 if written else 2].float()
+    assert torch.equal(c, (used @ used).sum(0))
+
+
 def test_an_accumulator_from_a_product_in_other_threads_is_converted_before_the_loop():
     """The product in the loop is complete at a later wait, so that the one before it gets the copy of the accumulator."""
 

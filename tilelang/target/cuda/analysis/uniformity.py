@@ -17,7 +17,7 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_array, is_fragment, is_local, is_memory, is_variable
+from tilelang.ir.memory import is_array, is_declared_fragment, is_fragment, is_local, is_memory, is_variable
 from tilelang.ir.visit import mentions, own_expressions, statement_exprs, variables, walk_expr
 from tilelang.ir.visit import operands as children_of
 from tilelang.ir.visit import walk as walk_statements
@@ -308,7 +308,7 @@ def stores_of_tile(node: Any) -> bool:
     if not isinstance(stmt, ir.BufferStore) or not is_memory(stmt.buffer):
         return False
     parts = (part for expr in evaluated(stmt) for part in walk_expr(expr))
-    return any(isinstance(part, ir.TensorLoad) and is_fragment(part.source) for part in parts)
+    return any(isinstance(part, ir.TensorLoad) and is_declared_fragment(part.source) for part in parts)
 
 
 def is_return(node: Any) -> bool:

@@ -156,7 +156,7 @@ def _check_code(code: Any, known: set[str]) -> None:
 def _uses(code: Any, values: list[Value], known: set[str]) -> None:
     for value in values:
         for name in _names(value):
-            assert name in known, f"{name} is not defined: {code}"
+            assert name in known, f"{name} is not defined: {value}"
 
 
 def _names(value: Value) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Any
 from tilelang.errors import DivergenceError
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, UPDATE
-from tilelang.ir.memory import SHARED, is_fragment
+from tilelang.ir.memory import SHARED_FRAGMENT, is_fragment
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import children, is_parallel, own_expressions, walk_expr
 from tilelang.ir.visit import walk as walk_statements
@@ -42,7 +42,7 @@ def share_fragments(kernel: Kernel, target: Any) -> Kernel:
     roots = {tree.root_of(buffer) for buffer in _stored_by_some(tree, Uniformity(tree, dict(kernel.threads)))}
     _check_groups(tree, roots, kernel.thread_count)
     views = [view for view in tree.aliases if tree.root_of(view) in roots]
-    shared = {buffer: buffer_like(buffer, SHARED) for buffer in (*roots, *views)}
+    shared = {buffer: buffer_like(buffer, SHARED_FRAGMENT) for buffer in (*roots, *views)}
     return replace(kernel, body=substitute(kernel.body, shared)) if shared else kernel
 
 

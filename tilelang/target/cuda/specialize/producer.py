@@ -36,13 +36,15 @@ class ProducerPart:
 
     def block(self, stmts: list[Any]) -> list[Any]:
         kept = [found for stmt in stmts if (found := self.statement(stmt)) is not None]
-        return _without_unused(kept) if any(not isinstance(stmt, ir.Bind) for stmt in kept) else []
+        return _without_unused(kept) if any(_name(stmt) is None for stmt in kept) else []
 
     def statement(self, stmt: Any) -> Any | None:
         if stmt in self.rings:
             return self.ring(self.rings[stmt])
         if isinstance(stmt, ir.Bind):
             return stmt if self.usage.is_known(stmt.value) else None
+        if isinstance(stmt, ir.DeclBuffer):
+            return stmt
         # Of a loop around the ring: the condition above it is one that the producer can compute, or the whole is not possible.
         if isinstance(stmt, (ir.Break, ir.Continue)):
             return stmt
@@ -88,13 +90,21 @@ class ProducerPart:
 
 
 def _without_unused(stmts: list[Any]) -> list[Any]:
-    """The statements without bindings that none of them uses."""
+    """The statements without names that none of them uses."""
     used: set[Any] = set()
     kept: list[Any] = []
-    # Backwards, so that a binding which only an unused binding uses goes as well.
+    # Backwards, so that a name which only an unused one uses goes as well.
     for stmt in reversed(stmts):
-        if isinstance(stmt, ir.Bind) and stmt.var not in used:
+        name = _name(stmt)
+        if name is not None and name not in used:
             continue
         used.update(part for part in expressions(stmt) if isinstance(part, ir.Var))
         kept.append(stmt)
     return kept[::-1]
+
+
+def _name(stmt: Any) -> Any:
+    """What a statement gives a name to: the variable of a value, or a view; None where it does something."""
+    if isinstance(stmt, ir.Bind):
+        return stmt.var
+    return stmt.buffer if isinstance(stmt, ir.DeclBuffer) else None

@@ -131,7 +131,7 @@ class Usage:
     Attributes:
         written: buffer -> how often statements write it.
         named: variable or buffer -> how often statements name it (:meth:`mentions`).
-        aliased: buffers that have another name.
+        aliased: buffers that have another name, and those names.
         hints: what the program says about the kernel.
         hint_statements: the statements that do so.
         registers: the statements that set registers: whose, and how many.
@@ -210,7 +210,8 @@ class Usage:
 
     def _is_constant(self, buffer: Any) -> bool:
         """Whether a buffer is a tensor that nothing in the kernel writes."""
-        return is_global(buffer) and not self.written.get(buffer)
+        names = self.aliased if buffer in self.aliased else (buffer,)
+        return is_global(buffer) and not any(map(self.written.get, names))
 
 
 def _orders_itself(stmt: Any) -> bool:

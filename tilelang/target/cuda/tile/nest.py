@@ -15,7 +15,7 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import ADDRESS, READ, WRITE
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_fragment, is_memory, is_variable
+from tilelang.ir.memory import is_declared_fragment, is_memory, is_variable
 from tilelang.ir.visit import (
     children,
     computed_from,
@@ -97,7 +97,7 @@ class Nest(Record, eq=False):
             more: further fields of the nest.
         """
         accesses = accesses_in(body)
-        used = more.pop("of_fragments", False) or any(is_fragment(access.buffer) for access in accesses)
+        used = more.pop("of_fragments", False) or any(is_declared_fragment(access.buffer) for access in accesses)
         return Nest(axes, body, span, origin, accesses=accesses, of_fragments=used, **more)
 
     def over(self, body: Any, axes: tuple[Axis, ...] | None = None) -> Nest:
