@@ -311,14 +311,13 @@ LaneMask clean_shared(const WarpRequest& r, const Extent& e) {
 }  // namespace
 
 bool is_written(const uint8_t* flags, uint32_t bytes) {
-  if (bytes == 4) return all_bits<uint32_t>(flags);
-  if (bytes == 1) return *flags != 0;
-  uint8_t all = kWritten;
   for (; bytes >= 16; bytes -= 16, flags += 16) {
     if (!all_bits<uint64_t>(flags) || !all_bits<uint64_t>(flags + 8)) return false;
   }
-  for (uint32_t i = 0; i < bytes; ++i) all &= flags[i];
-  return all == kWritten;
+  for (; bytes >= 4; bytes -= 4, flags += 4) {
+    if (!all_bits<uint32_t>(flags)) return false;
+  }
+  return std::all_of(flags, flags + bytes, [](uint8_t bits) { return bits != 0; });
 }
 
 Space classify(uint64_t generic, uint64_t* address) {

@@ -42,8 +42,8 @@ class AllocationMap {
   std::vector<Allocation> list_;
 };
 
-/// Whether an element of memory was written, by a flag for each of its bits. A byte of which some bits were written is taken to
-/// be read for those alone: it holds one of two 4-bit elements.
+/// Whether memory was written, by a flag for each of its bits. Where it is no whole word, a byte of which some bits were written is
+/// taken to be read for those alone: it holds one of two 4-bit elements.
 bool is_written(const uint8_t* flags, uint32_t bytes);
 
 /// Host pointers for one access of `bytes` by each lane of `exec`. Returns the lanes that may go on.

@@ -7,19 +7,30 @@ yields while it waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError, UnsupportedError
+from tilelang.interpreter import fragments
 from tilelang.interpreter.numbers import element
-from tilelang.interpreter.survey import differing, element_stores, may_differ, may_leave, thread_names, touched
+from tilelang.interpreter.survey import (
+    differing,
+    element_stores,
+    loaded,
+    may_differ,
+    may_leave,
+    stored_by_threads,
+    thread_names,
+    touched,
+    updated_atomically,
+)
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.span import location_of
-from tilelang.ir.visit import walk
+from tilelang.ir.visit import children, is_parallel, statement_exprs, walk
 from tilelang.tileop.base import plain
 
 
@@ -40,6 +51,20 @@ class Step:
     sides: Callable[[Any], list[tuple[Any, Step]] | None] | None = None
     alone: bool = False
     fragments: tuple[int, ...] = ()
+
+
+def merging(step: Step, slots: Sequence[int]) -> Step:
+    """A statement before which the copies that threads hold of fragments are merged."""
+
+    def run(x: Any) -> bool:
+        fragments.meet(x, slots)
+        return step.run(x)
+
+    def wait(x: Any) -> Iterator[None]:
+        fragments.meet(x, slots)
+        return step.wait(x)  # type: ignore[misc]
+
+    return replace(step, run=run, wait=step.wait and wait)
 
 
 STATEMENTS: dict[type, Callable[[Compiler, Any], Step]] = {}
@@ -70,6 +95,7 @@ class Compiler:
         differing: variables, and memory of threads, that may differ between threads.
         thread_names: variables that are computed from a thread's number.
         below: whether the statement is under divergent control flow, so that each thread executes it by itself.
+        undivided: fragments of which the sides of a branch have no copies, since single threads store elements of them.
     """
 
     def __init__(self, func: Any):
@@ -86,6 +112,7 @@ class Compiler:
         self.differing: set[Any] = set()
         self.thread_names: set[Any] = set()
         self.below = False
+        self.undivided: set[Any] = set()
         self._survey(func)
 
     def _survey(self, func: Any) -> None:
@@ -107,6 +134,8 @@ class Compiler:
         self.aliased = {*self.roots, *self.roots.values()}
         self.differing = differing(func.body, self.root, self.aliased)
         self.thread_names = thread_names(func.body)
+        single = stored_by_threads(func.body, self.differs) | updated_atomically(func.body)
+        self.undivided = {self.root(buffer) for buffer in single}
 
     def root(self, buffer: Any) -> Any:
         """The buffer whose memory a view names."""
@@ -150,8 +179,11 @@ class Compiler:
         self.below = outer
 
     def fragments_in(self, body: Any) -> tuple[int, ...]:
-        """The slots of the fragments that statements use, under all of their names."""
-        roots = {self.root(buffer) for buffer in touched(body) if is_fragment(buffer)}
+        """The slots of the fragments that statements use and that sides of branches have copies of, under all of their names."""
+        return self._fragment_slots(touched(body))
+
+    def _fragment_slots(self, buffers: set[Any]) -> tuple[int, ...]:
+        roots = {self.root(buffer) for buffer in buffers if is_fragment(buffer)} - self.undivided
         names = [*self.cells, *self.roots]
         return tuple(self.view(buffer) for buffer in names if self.root(buffer) in roots)
 
@@ -178,12 +210,23 @@ class Compiler:
         try:
             if make is None:
                 raise UnsupportedError(f"the interpreter does not know the statement {type(stmt).__name__}")
-            return make(self, stmt)
+            return self._merging(make(self, stmt), stmt)
         except CompileError as error:
             error.at(location_of(self.span))
             raise
         finally:
             self.span = outer
+
+    def _merging(self, step: Step, stmt: Any) -> Step:
+        """A statement before which the copies of the fragments that it uses are merged, if all threads run it."""
+        if self.below or self.in_nest:
+            return step
+        slots = (
+            self.fragments_in(stmt)
+            if is_parallel(stmt) or not children(stmt)
+            else self._fragment_slots(loaded(statement_exprs(stmt)))
+        )
+        return merging(step, slots) if slots else step
 
 
 def source_of(data: Any) -> Any:

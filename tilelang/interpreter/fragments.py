@@ -1,8 +1,9 @@
 """Fragments below divergent branches: the threads of each side have a copy of their own.
 
 The threads that take a side of a branch get a copy of each fragment that the side uses, and keep it: in the next branch that they
-take they use it again. The next statement of all threads merges the copies. An element that was changed in one copy has that
-value; one that was changed to different values in several copies has no value, and reading it is a finding.
+take they use it again. The next statement of all threads that uses the fragment merges the copies, and so does a branch for some
+threads those of its own threads. An element that was changed in one copy has that value; one that was changed to different values
+in several copies, or by some of a branch's threads together with others, has no value, and reading it is a finding.
 """
 
 from __future__ import annotations
@@ -32,14 +33,15 @@ def enter(x: Any, slots: Sequence[int]) -> list[tuple[Storage, Storage]]:
 
 def _copy_for(base: Storage, threads: np.ndarray) -> Storage:
     """A private storage of a fragment for a group of threads."""
-    held = base
-    for owners, version in base.versions or ():
-        if not (threads & ~owners).any():  # all of the threads have this copy
-            held = version
+    here = [(owners, version) for owners, version in base.versions or () if (threads & owners).any()]
+    held = next((version for owners, version in here if not (threads & ~owners).any()), base)  # all of the threads have it
     copy = held.fork(np.zeros(1, np.int64))
-    touched = None if held is base else held.touched
-    copy.touched = np.zeros((1, base.cell_count), bool) if touched is None else touched.copy()
+    copy.touched = np.zeros((1, base.cell_count), bool) if held is base else held.touched.copy()
     copy.pending, copy.strands, copy.access = held.pending, held.strands, None
+    if held is base and here:
+        _merge(copy, [version for owners, version in here if not (owners & ~threads).any()])
+        for version in (version for owners, version in here if (owners & ~threads).any()):
+            _lose(copy, version.touched[0])
     return copy
 
 
@@ -59,23 +61,39 @@ def leave(x: Any, copies: Sequence[tuple[Storage, Storage]], threads: np.ndarray
                 x.block.divided.append(base)
 
 
-def meet(x: Any) -> None:
-    """Merges the private copies into the fragments."""
-    divided, x.block.divided = x.block.divided, []
-    for base in divided:
-        versions, base.versions = base.versions, None
-        cells = base.cells()
-        seen = np.zeros(base.cell_count, bool)  # changed by a copy that was merged before
-        disputed = np.zeros(base.cell_count, bool)  # changed to different values
-        # Disputed elements hold no value from here on, so the record of what is written is needed again.
-        if base.written is None:
-            base.written = np.ones((1, base.cell_count), bool)
-        for _, version in versions:
-            touched, theirs = version.touched[0], version.cells()[0]
-            disputed |= touched & seen & (theirs != cells[0]).any(-1)
-            cells[0] = np.where(touched[:, None], theirs, cells[0])
-            base.written[0] |= touched
-            seen |= touched
-        base.set_cells(cells)
-        base.written[0] &= ~disputed
-        base.pending = next((version.pending for _, version in versions if version.pending is not None), base.pending)
+def meet(x: Any, slots: Sequence[int]) -> None:
+    """Merges the private copies into fragments, where all threads run what uses these."""
+    if x.block.divided and x.mask is True:
+        used = {id(x.views[slot].storage) for slot in slots if x.views[slot] is not None}
+        for base in (base for base in x.block.divided if id(base) in used):
+            versions, base.versions = base.versions, None
+            _merge(base, [version for _, version in versions])
+        x.block.divided = [base for base in x.block.divided if id(base) not in used]
+
+
+def _merge(target: Storage, versions: Sequence[Storage]) -> None:
+    """Gives a fragment, or a copy of it, the elements that were changed in copies."""
+    cells = target.cells()
+    seen = np.zeros(target.cell_count, bool)  # changed by a copy that was merged before
+    disputed = np.zeros(target.cell_count, bool)  # changed to different values
+    for version in versions:
+        touched, theirs = version.touched[0], version.cells()[0]
+        disputed |= touched & seen & (theirs != cells[0]).any(-1)
+        cells[0] = np.where(touched[:, None], theirs, cells[0])
+        if target.written is not None:
+            target.written[0] |= touched
+        if version.written is not None:
+            disputed |= touched & ~version.written[0]
+        seen |= touched
+    target.set_cells(cells)
+    if target.touched is not None:
+        target.touched[0] |= seen
+    _lose(target, disputed)
+    target.pending = next((version.pending for version in versions if version.pending is not None), target.pending)
+
+
+def _lose(target: Storage, elements: np.ndarray) -> None:
+    """Some elements hold no value from here on."""
+    if target.written is None:  # all did
+        target.written = np.ones((1, target.cell_count), bool)
+    target.written[0] &= ~elements

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.interpreter import fragments
 from tilelang.interpreter.strands import Strand
 from tilelang.ir.memory import FRAGMENT
 from tilelang.ir.span import location_of
@@ -85,8 +84,6 @@ class Lanes:
         for _, strand in self.diverged:
             self.strand.join(strand)
         self.diverged = []
-        if self.block.divided and self.mask is True:
-            fragments.meet(self)
 
     def separate(self, mask: Any) -> Strand:
         """The strand (clock) of the threads that take a side of a branch, forked from their own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
 from tilelang.ir import nodes as ir
@@ -51,11 +51,13 @@ def variables_of(exprs: Iterator[Any]) -> set[Any]:
 def touched(body: Any) -> set[Any]:
     """The buffers that statements read or write."""
     found = {stmt.buffer for stmt in walk(body) if isinstance(stmt, (ir.BufferStore, ir.AllocBuffer, ir.DeclBuffer))}
-    for expr in evaluated(body):
-        for node in walk_expr(expr):
-            if isinstance(node, (ir.TensorLoad, ir.TensorRegion)):
-                found.add(node.source)
-    return found
+    return found | loaded(evaluated(body))
+
+
+def loaded(exprs: Iterable[Any]) -> set[Any]:
+    """The buffers that expressions name elements or regions of."""
+    nodes = (node for expr in exprs for node in walk_expr(expr))
+    return {node.source for node in nodes if isinstance(node, (ir.TensorLoad, ir.TensorRegion))}
 
 
 def written_buffers(body: Any) -> set[Any]:
@@ -65,6 +67,35 @@ def written_buffers(body: Any) -> set[Any]:
         if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value):
             found.update(region.buffer for region, access in decode(stmt.value).regions() if "w" in access)
     return found
+
+
+def stored_by_threads(stmt: Any, differs: Callable[[Any], bool], below: bool = False) -> set[Any]:
+    """The fragments of which single threads store elements, outside of ``T.Parallel``.
+
+    Args:
+        stmt: the statement.
+        differs: whether an expression may differ between threads.
+        below: whether the statement stands below a condition that differs.
+    """
+    if isinstance(stmt, ir.BufferStore):
+        own = below or any(map(differs, stmt.indices))
+        return {stmt.buffer} if own and is_fragment(stmt.buffer) else set()
+    if is_parallel(stmt):
+        return set()
+    below = below or any(map(differs, statement_exprs(stmt))) or (isinstance(stmt, ir.AttrStmt) and stmt.attr_key == WARP_GROUP)
+    return {buffer for child in children(stmt) for buffer in stored_by_threads(child, differs, below)}
+
+
+def updated_atomically(body: Any) -> set[Any]:
+    """The fragments that atomic operations update."""
+    found: set[Any] = set()
+    for stmt in walk(body):
+        op = decode(stmt.value) if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value) else None
+        if op is not None and op.is_atomic:
+            found.update(region.buffer for region, access in op.regions() if "w" in access)
+        calls = (node for expr in statement_exprs(stmt) for node in walk_expr(expr))
+        found |= loaded(node.args[0] for node in calls if (intrinsic_name(node) or "").startswith("atomic_"))
+    return set(filter(is_fragment, found))
 
 
 def stored_first(body: Any) -> set[Any]:

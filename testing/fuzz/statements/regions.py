@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
 
 from testing.fuzz.draw import Draw
 from testing.fuzz.indices import index
@@ -88,7 +89,9 @@ def _row(draw, scope, shape, types, memories, wide, apart, first) -> tuple[str, 
     place = draw.random.randint(0, len(shape)) if not first and draw.chance(0.25) else 0
     tile = draw.tile(scope, (*shape[:place], lead, *shape[place:]), types, memories, wide, apart)
     at = [":" for _ in shape]
-    at.insert(place, str(index(draw, scope, lead)))
+    # What an operator reads to find its elements it must not write.
+    known = replace(scope, written={**scope.written, **dict.fromkeys((tile.name, *apart), "")})
+    at.insert(place, str(index(draw, known, lead)))
     return f"{tile.name}[{', '.join(at)}]", tile
 
 

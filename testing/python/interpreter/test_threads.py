@@ -289,6 +289,69 @@ def loaded_by_threads(waits):
     return main
 
 
+SIDES = {
+    # what reads the tile afterwards -> the value that it finds, or None where it has none
+    "the other side": (lambda tx: tx >= 64, 1),
+    "the same side": (lambda tx: tx < 64, 2),
+    "some of the side": (lambda tx: tx < 32, 2),
+    "a branch around the side": (lambda tx: tx < 96, 2),
+    "a branch of all": (lambda tx: tx >= 0, 2),
+    "some of the side with others": (lambda tx: tx >= 32, None),
+}
+
+
+@pytest.mark.parametrize("reader", SIDES)
+def test_a_side_keeps_its_copy_of_a_fragment(reader):
+    """Until all threads use it; a barrier does not move registers."""
+    condition, expected = SIDES[reader]
+
+    @T.prim_func
+    def main(C: T.Tensor((32,), "float32"), D: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            tile = T.alloc_fragment((32,), "float32")
+            T.fill(tile, 1)
+            if tx < 64:
+                T.fill(tile, 2)
+            T.sync_threads()
+            if condition(tx):
+                T.copy(tile, C)
+            T.copy(tile, D)
+
+    c, d = torch.zeros(32), torch.zeros(32)
+    if expected is None:
+        assert kinds(main, c, d) == ["uninitialised"]
+    else:
+        run(main, c, d)
+        assert (c == expected).all() and (d == 2).all()
+
+
+@pytest.mark.parametrize("kind", ["store", "atomic"])
+def test_a_fragment_that_single_threads_change_is_one_tile(kind):
+    @T.prim_func
+    def main(C: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            tile = T.alloc_fragment((32,), "float32")
+            T.fill(tile, 1)
+            if tx < 32:
+                if kind == "store":
+                    tile[tx] = tx
+                else:
+                    T.atomic_add(tile[tx], tx)
+            T.sync_threads()
+            if tx >= 64:
+                T.copy(tile, C)
+
+    expected, c = torch.arange(32.0) + (kind == "atomic"), torch.zeros(32)
+    run(main, c)
+    assert torch.equal(c, expected)
+    for arch in ("sm_80", "sm_90a"):
+        c.zero_()
+        simulate(main, c, arch=arch)
+        assert torch.equal(c, expected)
+
+
 @pytest.mark.parametrize("waits", [True, False])
 def test_copies_of_threads(waits):
     a, b = torch.randn(256), torch.zeros(256)

@@ -301,3 +301,19 @@ extern "C" __global__ void k(unsigned* out) {
     kernels.clean(cuda.run(source.replace("AT", "0"), [out], 1))
     assert out[0] == 5
     assert "uninitialised" in cuda.kinds(cuda.run(source.replace("AT", "1"), [out], 1))
+
+
+@pytest.mark.parametrize(("used", "found"), [(7, False), (15, True)])
+def test_the_last_of_several_bytes_may_be_initialised_in_part(used, found):
+    """Five elements of four bits, of whose word three bytes are used."""
+    source = f"""
+extern "C" __global__ void k(unsigned* out) {{
+  __shared__ unsigned s[1];
+  atomicAnd(s, ~0xfffffu);
+  unsigned word, place = (unsigned)__cvta_generic_to_shared(s);
+  asm volatile(".pragma \\"used_bytes_mask {used}\\";\\n ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(place));
+  out[0] = word & 0xfffff;
+}}"""
+    out = np.ones(1, np.uint32)
+    report = cuda.run(source, [out], 1)
+    assert ("uninitialised" in cuda.kinds(report)) == found and out[0] == 0

@@ -100,3 +100,19 @@ def test_atomic_updates_of_elements_that_no_two_iterations_share():
     a = torch.arange(2.0 * N).reshape(2, N)
     _, b = check_meaning(main, a, torch.zeros(2, N))
     assert torch.equal(b, a + 4)
+
+
+def test_a_layout_of_registers_does_not_matter_there():
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            tile = T.alloc_fragment((N,), "float32")
+            T.annotate_layout({tile: T.Fragment((N,), forward_fn=lambda i: (i // 2, i % 2))})
+            T.copy(A, tile)
+            if T.get_thread_binding() == 3:
+                tile[5] = 70.0
+            T.copy(tile, B)
+
+    a = torch.arange(float(N))
+    _, b = check_meaning(main, a, torch.zeros(N))
+    assert torch.equal(b, torch.where(a == 5, 70, a))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tilelang.target.cuda.analysis.features import check_features
@@ -87,7 +88,7 @@ def _read(stage: KernelStatements, context: CudaContext) -> KernelTree:
 def _infer(stage: KernelTree, context: CudaContext) -> KernelLayouts:
     options = context.options
     problem = Problem(stage.tree, stage.kernel, context.target, stage.facts(), options.swizzle, options.wgmma)
-    tree, layouts = infer(problem)
+    tree, layouts = infer(problem, partial(kernel_tree, stage.kernel, context.target))
     return stage.then(KernelLayouts, tree=tree, layouts=layouts, uniformity=problem.with_tree(tree).uniformity)
 
 

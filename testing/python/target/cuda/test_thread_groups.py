@@ -8,6 +8,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.support import cuda, simulate, source
+from tilelang import interpreter
 from tilelang.errors import CompileError, LayoutConflictError
 
 ARCHS = ("sm_80", "sm_90a")
@@ -421,19 +422,93 @@ def test_a_store_of_a_fragments_element_is_that_of_the_threads_together(name: st
     assert (b == 2 * a.sum()).all() and torch.equal(c, torch.where(chosen, a.sum(), 0.0))
 
 
-def test_a_group_that_reads_what_all_threads_hold_is_told_where_to_copy_it():
+def _reads(tx, tile, C):
+    if tx // 32 == 0:
+        for i, j in T.Parallel(32, 64):
+            C[i, j] = tile[i, j] * 2
+
+
+def _reads_elements(tx, tile, C):
+    if tx // 32 == 1:
+        for j in T.serial(32):
+            C[tx - 32, j] = tile[tx - 32, j]
+
+
+def _copies_some(tx, tile, C):
+    if tx >= 64:
+        T.copy(tile, C)
+
+
+def _updates(tx, tile, C):
+    if tx // 32 == 3:
+        for i, j in T.Parallel(16, 64):
+            tile[i, j] = tile[i + 16, j] + 1
+    T.copy(tile, C)
+
+
+def _reduces(tx, tile, C):
+    if tx < 64:
+        total = T.alloc_fragment((32,), "float32")
+        T.reduce_sum(tile, total, dim=1)
+        T.copy(total, C[0, 0:32])
+
+
+def _both_sides(tx, tile, C):
+    if tx < 64:
+        for i, j in T.Parallel(16, 64):
+            C[i, j] = tile[i, 63 - j] * 2
+    else:
+        for i, j in T.Parallel(16, 64):
+            C[i + 16, j] = tile[i + 16, j] - 1
+
+
+def _with_another(tx, tile, C):
+    own = T.alloc_fragment((32, 64), "float32")
+    if tx < 32:
+        T.fill(own, 3)
+    T.sync_threads()
+    if tx < 32:
+        for i, j in T.Parallel(32, 64):
+            C[i, j] = own[i, j] + tile[i, j]
+
+
+def of_a_product(use):
+    """A program in which groups use a tile that a product spreads over all threads."""
+    body = T.macro(use)
+
     @T.prim_func
-    def main(A: T.Tensor((64, 16), "float16"), B: T.Tensor((16, 64), "float16"), C: T.Tensor((32,), "float32")):
+    def main(A: T.Tensor((32, 16), "float16"), B: T.Tensor((16, 64), "float16"), C: T.Tensor((32, 64), "float32")):
         with T.Kernel(1, threads=128):
-            thread = T.get_thread_binding()
-            a, b = T.alloc_shared((64, 16), "float16"), T.alloc_shared((16, 64), "float16")
-            c = T.alloc_fragment((64, 64), "float32")
+            tx = T.get_thread_binding()
+            a, b = T.alloc_shared((32, 16), "float16"), T.alloc_shared((16, 64), "float16")
+            tile = T.alloc_fragment((32, 64), "float32")
             T.copy(A, a)
             T.copy(B, b)
-            T.gemm(a, b, c, clear_accum=True)
-            if thread // 32 == 0:
-                C[thread] = c[thread, thread]
+            T.gemm(a, b, tile, clear_accum=True)
+            body(tx, tile, C)
 
-    with pytest.raises(LayoutConflictError, match="threads 0 to 31 run this, and its elements are in threads 0 to 127") as raised:
-        source(main)
+    return main
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("use", [_reads, _reads_elements, _copies_some, _updates, _reduces, _both_sides, _with_another])
+def test_a_group_uses_what_all_threads_hold(use, arch):
+    main = of_a_product(use)
+    a, b = torch.randint(-3, 4, (32, 16)).half(), torch.randint(-3, 4, (16, 64)).half()
+    expected, found = torch.zeros(32, 64), torch.zeros(32, 64)
+    assert interpreter.run(main, a, b, expected) == []
+    simulate(main, a, b, found, arch=arch)
+    assert torch.equal(found, expected)
+
+
+def test_groups_with_threads_in_common_are_told_where_to_copy_a_tile():
+    def use(tx, tile, C):
+        if tx < 64:
+            T.copy(tile, C)
+        if tx < 32:
+            for i, j in T.Parallel(32, 64):
+                C[i, j] = tile[i, j] * 2
+
+    with pytest.raises(LayoutConflictError, match="run this, and its elements are in threads 0 to 127") as raised:
+        source(of_a_product(use))
     assert "copy it to shared memory where threads 0 to 127 run, before the condition on threads" in str(raised.value)

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from tilelang.target.cuda.inference.layouts import Layouts, check_fragments
+from collections.abc import Callable, Collection
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.visit import walk
+from tilelang.target.cuda.inference.layouts import Layouts, check_fragments, misplaced
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.solver import lopsided_nests, solve
 from tilelang.target.cuda.inference.verify import verify
 from tilelang.target.cuda.tile.tree import TileTree
 
 
-def infer(problem: Problem) -> tuple[TileTree, Layouts]:
+def infer(problem: Problem, divided: Callable[[Collection[Any]], TileTree]) -> tuple[TileTree, Layouts]:
     """The layouts of a kernel, and the kernel with conversions between layouts as statements.
+
+    Args:
+        divided: gives the kernel in which groups of threads have copies of some fragments of their own, where they can.
 
     Raises:
         LayoutConflictError: a statement that some threads alone run needs elements in other threads.
     """
-    tree, (layouts, conflicts) = problem.tree, solve(problem)
+    layouts, conflicts = solve(problem)
+    # A group of threads that needs elements of others cannot be helped by another layout.
+    copied: dict[Any, None] = {}
+    while not (needed := _spread(problem, layouts)).keys() <= copied.keys():
+        copied |= needed
+        problem = problem.with_tree(divided(copied))
+        layouts, conflicts = solve(problem)
+    tree = problem.tree
     # A nest that few threads run for all is no conflict, but distributing it first may be cheaper.
     if conflicts or lopsided_nests(problem, layouts):
         from tilelang.target.cuda.inference.search import search  # most kernels have no need of it
@@ -25,3 +40,12 @@ def infer(problem: Problem) -> tuple[TileTree, Layouts]:
     check_fragments(tree, layouts)  # what the user's program asks for, before what only a defect of the compiler breaks
     verify(tree, layouts)
     return tree, layouts
+
+
+def _spread(problem: Problem, layouts: Layouts) -> dict[Any, None]:
+    """The fragments of the program of which a group of threads needs elements that lie in other threads."""
+    found = dict.fromkeys(buffer for buffer, _ in misplaced(problem.tree, layouts))
+    if found:
+        allocated = {stmt.buffer for stmt in walk(problem.kernel.body) if isinstance(stmt, ir.AllocBuffer)}
+        found = {buffer: None for buffer in found if buffer in allocated}
+    return found

@@ -5,7 +5,7 @@ The solver fills such a table; :meth:`Layouts.frozen` is what all later steps se
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import field, fields
 from types import MappingProxyType
 from typing import Any
@@ -18,7 +18,7 @@ from tilelang.ir.span import location_of
 from tilelang.layout.fragment import FragmentLayout
 from tilelang.records import Record
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
-from tilelang.target.cuda.tile.tree import Operator, Parallel, TileTree
+from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, TileTree
 
 
 class Layouts(Record, eq=False):
@@ -66,15 +66,23 @@ def register_bits(buffer: Any, layout: FragmentLayout) -> int:
 def check_fragments(tree: TileTree, layouts: Any) -> None:
     """Checks that the threads of every statement are those that hold the elements of its fragments.
 
-    Threads with numbers of their own, as two warp groups that run the same code, have a copy each.
-
     Raises:
         LayoutConflictError: some elements are in threads that do not run the statement.
+    """
+    for _, error in misplaced(tree, layouts):
+        raise error
+    _check_copies(tree, layouts)
+
+
+def misplaced(tree: TileTree, layouts: Any) -> Iterator[tuple[Any, LayoutConflictError]]:
+    """The fragments of which a statement needs elements of threads that do not run it, each with the error.
+
+    Threads with numbers of their own, as two warp groups that run the same code, have a copy each.
     """
     homes: dict[Any, list[tuple[Any, Any]]] = {}
     # Narrow groups first: the narrowest that touch a fragment are its homes, which the wider ones are compared with.
     for node in sorted(tree.around, key=lambda node: len(layouts.threads_of.get(node, ()))):
-        touched = node.touched if isinstance(node, (Parallel, Operator)) else ()
+        touched = node.touched if isinstance(node, (Parallel, Operator, Scalar)) else ()
         for buffer in {access.buffer for access in touched if is_fragment(access.buffer)}:
             layout, threads = layouts.fragments.get(buffer), layouts.threads_of[node]
             if layout is None or layout.is_whole:
@@ -85,14 +93,18 @@ def check_fragments(tree: TileTree, layouts: Any) -> None:
             # A layout numbers threads from 0 in whatever group runs the statement. If threads 128 to 255 read what 0 to 255 have
             # filled, they would take the elements of threads 0 to 127 for their own. A group that begins where the home begins
             # has the same numbers.
+            if layout.threads > len(threads):
+                yield buffer, _elsewhere(buffer, found[0][1], node, threads, range(layout.threads))
+                continue
             for home, origin in found:
-                if layout.threads > len(threads) or (len(threads) != len(home) and threads.start != home.start):
-                    holders = range(layout.threads) if layout.threads > len(threads) else home
-                    reason = f"{_range_text(threads)} run this, and its elements are in {_range_text(holders)}"
-                    hint = f"copy it to shared memory where {_range_text(holders)} run, before the condition on threads"
-                    error = LayoutConflictError(buffer.name, location_of(origin.span), reason, hint)
-                    raise error.at(location_of(node.span))
-    _check_copies(tree, layouts)
+                if len(threads) != len(home) and threads.start != home.start:
+                    yield buffer, _elsewhere(buffer, origin, node, threads, home)
+
+
+def _elsewhere(buffer: Any, origin: Any, node: Any, threads: range, holders: range) -> LayoutConflictError:
+    reason = f"{_range_text(threads)} run this, and its elements are in {_range_text(holders)}"
+    hint = f"copy it to shared memory where {_range_text(holders)} run, before the condition on threads"
+    return LayoutConflictError(buffer.name, location_of(origin.span), reason, hint).at(location_of(node.span))
 
 
 def _check_copies(tree: TileTree, layouts: Any) -> None:

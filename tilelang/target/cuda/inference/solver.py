@@ -139,7 +139,8 @@ class _Solver:
         """What the user fixed; memory that has several shapes is left row-major, as they must mean the same bytes."""
         for buffer, layout, span in self.tree.hints.layouts:
             if isinstance(layout, FragmentLayout):
-                self._fix_views(buffer, layout, span)
+                if self.problem.is_fragment(buffer):  # in shared memory there are no registers to choose
+                    self._fix_views(buffer, layout, span)
             elif is_default_swizzle(buffer, layout) and not is_panels(layout, buffer):
                 self.requested[buffer] = layout
             elif buffer not in self.problem.aliased:
@@ -200,14 +201,17 @@ class _Solver:
             return self.problem.known(private_loop, nest.axes, len(threads))
         # Where several fragments determine the nest, the one with the fewest copies: a nest that replicas run again would have to
         # fill the copies of every other fragment alike.
-        return min(self._loops_by_fragments(nest, all_axes=True), key=lambda loop: len(loop.replicas), default=None)
+        return min(self._loops_by_fragments(node, all_axes=True), key=lambda loop: len(loop.replicas), default=None)
 
-    def _loops_by_fragments(self, nest: Nest, all_axes: bool) -> Iterator[LoopLayout]:
+    def _loops_by_fragments(self, node: Parallel, all_axes: bool) -> Iterator[LoopLayout]:
         """The distributions that fixed fragments give a nest; with ``all_axes`` those that every axis of it indexes."""
+        nest, threads = node.nest, len(self.threads_of[node])
         for access in nest.accesses:
             layout = self.fragments.get(access.buffer)
+            if layout is None or layout.threads > threads:
+                continue
             # An index that is computed inside the body is unknown where the iterations are shared out.
-            if layout is None or access.site.in_body or not self.problem.is_fragment(access.buffer):
+            if access.site.in_body or not self.problem.is_fragment(access.buffer):
                 continue
             # A quick test before the exact one. The one index of c[i * 8 + j] has both axes; such fragments are left to
             # `_chosen_loop`.
@@ -248,7 +252,7 @@ class _Solver:
     def _take_offer(self, node: Operator) -> bool:
         """Fixes the fragment that an operator gives a layout, where it has none."""
         offer = rule_of(node.op).offer(node.op, self.fragments)
-        if offer is None or offer[0] in self.fragments:
+        if offer is None or offer[0] in self.fragments or offer[1].threads > len(self.threads_of[node]):
             return False
         self._fix(*offer, node)
         return offer[0] in self.fragments
@@ -277,7 +281,7 @@ class _Solver:
 
     def _chosen_loop(self, node: Parallel) -> LoopLayout:
         """The distribution by a fixed fragment that only some axes index (the others share its replicas), or a free one."""
-        loop = max(self._loops_by_fragments(node.nest, all_axes=False), key=lambda loop: loop.threads, default=None)
+        loop = max(self._loops_by_fragments(node, all_axes=False), key=lambda loop: loop.threads, default=None)
         # Even where only some axes are determined, following the fragment avoids a conversion. A nest that the search has
         # chosen is distributed freely instead where following would leave nearly all threads idle: c[0, 0] += x[j] is run by
         # the one thread that holds c[0, 0].

@@ -12,7 +12,7 @@ side has stored. An element to which a side has stored what it held before needs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -22,6 +22,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ
 from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment
 from tilelang.ir.region import Region
+from tilelang.target.cuda.analysis.fragment_homes import threads_of
 from tilelang.target.cuda.normalise.group_copies import GroupCopies, users_of
 from tilelang.target.cuda.tile.build import axes_of, load_at, store_at, typed
 from tilelang.target.cuda.tile.nest import Nest
@@ -29,8 +30,19 @@ from tilelang.target.cuda.tile.rename import buffer_like, renamed_inside
 from tilelang.target.cuda.tile.tree import Loop, Parallel, Sequence, ThreadGroup, TileTree, copy_between, walk
 
 
-def merge_copies(tree: TileTree, block: range) -> TileTree:
-    """The tree in which such fragments, and the copies of each group, are buffers of their own."""
+def merge_copies(tree: TileTree, block: range, spread: Collection[Any] = ()) -> TileTree:
+    """The tree in which such fragments, and the copies of each group, are buffers of their own.
+
+    Args:
+        tree: the kernel.
+        block: all threads.
+        spread: fragments of which groups use elements that lie in other threads.
+    """
+    for buffer in spread:
+        threads = threads_of(tree, block)
+        users = users_of(threads, buffer)
+        if block in users and len(users) > 1 and _may_be_divided(tree, buffer, users - {block}):
+            tree = _Merge(tree, block, buffer, threads).tree_with_copies()
     # One may make another one of them: a statement that groups could repeat for two fragments cannot for one of the two.
     while (found := next(_used_by_all(tree, block), None)) is not None:
         tree = _Merge(tree, block, *found).tree_with_copies()

@@ -7,6 +7,7 @@ for every thread.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -37,15 +38,20 @@ from tilelang.target.cuda.tile.tree import (
 )
 
 
-def kernel_tree(kernel: Kernel, target: Any) -> TileTree:
+def kernel_tree(kernel: Kernel, target: Any, spread: Collection[Any] = ()) -> TileTree:
     """The tile tree of a kernel, in which groups of threads fill and change their own copies of fragments.
+
+    Args:
+        kernel: the kernel.
+        target: the CUDA target.
+        spread: fragments of which groups use elements that lie in other threads.
 
     Raises:
         CompileError: the threads of a tile operator are no neighbours, or no whole warps where it needs them.
     """
     tree, block = grouped_tree(kernel, target), range(kernel.thread_count)
     groups = any(isinstance(node, ThreadGroup) and node.threads is not None for node in walk(tree.root))
-    return fill_group_copies(merge_copies(tree, block), block) if groups else tree
+    return fill_group_copies(merge_copies(tree, block, spread), block) if groups else tree
 
 
 def grouped_tree(kernel: Kernel, target: Any) -> TileTree:
