@@ -28,9 +28,14 @@ TL_DEVICE uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// A number that a loop uses, computed before it: compilers would rather repeat cheap arithmetic in each iteration.
-TL_DEVICE int kept(int value) {
-  asm("" : "+r"(value));
+// An integer of 32 or 64 bits of which the compiler knows nothing: it does not repeat cheap arithmetic in each iteration of a loop
+// that uses it, nor draw conclusions from its bits.
+template <typename T>
+TL_DEVICE T kept(T value) {
+  if constexpr (sizeof(T) == 8)
+    asm("" : "+l"(value));
+  else
+    asm("" : "+r"(value));
   return value;
 }
 

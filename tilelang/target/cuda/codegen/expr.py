@@ -57,7 +57,7 @@ def lower_expr(e: Emitter, expr: Any) -> Value:
 def _infix(e: Emitter, expr: Any, symbol: str) -> Value:
     if _wraps(e, expr):
         return Convert(str(expr.ty), _unsigned(e, expr))
-    left, right = e.value(expr.a), e.value(expr.b)
+    left, right = _dividend(e, expr.a) if symbol in _DIVISIONS else e.value(expr.a), e.value(expr.b)
     dtype = canonical(str(expr.a.ty))
     if dtype.is_float and dtype.bits <= 8:
         left, right = converted(left, dtype, "float32"), converted(right, dtype, "float32")
@@ -141,9 +141,8 @@ def _let(e: Emitter, expr: Any) -> Value:
 def _floor_div(e: Emitter, expr: Any) -> Value:
     divisor = as_int(expr.b)
     if isinstance(divisor, int) and divisor > 0 and is_power_of_two(divisor):
-        left = e.value(expr.a)
         # An arithmetic shift rounds down, also for negative numbers: -1 >> 2 is -1, as is the floor of -1/4.
-        return left >> divisor.bit_length() - 1 if divisor > 1 else left
+        return _right_shift(e, expr.a, divisor.bit_length() - 1) if divisor > 1 else e.value(expr.a)
     return _divided(e, expr, "/") if _truncates(e, expr) else _function(e, "floor_div", expr)
 
 
@@ -176,6 +175,8 @@ def _divided(e: Emitter, expr: Any, symbol: str) -> Value:
 def _shifted(e: Emitter, expr: Any) -> Value:
     """A shift; by the width of the type or more (or by a negative number), all bits leave."""
     low, high = _bounds(e, expr.b)
+    if low == high and isinstance(expr, ir.RShift) and 0 < low < canonical(str(expr.ty)).bits:
+        return _right_shift(e, expr.a, int(low))
     if low >= 0 and high < canonical(str(expr.ty)).bits:
         return _infix(e, expr, _INFIX[type(expr)])
     return _function(e, "shift_left" if isinstance(expr, ir.LShift) else "shift_right", expr)
@@ -201,6 +202,45 @@ def extremum(word: str, left: Value, right: Value, dtype: str) -> Value:
         return Call(f"tl::{word}_number", (left, right))
     # No `left > right ? left : right`: it writes each operand twice, and a nest of ten a thousand times.
     return Call(f"tl::{word}_number", (left, right), (Type("int32" if kind.bits < 8 else kind),))
+
+
+# Divisions of masked numbers -----------------------------------------------------------------------------------------
+
+# NVRTC 13.5 takes x for (x & 127) >> 1, and for (x & 127) / 3, in unrolled loops inside of each other, where it finds that the
+# mask takes nothing away. A mask after the shift is right, and so is a number of which it knows nothing.
+
+_DIVISIONS = frozenset({"/", "%", ">>"})
+
+
+def _right_shift(e: Emitter, expr: Any, count: int) -> Value:
+    """An integer by 2 to the power of ``count``, rounded down."""
+    whole, mask = _masked(expr)
+    if whole is not None and not _has_mask(whole):
+        return (e.value(whole) >> count) & (mask >> count)
+    return _dividend(e, expr) >> count
+
+
+def _dividend(e: Emitter, expr: Any) -> Value:
+    """An integer that is divided."""
+    value, dtype = e.value(expr), canonical(str(expr.ty))
+    if not (dtype.is_integer and _has_mask(expr)):
+        return value
+    return Call("tl::kept", (Convert("int32", value) if dtype.bits < 32 else value,))
+
+
+def _has_mask(expr: Any) -> bool:
+    """Whether a number is computed from the lowest bits of another, which may be all that it has."""
+    if reads_memory(expr):
+        return False
+    parts = (part for part in walk_expr(expr) if isinstance(part, ir.PrimExpr))
+    return any(str(part.ty) in ("uint8", "uint16") or _masked(part)[0] is not None for part in parts)
+
+
+def _masked(expr: Any) -> tuple[Any, int]:
+    """(x, mask) of the lowest bits of x; (None, 0) of anything else."""
+    number = as_int(expr.b) if isinstance(expr, (ir.BitwiseAnd, ir.FloorMod)) else None
+    mask = number - isinstance(expr, ir.FloorMod) if isinstance(number, int) else 0
+    return (expr.a, mask) if mask > 0 and is_power_of_two(mask + 1) else (None, 0)
 
 
 # Calls -----------------------------------------------------------------------------------------------------------------
