@@ -36,12 +36,12 @@ def _copy_for(base: Storage, threads: np.ndarray) -> Storage:
     here = [(owners, version) for owners, version in base.versions or () if (threads & owners).any()]
     held = next((version for owners, version in here if not (threads & ~owners).any()), base)  # all of the threads have it
     copy = held.fork(np.zeros(1, np.int64))
-    copy.touched = np.zeros((1, base.cell_count), bool) if held is base else held.touched.copy()
+    copy.touched = np.zeros((1, base.cell_count), bool) if held is base else _changed(held)[None].copy()
     copy.pending, copy.strands, copy.access = held.pending, held.strands, None
     if held is base and here:
         _merge(copy, [version for owners, version in here if not (owners & ~threads).any()])
         for version in (version for owners, version in here if (owners & ~threads).any()):
-            _lose(copy, version.touched[0])
+            _lose(copy, _changed(version))
     return copy
 
 
@@ -77,7 +77,7 @@ def _merge(target: Storage, versions: Sequence[Storage]) -> None:
     seen = np.zeros(target.cell_count, bool)  # changed by a copy that was merged before
     disputed = np.zeros(target.cell_count, bool)  # changed to different values
     for version in versions:
-        touched, theirs = version.touched[0], version.cells()[0]
+        touched, theirs = _changed(version), version.cells()[0]
         disputed |= touched & seen & (theirs != cells[0]).any(-1)
         cells[0] = np.where(touched[:, None], theirs, cells[0])
         if target.written is not None:
@@ -90,6 +90,12 @@ def _merge(target: Storage, versions: Sequence[Storage]) -> None:
         target.touched[0] |= seen
     _lose(target, disputed)
     target.pending = next((version.pending for version in versions if version.pending is not None), target.pending)
+
+
+def _changed(copy: Storage) -> np.ndarray:
+    """Which elements the threads of a copy have changed."""
+    assert copy.touched is not None
+    return copy.touched[0]
 
 
 def _lose(target: Storage, elements: np.ndarray) -> None:
