@@ -42,7 +42,7 @@ def kernel_tree(kernel: Kernel, target: Any, spread: Collection[Any] = ()) -> Ti
     """The tile tree of a kernel, in which groups of threads fill and change their own copies of fragments.
 
     Args:
-        kernel: the kernel.
+        kernel: its statements and threads.
         target: the CUDA target.
         spread: fragments of which groups use elements that lie in other threads.
 
