@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError, UnsupportedError
@@ -53,18 +53,20 @@ class Step:
     fragments: tuple[int, ...] = ()
 
 
+Result = TypeVar("Result")
+
+
 def merging(step: Step, slots: Sequence[int]) -> Step:
     """A statement before which the copies that threads hold of fragments are merged."""
 
-    def run(x: Any) -> bool:
-        fragments.meet(x, slots)
-        return step.run(x)
+    def after(function: Callable[[Any], Result]) -> Callable[[Any], Result]:
+        def merged(x: Any) -> Result:
+            fragments.meet(x, slots)
+            return function(x)
 
-    def wait(x: Any) -> Iterator[None]:
-        fragments.meet(x, slots)
-        return step.wait(x)  # type: ignore[misc]
+        return merged
 
-    return replace(step, run=run, wait=step.wait and wait)
+    return replace(step, run=after(step.run), wait=step.wait and after(step.wait))
 
 
 STATEMENTS: dict[type, Callable[[Compiler, Any], Step]] = {}

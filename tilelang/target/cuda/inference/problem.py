@@ -76,7 +76,8 @@ class Problem(Record, eq=False):
         return threads_of(self.tree, range(self.kernel.thread_count))
 
     @cached_property
-    def _has_groups(self) -> bool:
+    def has_groups(self) -> bool:
+        """Whether some statements are those of a part of the threads."""
         return len(set(self.threads_of.values())) > 1
 
     @cached_property
@@ -87,7 +88,7 @@ class Problem(Record, eq=False):
     def sharers(self, node: Parallel) -> range:
         """The threads that a nest is shared out among: those that run it, or the group that alone holds what it uses."""
         threads = self.threads_of[node]
-        if not self._has_groups:
+        if not self.has_groups:
             return threads
         # All threads may come to a nest that fills what the first group of them alone uses: its elements have to be in the
         # registers of that group, whose threads run all iterations, and the others none.
