@@ -64,12 +64,15 @@ Step run_shfl(Warp& w, const Instruction& in, LaneMask exec) {
   }
   uint32_t values[kLanes];
   bool valid[kLanes];
+  int sources[kLanes];
   for (int l = 0; l < kLanes; ++l) {
-    const int source = source_lane(mode, l, b[l], c[l], &valid[l]);
-    // What a lane that does not take part would give is undefined; kernels may read it and not use it.
-    values[l] = exec >> source & 1 ? a[source] : kPoisonWord;
+    sources[l] = source_lane(mode, l, b[l], c[l], &valid[l]);
+    values[l] = exec >> sources[l] & 1 ? a[sources[l]] : kPoisonWord;
   }
   const LaneMask valid_lanes = mask_lanes([&](int l) { return valid[l]; });
+  // What a lane that does not take part would give is undefined; kernels may read it and not use it.
+  const LaneMask undefined = exec & mask_lanes([&](int l) { return !(exec >> sources[l] & 1); });
+  if (undefined && w.checking(kCheckInit)) w.undefined.not_given(w, in, undefined);
   write_lanes(w.reg<uint32_t>(in.op[0]), exec, [&](int l) { return values[l]; });
   if (in.variant) write_predicate(w.predicate(in.op[5]), exec, valid_lanes);
   return Step::kNext;

@@ -144,6 +144,12 @@ void UndefinedRegisters::shuffle(Warp& warp, const Instruction& instruction, con
   if (use.destinations.size() > 1 && use.destinations[1] != kNoRegister) set(frame + use.destinations[1], exec, 0, origin);
 }
 
+void UndefinedRegisters::not_given(Warp& warp, const Instruction& shuffle, LaneMask lanes) {
+  const uint32_t destination = warp.launch().program->register_uses[shuffle.pc].destinations[0];
+  if (destination == kNoRegister) return;
+  set(static_cast<uint32_t>(warp.frame - warp.registers) + destination, lanes, lanes, Origin{shuffle.pc});
+}
+
 void UndefinedRegisters::before(Warp& warp, const Instruction& instruction, LaneMask exec) {
   const RegisterUse& use = warp.launch().program->register_uses[instruction.pc];
   const auto frame = static_cast<uint32_t>(warp.frame - warp.registers);
@@ -191,8 +197,9 @@ void UndefinedRegisters::written(int lane, uint8_t* flags, uint32_t bytes) const
 
 void UndefinedRegisters::report(Warp& warp, const Instruction& instruction, LaneMask lanes, const Origin& origin) const {
   const Program& program = *warp.launch().program;
-  std::string message = "read of " + std::to_string(origin.bytes) + " bytes at " +
-                        describe_address(warp, origin.space, origin.address) + ": not written before";
+  std::string message = !origin.bytes ? "the shuffle reads a lane that does not take part in it"
+                                      : "read of " + std::to_string(origin.bytes) + " bytes at " +
+                                            describe_address(warp, origin.space, origin.address) + ": not written before";
   if (origin.pc != instruction.pc) message += ", used at " + program.place_of(instruction);
   for_lanes(lanes, [&](int lane) { warp.report(FindingKind::kUninitialised, program.code[origin.pc], lane, message); });
 }

@@ -24,11 +24,13 @@ class UndefinedRegisters {
   /// A load has found bytes that were never written: `written` has one flag byte for each byte that it wants, of `whole`.
   void loaded(Warp& warp, const Instruction& load, int lane, Space space, uint64_t address, const uint8_t* written,
               uint32_t bytes, uint32_t whole);
+  /// In these lanes a shuffle's result is undefined: they read from lanes that do not take part.
+  void not_given(Warp& warp, const Instruction& shuffle, LaneMask lanes);
   /// Call it before an instruction runs: results of computations become undefined, other uses are findings.
   void before(Warp& warp, const Instruction& instruction, LaneMask exec);
 
  private:
-  /// The load that an undefined value comes from.
+  /// The load that an undefined value comes from, or the shuffle, which has no bytes.
   struct Origin {
     uint32_t pc = 0;
     Space space = Space::kLocal;

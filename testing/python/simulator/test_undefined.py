@@ -110,6 +110,18 @@ def test_something_depends_on_what_was_stored(body):
     assert the_load(run(STORED + body, "shared")).startswith("ld.shared")
 
 
+LEFT = "setp.gt.s32 %q, %t, 15; @%q ret; shfl.sync.idx.b32 %y, %t, SOURCE, 31, 0xffff;"
+
+
+@pytest.mark.parametrize("use, found", [("mov.b32 %x, %y;", True), ("@%p mov.b32 %x, %y;", True), ("", False)])
+def test_a_lane_that_has_left_gives_nothing(use, found):
+    report = run(LEFT.replace("SOURCE", "16") + use)
+    messages = [finding.message for finding in report.findings if finding.kind == "uninitialised"]
+    assert bool(messages) == found
+    assert all(m.startswith("the shuffle reads a lane that does not take part in it, used at PTX line ") for m in messages)
+    kernels.clean(run(LEFT.replace("SOURCE", "15") + use))
+
+
 def test_an_address_of_a_store_is_a_use():
     body = "ld.shared.u32 %y, [%l]; and.b32 %y, %y, 0; cvt.u64.u32 %w, %y; add.u64 %l, %l, %w; st.shared.u32 [%l+4], %t;"
     assert the_load(run(body, "shared")).startswith("ld.shared")
