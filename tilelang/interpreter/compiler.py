@@ -15,18 +15,9 @@ from typing import Any, TypeVar
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError, UnsupportedError
 from tilelang.interpreter import fragments
+from tilelang.interpreter.differing import differing, may_differ, may_leave, thread_names
 from tilelang.interpreter.numbers import element
-from tilelang.interpreter.survey import (
-    differing,
-    element_stores,
-    loaded,
-    may_differ,
-    may_leave,
-    stored_by_threads,
-    thread_names,
-    touched,
-    updated_atomically,
-)
+from tilelang.interpreter.survey import element_stores, loaded, stored_by_threads, touched, updated_atomically
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.span import location_of

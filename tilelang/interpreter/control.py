@@ -18,11 +18,12 @@ import numpy as np
 from tilelang.interpreter import fragments
 from tilelang.interpreter.access import both, some
 from tilelang.interpreter.compiler import Compiler, Step, statement
+from tilelang.interpreter.differing import may_leave
 from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.numbers import element
 from tilelang.interpreter.state import Lanes, Loop, union
 from tilelang.interpreter.statements import in_each_thread, reads_memory
-from tilelang.interpreter.survey import WARP_GROUP, may_leave
+from tilelang.interpreter.survey import WARP_GROUP
 from tilelang.interpreter.together import run_together
 from tilelang.interpreter.waits import spins
 from tilelang.ir import nodes as ir
