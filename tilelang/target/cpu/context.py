@@ -9,6 +9,8 @@ from tilelang.target.host import SLOW_BF16_DOT
 from tilelang.target.info import TargetInfo
 from tilelang.target.request import CompileRequest
 
+_SAFE_MEMORY_OFF = "tl.disable_safe_memory_legalize"
+
 
 @dataclass(frozen=True, slots=True)
 class VectorUnit:
@@ -87,6 +89,11 @@ class CpuContext:
     @property
     def packed(self) -> bool:
         return self.request.backend in ("tvm_ffi", "auto")
+
+    @property
+    def guards_accesses(self) -> bool:
+        """Whether accesses of tensors outside of their bounds are left out."""
+        return not self.request.config(_SAFE_MEMORY_OFF, False)
 
     @property
     def library_file(self) -> str:

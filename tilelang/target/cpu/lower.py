@@ -46,8 +46,6 @@ INDEPENDENT = "tl.independent"
 PARALLEL_WORK = 65536
 """Stored elements or registers below which a kernel runs on the calling thread: 5 us of additions, 20 us of an error function."""
 
-_SAFE_MEMORY_OFF = "tl.disable_safe_memory_legalize"
-
 
 def rule(operator: type) -> Callable[[Lowering], Lowering]:
     """Decorator: registers the lowering of ``operator``."""
@@ -130,8 +128,7 @@ class TileLowering(StmtRewriter):
         self.scope = scope
         self.own = own_buffers(func.body)
         self.streams = Streams(func, scope.context)
-        safe = not scope.context.request.config(_SAFE_MEMORY_OFF, False)
-        self.guards = Guards(scope) if safe else None
+        self.guards = Guards(scope) if scope.context.guards_accesses else None
         self.distinct = are_distinct(func)
         self.in_kernel = False
         self.parallel = 0

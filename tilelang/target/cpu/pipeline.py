@@ -22,6 +22,7 @@ from tilelang.target.cpu.codegen_llvm import generate, lower_host
 from tilelang.target.cpu.deepen import deepen
 from tilelang.target.cpu.elide import elide_copies
 from tilelang.target.cpu.exits import lower_exits
+from tilelang.target.cpu.flatten import flatten
 from tilelang.target.cpu.host import make_entry
 from tilelang.target.cpu.interchange import interchange
 from tilelang.target.cpu.legalize import legalize
@@ -50,6 +51,7 @@ COMMON = (
     Step("check_schedules", check_schedules, "statements run in program order here; a schedule that fits no body is an error"),
     Step("separate_iterations", separate_iterations, "a variable or array that iterations store to is each iteration's own"),
     Step("hold_partial_results", hold_partial_results, "sums over the iterations of a T.Parallel are each thread's own"),
+    Step("flatten", flatten, "elements that are all treated alike follow each other in memory; tiles break their rows in pieces"),
     Step("interchange", interchange, "iterations are unordered; neighbours in the innermost loop should be neighbours in memory"),
     Step("elide_copies", elide_copies, "products pack their operands themselves; a copy before them is a pass over memory"),
     Step("deepen", deepen, "depths that suit a GPU's shared memory are shallow here; C stays in registers over more of K"),

@@ -28,6 +28,7 @@ from tilelang.target.cpu.place import buffer_bytes
 from tilelang.target.cpu.wide_loops import is_exponential
 from tilelang.tileop import record_of
 from tilelang.tileop.copy import Copy
+from tilelang.transform.in_place import Order, sources_of
 from tilelang.transform.substitute import substitute
 
 LARGE = 16 * 1024 * 1024
@@ -167,21 +168,25 @@ class Streams:
 
 
 def _written_only(func: Any) -> frozenset[int]:
-    """The large float32 tensors (by hash) that a function has as rows of known length and never reads nor views."""
-    read: set[int] = set()
+    """The large float32 tensors, or views of them (by hash), that a function has as rows of known length and never reads."""
+    read: set[Any] = set()
+    sources = {view: source for view, source in sources_of(func.body).items() if ir.is_buffer_var(source)}
     for stmt in walk(func.body):
         record = record_of(stmt)
         if record is not None:
-            read |= {hash(region.buffer) for region, access in record.regions() if access != "w"}
+            read |= {region.buffer for region, access in record.regions() if access != "w"}
             continue
-        stores, views = isinstance(stmt, ir.BufferStore), isinstance(stmt, ir.DeclBuffer)
-        # A store names its tensor, too, which is no read of it; everything else that names one may read it.
-        exprs = [*stmt.indices, stmt.value] if stores else [stmt.data] if views else statement_exprs(stmt)
-        read |= {hash(node) for expr in exprs for node in walk_expr(expr) if isinstance(node, ir.Var)}
-    large = (
-        hash(param) for param in func.params if ir.is_buffer_var(param) and _is_large(param) and str(param.dtype) == "float32"
-    )
-    return frozenset(large) - read
+        # A store and a view name their tensor, too, which is no read of it; everything else that names one may read it.
+        if isinstance(stmt, ir.DeclBuffer):
+            exprs = [] if stmt.buffer in sources else [stmt.data]
+        else:
+            exprs = [*stmt.indices, stmt.value] if isinstance(stmt, ir.BufferStore) else statement_exprs(stmt)
+        read |= {node for expr in exprs for node in walk_expr(expr) if isinstance(node, ir.Var)}
+    root = Order(sources).root
+    read = {root(buffer) for buffer in read}
+    tensors = filter(ir.is_buffer_var, (*func.params, *sources))
+    large = (each for each in tensors if str(each.dtype) == "float32" and is_global(each) and _is_large(each))
+    return frozenset(hash(each) for each in large if root(each) not in read)
 
 
 def _is_large(tensor: Any) -> bool:

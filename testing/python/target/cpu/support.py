@@ -25,7 +25,7 @@ def build(program: Any, target: Any = "cpu", out_idx: Any = None, **options: Any
     return tilelang.compile(program, out_idx=out_idx, target=target, **options)
 
 
-def lowered(program: Any) -> Any:
-    """The body of a program as statements of registers and panels, for the registers of :data:`WIDE`."""
-    request = CompileRequest(parse_target("cpu"), backend="tvm_ffi")
+def lowered(program: Any, **options: Any) -> Any:
+    """The body of a program as loops over registers and panels, for the registers :data:`WIDE`; ``options`` are a request's."""
+    request = CompileRequest(parse_target("cpu"), backend="tvm_ffi", **options)
     return run(pipeline.LLVM, program, CpuContext(request, "main", WIDE), stop_after="lower_tiles").value.body
