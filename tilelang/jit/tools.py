@@ -103,7 +103,7 @@ def _cuda_packages() -> dict[str, str]:
 
 
 def _device_compiler() -> str | None:
-    from tilelang.target.cuda.toolchain.choose import choose_compiler
+    from tilelang.target.cuda.toolchain.compile import choose_compiler
 
     try:
         return choose_compiler()

@@ -323,6 +323,15 @@ def merge_modes(modes: Iterable[Mode]) -> tuple[Mode, ...]:
     return join_modes(sorted(modes, key=lambda mode: mode.stride))
 
 
+def thread_offsets(modes: Iterable[Mode]) -> set[int]:
+    """What the positions along some modes, padding included, add to a thread's number."""
+    found = {0}
+    for mode in modes:
+        step = mode.stride if mode.coord == THREAD else 0
+        found = {offset + digit * step for offset in found for digit in range(mode.extent)}
+    return found
+
+
 def join_modes(modes: Iterable[Mode]) -> tuple[Mode, ...]:
     """Modes in their order, neighbours that continue each other joined, those of extent 1 dropped."""
     joined: list[Mode] = []

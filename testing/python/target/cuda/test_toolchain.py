@@ -13,8 +13,7 @@ import tilelang.language as T
 from testing.python.target.cuda.support import cuda
 from tilelang.errors import DeviceCompileError, ToolchainMissingError
 from tilelang.target.cuda.toolchain import locate, sass
-from tilelang.target.cuda.toolchain.choose import choose_compiler
-from tilelang.target.cuda.toolchain.compile import compile_device, toolchain_versions
+from tilelang.target.cuda.toolchain.compile import choose_compiler, compile_device, toolchain_versions
 from tilelang.target.cuda.toolchain.records import compile_script, parse_resources
 
 SOURCE = """#include <tl_templates/cuda/mma.h>
@@ -74,7 +73,7 @@ def test_the_compiler_can_be_chosen_by_the_environment(monkeypatch: pytest.Monke
     monkeypatch.delenv("TILELANG_CUDA_COMPILER", raising=False)
     assert choose_compiler() == "nvrtc"
     assert set(toolchain_versions()) == {"nvrtc"}
-    monkeypatch.setattr("tilelang.target.cuda.toolchain.choose.ptxas", lambda: None)
+    monkeypatch.setattr("tilelang.target.cuda.toolchain.compile.ptxas", lambda: None)
     monkeypatch.setenv("TILELANG_CUDA_COMPILER", "nvcc")
     with pytest.raises(ToolchainMissingError, match="nvcc is not available"):
         choose_compiler()

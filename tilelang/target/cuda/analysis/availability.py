@@ -53,11 +53,8 @@ class LoopBody(Record, eq=False):
         return self.everywhere[buffer] > self.inside[buffer]
 
     def may_fill_ahead(self, at: int, source: Region, target: Region) -> bool:
-        """Whether a copy may be made iterations before its data is used, if its tile has a slot for each.
-
-        Args:
-            at: its position among the statements.
-        """
+        """Whether the copy at a place among the statements may be made iterations before its data is used, if its tile has a
+        slot for each."""
         tile = target.buffer
         if not is_global(source) or not is_shared(target) or not target.is_whole or tile in self.aliased or self.is_outside(tile):
             return False

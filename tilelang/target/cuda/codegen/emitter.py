@@ -261,12 +261,8 @@ class Emitter:
     # Accesses ----------------------------------------------------------------------------------------------------------
 
     def annotated(self, leaf: Any, accesses: Iterable[Any], maps: Callable[[Any], ThreadMap | None]) -> Any:
-        """Adds to a leaf which threads access which elements, and which storages only one commutative atomic operation accesses.
-
-        Args:
-            leaf: the code of a statement; its accesses are changed.
-            maps: gives the thread map of an access, or None.
-        """
+        """Adds to a leaf which threads access which elements (``maps``, None where unknown), and which storages only one
+        commutative atomic operation accesses."""
         touched: dict[Any, list[Any]] = {}
         for access in accesses:
             storage = self.storage(access.buffer)

@@ -234,12 +234,7 @@ class Generator:
         return self.nest(node) if node.op is None else rule_of(node.op).lower_nest(node, self)
 
     def nest(self, node: Parallel, filled: Region | None = None, asynchronous: bool = False) -> list[Code]:
-        """The code of a nest that each thread runs its share of.
-
-        Args:
-            filled: what it overwrites as a whole.
-            asynchronous: whether it is a copy that may be made by cp.async.
-        """
+        """The code of a nest that each thread runs its share of (:func:`emit_nest`)."""
         return emit_nest(self.emitter, node, self.emitter.layouts.loops[node], filled, asynchronous)
 
     @cached_property

@@ -79,12 +79,7 @@ def origins_file(source: str, texts: Iterable[Any]) -> bytes:
 
 
 def place_in(origins: bytes, line: int) -> Location | None:
-    """The statement of the program from which a line of the text comes.
-
-    Args:
-        origins: what :func:`origins_file` gave for the text.
-        line: its number, from 1.
-    """
+    """The statement of the program from which a line of the text comes, counted from 1, by what :func:`origins_file` gave."""
     known = json.loads(origins)
     found = (kernel["lines"].get(str(line)) for kernel in known["kernels"])
     place = next((number for number in found if number is not None), None)

@@ -37,11 +37,8 @@ class Places:
         return self.or_missing(buffer, self.place(buffer, indices), self.bounds_guard(buffer, indices))
 
     def or_missing(self, buffer: Any, place: Value, exists: Value | None) -> Value:
-        """The element at ``place``, or the value of missing elements (:meth:`missing`) where a condition does not hold.
-
-        Args:
-            exists: the condition; None where the element is always there.
-        """
+        """The element at ``place``; where a condition (None always holds) does not hold, the value of :meth:`missing`
+        elements."""
         return place if exists is None else Select(exists, place, self.missing(buffer))
 
     def is_stored_by_one(self, buffer: Any) -> bool:
@@ -56,11 +53,7 @@ class Places:
         return array.at(self.offset(buffer, indices))
 
     def address(self, buffer: Any, indices: list[Any], kind: str = ADDRESS) -> Value:
-        """The address of an element.
-
-        Args:
-            kind: what is done there: a kind of :mod:`~tilelang.target.cuda.ir.access`.
-        """
+        """The address of an element; ``kind`` is what is done there."""
         array = self.e.array(buffer)
         if is_variable(buffer):
             return Pointer(array, of_variable=True)

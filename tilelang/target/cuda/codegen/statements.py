@@ -27,11 +27,7 @@ _OPERATOR_STATEMENTS = 16
 
 
 def statement(e: Emitter, stmt: Any, owner: Value | None = None) -> list[Any]:
-    """The code of a statement.
-
-    Args:
-        owner: condition under which this thread is the one that stores to memory; None where every thread may.
-    """
+    """The code of a statement; only a thread for which ``owner`` holds stores to memory, where it is given."""
     return with_span(_RULES[type(stmt)](e, stmt, owner), stmt.span)
 
 

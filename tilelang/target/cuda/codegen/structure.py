@@ -138,11 +138,7 @@ def elected(threads: range, code: list[Any]) -> list[Any]:
 
 
 def elected_in_each(threads: range, size: int, code: list[Any]) -> list[Any]:
-    """Code that one thread of each so many neighbouring ones of a group runs.
-
-    Args:
-        size: of the neighbours, a power of two of at least a warp.
-    """
+    """Code that one thread of each ``size`` neighbouring ones of a group runs: a power of two of at least a warp."""
     if size >= len(threads):
         return elected(threads, code)
     leads = (Call("tl::warp_rank") & size // WARP - 1).is_("==", 0)

@@ -60,11 +60,8 @@ def _is_copy(generator: Any, node: Scalar) -> bool:
 
 
 def _copy(generator: Any, node: Scalar, width: int) -> Leaf:
-    """The copy of neighbouring elements, as one move; below ``async_scope`` as one cp.async, which the program itself waits for.
-
-    Args:
-        node: the copy of the first element.
-    """
+    """The copy of ``width`` neighbours of which ``node`` copies the first, as one move; below ``async_scope`` as one cp.async,
+    which the program itself waits for."""
     e, store, source = generator.emitter, node.stmt, node.stmt.value
     size = byte_count(width, str(store.buffer.dtype))
     end = e.array(store.buffer).to(e.places.offset(store.buffer, list(store.indices)))

@@ -237,13 +237,9 @@ class _Writer:
 
 
 def _barrier_initialisation(barriers: Iterable[tuple[Array, list[int]]], clusters: bool, maps: Iterable[Name]) -> list[Any]:
-    """The code at the start of a kernel that makes its barriers usable by all threads.
+    """The code at the start of a kernel that makes its barriers, each array with the arrivals of each, usable by all threads.
 
-    Args:
-        barriers: (the array, arrivals of each of its barriers).
-        clusters: whether other blocks of a cluster arrive too.
-        maps: descriptors to fetch early.
-    """
+    In ``clusters`` other blocks arrive, too; tensor ``maps`` are fetched early."""
 
     def initialised(barrier: Value, arrivals: int) -> Evaluate:
         return Evaluate(Call("tl::mbarrier_init", (barrier, Number(arrivals))))

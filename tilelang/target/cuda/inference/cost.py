@@ -77,11 +77,7 @@ def _iterations(node: Any) -> int:
 
 
 def nest_cost(nest: Nest, loop: LoopLayout, places: Sequence[Any], *, problem: Problem) -> float:
-    """Cycles of one run of a nest.
-
-    Args:
-        places: of each access, the layout of its buffer.
-    """
+    """Cycles of one run of a nest; ``places`` are the layouts of the buffers of its accesses."""
     memory = {access.buffer: place for access, place in zip(nest.accesses, places)}
     # The width that code generation will use, and not the widest possible one: layouts decide which vectors stay in one thread.
     width, loop = Vectors(memory.get, problem.facts, problem.tree.root_of).split(nest, loop)

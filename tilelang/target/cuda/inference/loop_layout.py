@@ -15,7 +15,17 @@ from typing import Any
 
 from tilelang.ir.expr import as_int
 from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term, largest_divisor
-from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, merge_modes, on_register, on_thread, split_modes
+from tilelang.layout.fragment import (
+    REGISTER,
+    THREAD,
+    FragmentLayout,
+    Mode,
+    merge_modes,
+    on_register,
+    on_thread,
+    split_modes,
+    thread_offsets,
+)
 from tilelang.records import Record
 from tilelang.target.cuda.tile.nest import Axis, form_of
 
@@ -144,11 +154,8 @@ def loop_from_fragment(axes: Sequence[Axis], indices: Sequence[Any], layout: Fra
 
 
 def whole_loop(axes: Sequence[Axis], indices: Sequence[Any], layout: FragmentLayout) -> LoopLayout:
-    """As :func:`loop_from_fragment` for a nest over the whole fragment, for which a distribution always exists.
-
-    Args:
-        indices: the variables of the axes.
-    """
+    """As :func:`loop_from_fragment` for a nest over the whole fragment, indexed by its axes: such a distribution always
+    exists."""
     loop = loop_from_fragment(axes, indices, layout)
     assert loop is not None
     return loop
@@ -427,13 +434,5 @@ def _threads_agree(
     chosen = _left_out(loop, threads)  # the threads along them run other iterations, or none
     # A store has to reach every copy, and no thread without one: repetitions and replicas must be the same threads.
     if every_copy:
-        return not chosen and _offsets(loop.replicas) == _offsets(layout.replicas)
-    return _offsets([*loop.replicas, *chosen]) <= _offsets(layout.replicas)
-
-
-def _offsets(modes: Sequence[Mode]) -> set[int]:
-    """Every thread number that the modes reach from thread 0."""
-    found = {0}
-    for mode in modes:
-        found = {offset + step * mode.stride for offset in found for step in range(mode.extent)}
-    return found
+        return not chosen and thread_offsets(loop.replicas) == thread_offsets(layout.replicas)
+    return thread_offsets([*loop.replicas, *chosen]) <= thread_offsets(layout.replicas)

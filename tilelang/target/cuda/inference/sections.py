@@ -190,11 +190,7 @@ def is_written(nodes: Iterable[Any], family: set[Any]) -> bool:
 
 
 def touched_outside(tree: TileTree, within: Collection[Any], family: set[Any]) -> bool:
-    """Whether a node outside of some nodes accesses a family of buffers.
-
-    Args:
-        family: a fragment and its views.
-    """
+    """Whether a node outside of some nodes accesses a fragment or a view of it (``family``)."""
     return any(access.buffer in family for node in walk(tree.root) if node not in within for access in node.touched)
 
 

@@ -50,11 +50,8 @@ class TensorMaps:
 
 
 def coordinates_in(sizes: Sequence[Any], coordinates: Sequence[Any]) -> list[Any]:
-    """The coordinates of a copy as the tensor map takes them, which has one element where the tensor has none.
-
-    Args:
-        coordinates: where the program copies from or to, outermost axis first.
-    """
+    """The coordinates of a copy, outermost axis first, as the tensor map takes them, which has one element where the tensor
+    has none."""
     unknown = [constant(size) for size in sizes if not isinstance(as_int(size), int)]
     if not unknown:
         return list(coordinates)

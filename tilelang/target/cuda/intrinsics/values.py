@@ -185,11 +185,7 @@ _RANK = Call("tl::thread_rank")
 
 
 def warp_reduction(functor: str) -> Rule:
-    """A reduction over the lanes of a warp; the last one of a block may have fewer than 32.
-
-    Args:
-        functor: the device type of the operation.
-    """
+    """A reduction by a device functor over the lanes of a warp; the last one of a block may have fewer than 32."""
     whole = call("tl::warp_reduce", template=functor)
 
     def rule(call: Any, emitter: Any) -> Value:
@@ -229,9 +225,7 @@ def barrier_arrival(call: Any, emitter: Any) -> Value:
 def matrix(function: str, target: int, source: int) -> Rule:
     """``ldmatrix`` or ``stmatrix``, of as many matrices as the second argument says; the first one says whether transposed.
 
-    Args:
-        target, source: positions of the places that are written and read.
-    """
+    ``target`` and ``source`` are the positions of the places that are written and read."""
 
     def rule(call: Any, emitter: Any) -> Value:
         suffix = "_trans" if as_int(call.args[0]) else ""

@@ -1,65 +1,55 @@
-"""What all threads put into a fragment that groups of threads then use, each group puts into its own copy.
+"""Groups of threads have copies of the fragments that they use: they fill these themselves, and the block gets what they change.
+
+A fragment lies in registers that are numbered from the first thread of the group that uses it. What all threads put into one that
+groups then use, each group puts into its own copy:
 
     T.clear(acc)                            with T.ws(0): T.clear(acc)
     with T.ws(0): T.gemm(A0, B, acc)        with T.ws(1): T.clear(acc)
     with T.ws(1): T.gemm(A1, B, acc)   ->   with T.ws(0): T.gemm(A0, B, acc)
                                             with T.ws(1): T.gemm(A1, B, acc)
 
-A fragment lies in registers that are numbered from the first thread of the group that uses it, so the nest on the left, which
-numbers all threads of the block, would reach the copy of the first group only. Groups of different sizes have fragments of
-different names, as a thread of a larger group holds a smaller part.
+The nest on the left, which numbers all threads of the block, would reach the copy of the first group only. Groups of different
+sizes have fragments of different names, as a thread of a larger group holds a smaller part.
+
+Where groups cannot repeat what all threads do, the copies that they have changed are merged before the block uses the tile again:
+
+    T.copy(A, tile)                           T.copy(A, tile); start = tile (in shared memory)
+    with T.ws(0): tile[0:8] *= 2              with T.ws(0): tile_0 = start; tile_0[0:8] *= 2; copy_0 = tile_0
+    with T.ws(1): tile[8:16] += 1      ->     with T.ws(1): tile_1 = start; tile_1[8:16] += 1; copy_1 = tile_1
+    T.copy(tile, B)                           tile = what copy_0 or copy_1 have in another way than start, or else start
+                                              T.copy(tile, B)
+
+An element to which a group has stored what it held before needs no record of that: the bits are the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
+from tilelang.dtypes import canonical
+from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
-from tilelang.ir.memory import FRAGMENT, is_fragment, is_memory
+from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment, is_memory
+from tilelang.ir.region import Region
 from tilelang.target.cuda.analysis.fragment_homes import homes_of, threads_of
 from tilelang.target.cuda.analysis.uniformity import computes_once
+from tilelang.target.cuda.tile.build import axes_of, load_at, store_at, typed
+from tilelang.target.cuda.tile.nest import Nest
 from tilelang.target.cuda.tile.rename import buffer_like, renamed_inside, spliced
-from tilelang.target.cuda.tile.tree import Operator, Parallel, Sequence, ThreadGroup, TileTree, walk
+from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Sequence, ThreadGroup, TileTree, copy_between, walk
+
+# What groups hold ----------------------------------------------------------------------------------------------------
 
 
-def fill_group_copies(tree: TileTree, block: range) -> TileTree:
-    """The tree in which groups fill their own copies of fragments where they number their threads otherwise than the block."""
-    groups = {node.threads: node for node in walk(tree.root) if isinstance(node, ThreadGroup) and node.threads is not None}
-    copies = GroupCopies(tree, block)
-    divided: dict[Any, list[Any]] = {}
-    for node, running in copies.threads.items():
-        # A node each: tables of later steps are by node.
-        parts = [ThreadGroup(groups[home].stmt, Sequence([replace(node)]), home) for home in copies.filled_by(node, running)]
-        divided |= {node: parts} if parts else {}
-    return _with_own_names(replace(tree, root=spliced(tree.root, divided, {})) if divided else tree, block)
-
-
-def _with_own_names(tree: TileTree, block: range) -> TileTree:
-    """The tree in which groups of different sizes, which no one layout suits, have fragments of different names."""
-    threads = threads_of(tree, block)
-    values: dict[range, dict[Any, Any]] = {}
-    allocations = dict(tree.allocations)
-    aliased = tree.aliased() | {buffer for buffer, *_ in tree.hints.layouts}
-    for buffer, homes in homes_of(threads, tree.root_of).items():
-        users = users_of(threads, buffer)
-        # All threads may use the fragment too, or a view or a layout may name it: then it has to stay one buffer.
-        if len({len(home) for home in homes}) > 1 and users == set(homes) and buffer not in aliased:
-            for home in homes[1:]:
-                new = buffer_like(buffer, FRAGMENT)
-                allocations[new] = allocations[buffer]
-                values.setdefault(home, {})[buffer] = new
-    root = renamed_inside(tree.root, lambda node: values.get(threads[node], {}), {})
-    return replace(tree, root=root, allocations=allocations)
-
-
-def users_of(threads: Mapping[Any, range], buffer: Any) -> set[range]:
+def _users_of(threads: Mapping[Any, range], buffer: Any) -> set[range]:
     """The threads that run the statements which use a buffer."""
     return {running for node, running in threads.items() if any(each.buffer == buffer for each in node.touched)}
 
 
-class GroupCopies:
+class _GroupCopies:
     """What groups hold and change.
 
     Attributes:
@@ -106,3 +96,170 @@ class GroupCopies:
             return access.kind == WRITE or not any(self.tree.may_follow(node, store) for store in stores)
         # One group may change the memory while another has not read it yet.
         return access.kind == READ and is_memory(access.buffer) and not stores
+
+
+# What groups fill ----------------------------------------------------------------------------------------------------
+
+
+def fill_group_copies(tree: TileTree, block: range) -> TileTree:
+    """The tree in which groups fill their own copies of fragments where they number their threads otherwise than the block."""
+    groups = {node.threads: node for node in walk(tree.root) if isinstance(node, ThreadGroup) and node.threads is not None}
+    copies = _GroupCopies(tree, block)
+    divided: dict[Any, list[Any]] = {}
+    for node, running in copies.threads.items():
+        # A node each: tables of later steps are by node.
+        parts = [ThreadGroup(groups[home].stmt, Sequence([replace(node)]), home) for home in copies.filled_by(node, running)]
+        divided |= {node: parts} if parts else {}
+    return _with_own_names(replace(tree, root=spliced(tree.root, divided, {})) if divided else tree, block)
+
+
+def _with_own_names(tree: TileTree, block: range) -> TileTree:
+    """The tree in which groups of different sizes, which no one layout suits, have fragments of different names."""
+    threads = threads_of(tree, block)
+    values: dict[range, dict[Any, Any]] = {}
+    allocations = dict(tree.allocations)
+    aliased = tree.aliased() | {buffer for buffer, *_ in tree.hints.layouts}
+    for buffer, homes in homes_of(threads, tree.root_of).items():
+        users = _users_of(threads, buffer)
+        # All threads may use the fragment too, or a view or a layout may name it: then it has to stay one buffer.
+        if len({len(home) for home in homes}) > 1 and users == set(homes) and buffer not in aliased:
+            for home in homes[1:]:
+                new = buffer_like(buffer, FRAGMENT)
+                allocations[new] = allocations[buffer]
+                values.setdefault(home, {})[buffer] = new
+    root = renamed_inside(tree.root, lambda node: values.get(threads[node], {}), {})
+    return replace(tree, root=root, allocations=allocations)
+
+
+# What groups change --------------------------------------------------------------------------------------------------
+
+
+def merge_copies(tree: TileTree, block: range, spread: Collection[Any] = ()) -> TileTree:
+    """The tree in which fragments that groups change for the block, and each group's copy, are buffers of their own.
+
+    Args:
+        spread: fragments of which groups use elements that lie in other threads.
+    """
+    for buffer in spread:
+        threads = threads_of(tree, block)
+        users = _users_of(threads, buffer)
+        if block in users and len(users) > 1 and _may_be_divided(tree, buffer, users - {block}):
+            tree = _Merge(tree, block, buffer, threads).tree_with_copies()
+    # One may make another one of them: a statement that groups could repeat for two fragments cannot for one of the two.
+    while (found := next(_used_by_all(tree, block), None)) is not None:
+        tree = _Merge(tree, block, *found).tree_with_copies()
+    return tree
+
+
+def _used_by_all(tree: TileTree, block: range) -> Iterator[tuple[Any, Mapping[Any, range]]]:
+    """Fragments of groups that a statement of all threads uses which the groups cannot run for their copies, with the threads
+    that run each node."""
+    copies = _GroupCopies(tree, block)
+    for node, running in copies.threads.items():
+        if running == block and not copies.filled_by(node, running):
+            for buffer in {access.buffer for access in node.touched if is_fragment(access.buffer)}:
+                groups = _users_of(copies.threads, buffer) - {block}
+                if copies.lie_elsewhere(node, buffer, block) and _may_be_divided(tree, buffer, groups):
+                    yield buffer, copies.threads
+
+
+def _may_be_divided(tree: TileTree, buffer: Any, groups: set[range]) -> bool:
+    """Whether groups that use a buffer have no threads in common, and no view, layout or reducer names it."""
+    named = tree.aliased() | {annotated for annotated, *_ in tree.hints.layouts}
+    disjoint = all(one.stop <= other.start or other.stop <= one.start for one, other in combinations(groups, 2))
+    return disjoint and buffer not in named and not tree.allocations[buffer] and canonical(str(buffer.dtype)).lanes == 1
+
+
+class _Merge:
+    """The copies of one fragment.
+
+    Attributes:
+        own: the fragment of each group.
+        start: what the block's one holds where the groups begin.
+        ends: what each group's copy holds where they end.
+    """
+
+    def __init__(self, tree: TileTree, block: range, buffer: Any, threads: Mapping[Any, range]):
+        self.tree, self.block, self.buffer, self.threads = tree, block, buffer, threads
+        self.span = next(node for node in threads if self._uses(node)).span
+        self.stmts = {node.threads: node.stmt for node in walk(tree.root) if isinstance(node, ThreadGroup)}
+        groups = sorted(_users_of(threads, buffer) - {block}, key=lambda group: group.start)
+        self.own = {group: buffer_like(buffer, FRAGMENT, f"_{number}") for number, group in enumerate(groups)}
+        self.start = buffer_like(buffer, SHARED, "_start")
+        self.ends = {group: buffer_like(buffer, SHARED, f"_end_{number}") for number, group in enumerate(groups)}
+
+    def tree_with_copies(self) -> TileTree:
+        new = [*self.own.values(), self.start, *self.ends.values()]
+        # Copies move all elements, also those that nothing has written, and a register without a value has no meaning in C++.
+        root = Sequence([self._stored(typed(0, str(self.buffer.dtype))), *self._node(self.tree.root).items])
+        return replace(self.tree, root=root, allocations={**self.tree.allocations, **dict.fromkeys(new, {})})
+
+    def _uses(self, node: Any) -> bool:
+        return any(access.buffer == self.buffer for access in node.touched)
+
+    def _node(self, node: Any) -> Any:
+        """A node of which statements of all threads use the fragment."""
+        if isinstance(node, Sequence):
+            return Sequence([new for part in self._parts(node.items) for new in part])
+        return node.regrouped(self._parts(node.body.items)) if isinstance(node, Loop) else node.with_parts(self._node)
+
+    def _parts(self, items: list[Any]) -> list[list[Any]]:
+        """What each statement becomes."""
+        users = [{self.threads[node] for node in walk(item) if self._uses(node)} for item in items]
+        parts = [[self._node(item) if self.block in using else item] for item, using in zip(items, users)]
+        for run in _runs(users, self.block):
+            for place in run:
+                parts[place] = [renamed_inside(items[place], lambda node: {self.buffer: self.own.get(self.threads[node])}, {})]
+            groups = sorted(set().union(*(users[place] for place in run)), key=lambda group: group.start)
+            storing = [group for group in groups if any(self._stores(items[place], group) for place in run)]
+            parts[run[0]] = [*self._begun(groups), *parts[run[0]]]
+            parts[run[-1]] = [*parts[run[-1]], *self._ended(storing)]
+        return parts
+
+    def _stores(self, item: Any, group: range) -> bool:
+        accesses = (access for node in walk(item) if self.threads[node] == group for access in node.touched)
+        return any(access.buffer == self.buffer and access.kind != READ for access in accesses)
+
+    def _begun(self, groups: list[range]) -> list[Any]:
+        return [self._copy(self.buffer, self.start), *(self._in(group, self.start, self.own[group]) for group in groups)]
+
+    def _ended(self, groups: list[range]) -> list[Any]:
+        """The statements after which the block's fragment has what groups have changed."""
+        left = [self._in(group, self.own[group], self.ends[group]) for group in groups]
+        _, offsets = axes = axes_of([Region.whole(self.buffer)])
+        value = before = load_at(Region.whole(self.start), offsets)
+        for group in groups:
+            after = load_at(Region.whole(self.ends[group]), offsets)
+            value = ir.Select(ir.NE(_bits(after), _bits(before)), after, value)
+        return [*left, self._stored(value, axes)] if groups else []
+
+    def _in(self, group: range, source: Any, target: Any) -> ThreadGroup:
+        return ThreadGroup(self.stmts[group], Sequence([self._copy(source, target)]), group)
+
+    def _copy(self, source: Any, target: Any) -> Parallel:
+        return copy_between(Region.whole(source), Region.whole(target), self.span)
+
+    def _stored(self, value: Any, axes: Any = None) -> Parallel:
+        """The statement that stores a value to all elements, at the given axes."""
+        region = Region.whole(self.buffer)
+        names, offsets = axes or axes_of([region])
+        return Parallel(Nest.build(names, store_at(region, offsets, value, self.span), self.span, "T.copy"))
+
+
+def _runs(users: list[set[range]], block: range) -> Iterator[list[int]]:
+    """The places of statements in which groups alone use a fragment, up to the next one of all threads."""
+    run: list[int] = []
+    for place, using in enumerate(users):
+        if block in using and run:
+            yield run
+            run = []
+        elif using and block not in using:
+            run.append(place)
+    if run:
+        yield run
+
+
+def _bits(value: Any) -> Any:
+    """A value as a number whose equality is that of its bits."""
+    dtype = canonical(str(value.ty))
+    return ir.tirx.reinterpret(f"uint{dtype.bits}", value) if dtype.is_float else value

@@ -19,8 +19,7 @@ from tilelang.target.cuda.analysis.thread_conditions import ThreadConditions
 from tilelang.target.cuda.analysis.uniformity import stores_of_tile
 from tilelang.target.cuda.arch import in_one_warp, is_whole_warps
 from tilelang.target.cuda.normalise.early_exit import branch_early_exits
-from tilelang.target.cuda.normalise.group_copies import fill_group_copies
-from tilelang.target.cuda.normalise.group_merges import merge_copies
+from tilelang.target.cuda.normalise.group_copies import fill_group_copies, merge_copies
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import (
@@ -42,8 +41,6 @@ def kernel_tree(kernel: Kernel, target: Any, spread: Collection[Any] = ()) -> Ti
     """The tile tree of a kernel, in which groups of threads fill and change their own copies of fragments.
 
     Args:
-        kernel: its statements and threads.
-        target: the CUDA target.
         spread: fragments of which groups use elements that lie in other threads.
 
     Raises:
@@ -105,14 +102,10 @@ class _Splitter:
         return made
 
     def side(self, node: Branch, rest: Any, members: list[bool], threads: range) -> list[Any]:
-        """The statements of one side of a branch as work of the threads that take it.
+        """The statements of one side of a branch, itself a branch, as work of the threads that take it.
 
-        Args:
-            node: the side as a branch of its own.
-            rest: the part of its condition that is not about threads, if any.
-            members: which of the threads meet the other part.
-            threads: that come to it.
-        """
+        Of the ``threads`` that come to it ``members`` meet the part of its condition that is about threads; ``rest`` is the
+        other part."""
         chosen = [thread for thread, takes in zip(threads, members) if takes]
         if not chosen or not node.then.items:
             return []

@@ -8,7 +8,7 @@ launch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -33,8 +33,8 @@ from tilelang.target.cuda.codegen.structure import elected, elected_in_each
 from tilelang.target.cuda.intrinsics.tensor_maps import ALIGNMENT, MAX_BOX, MAX_RANK, coordinates_in
 from tilelang.target.cuda.ir.code import Block, BranchCode, Leaf, leaf
 from tilelang.target.cuda.ir.instructions import BulkLoad, BulkStore, CommitBulk, ExpectBytes, WaitBulk
-from tilelang.target.cuda.ir.values import Array, Call, Name, Unary, Value, value_of
-from tilelang.target.cuda.ops.copy_linear import linear_bytes, linear_load, linear_store
+from tilelang.target.cuda.ir.values import Call, Name, Unary, Value, value_of
+from tilelang.target.cuda.ops.copy_linear import LinearPlan, plan_linear
 from tilelang.tensor_maps import TRANSPORTS
 
 SHARED_ALIGNMENT = 128
@@ -52,7 +52,6 @@ class TmaPlan(Record):
     """How one copy is done.
 
     Attributes:
-        load: from global to shared memory; otherwise the other way.
         global_region, shared_region: the two sides.
         layout: of the shared buffer.
         spec: the descriptor; the kernel that uses it gives it a name.
@@ -62,7 +61,6 @@ class TmaPlan(Record):
         reduction: of a store, what combines the boxes with what is there: ``"add"``, ``"max"`` or ``"min"``.
     """
 
-    load: bool
     global_region: Region
     shared_region: Region
     layout: TileLayout
@@ -71,18 +69,32 @@ class TmaPlan(Record):
     bytes: int
     reduction: str | None = None
 
-    def operations(self, tile: Array, lower: Callable[[Any], Value]) -> Iterator[tuple[Value, tuple[Value, ...]]]:
+    def operations(self, emitter: Emitter) -> Iterator[tuple[Value, tuple[Value, ...]]]:
         """(pointer into the shared tile, coordinates innermost first) of each operation."""
-        base = self.layout.linear(list(self.shared_region.mins))
+        tile, base = emitter.array(self.shared_region.buffer), self.layout.linear(list(self.shared_region.mins))
         for start, offset in self.boxes:
             places = [as_int(constant(low) + step) for low, step in zip(self.global_region.mins, start)]
             at = coordinates_in(self.global_region.buffer.shape, places)
-            yield tile.to(lower(as_int(base + offset))), tuple(map(lower, reversed(at)))
+            yield tile.to(emitter.index(as_int(base + offset))), tuple(map(emitter.index, reversed(at)))
 
-    def stores(self, tile: Array, lower: Callable[[Any], Value]) -> list[Any]:
+    def loads(self, emitter: Emitter, op: Any, barrier: Value) -> list[Any]:
+        """The instructions of a load; one thread runs them."""
+        name, operations = Name(self.spec.name), list(self.operations(emitter))
+        policy = None if op.eviction_policy == "evict_normal" else op.eviction_policy
+        alone = [BulkLoad(name, place, barrier, at, policy=policy) for place, at in operations]
+        mask = op.cluster_mask
+        if mask is None:
+            return alone
+        rank = Call("tl::cluster_rank")
+        # The other blocks of the mask start nothing: their barriers expect the bytes that the first block's load brings them.
+        leads, takes_part = rank.is_("==", (mask & -mask).bit_length() - 1), value_of(mask) >> rank & 1
+        multicast = [BulkLoad(name, place, barrier, at, mask) for place, at in operations]
+        return [BranchCode(leads, Block(multicast), Block([BranchCode(Unary("!", takes_part), Block(alone))]))]
+
+    def stores(self, emitter: Emitter) -> list[Any]:
         """The instructions that start a store (or a reduction) and close its group; one thread runs them."""
         name = Name(self.spec.name)
-        return [*(BulkStore(name, place, at, self.reduction) for place, at in self.operations(tile, lower)), CommitBulk()]
+        return [*(BulkStore(name, place, at, self.reduction) for place, at in self.operations(emitter)), CommitBulk()]
 
 
 def is_candidate(source: Region, target: Region, facts: Facts) -> bool:
@@ -114,11 +126,7 @@ def _fit(outer: Region, inner: Region, layout: Any, facts: Facts) -> tuple[list[
 
 
 def bulk_layout(region: Region, facts: Facts) -> TileLayout:
-    """The layout of the shared tile of a copy by the accelerator: by rows where boxes fill the region in that only.
-
-    Args:
-        region: the shared side.
-    """
+    """The layout of the shared side of a copy by the accelerator: by rows where boxes fill the region in that only."""
     layout, bits = natural_layout(region), canonical(region.dtype).stored_bits
     width = panel_bytes_of(layout, bits)
     by_rows = width is not None and not _region_fits(region, width * 8 // bits, facts) and _region_fits(region, None, facts)
@@ -161,7 +169,7 @@ def plan_copy(source: Region, target: Region, layout: Any, facts: Facts, reducti
         swizzle=panel_bytes_of(layout, dtype.stored_bits) or 0,
     )
     boxes = tuple(_boxes(outer, axes, inner, box, layout))
-    return TmaPlan(load, outer, inner, layout, spec, boxes, dtype.bytes * prod(map(int, inner.shape)), reduction)
+    return TmaPlan(outer, inner, layout, spec, boxes, dtype.bytes * prod(map(int, inner.shape)), reduction)
 
 
 def _sides(source: Region, target: Region) -> tuple[Region, Region, bool] | None:
@@ -290,21 +298,15 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
         DivergenceError: threads of a warp name different places.
     """
     emitter, op = generator.emitter, node.op
-    sides = _sides(op.src, op.dst)
-    linear = linear_bytes(emitter, *sides[:2]) if sides is not None and op.cluster_mask is None else 0
-    plan = None if linear and _exceeds_a_box(op) else plan_bulk(emitter, op)
-    count = linear if plan is None else plan.bytes
-    if sides is None or count == 0:
+    plan = _plan_of(emitter, op)
+    if plan is None:
         raise UnsupportedError(
             "T.tma_copy: the tensor memory accelerator cannot do this copy", location_of(node.span),
             "it moves whole panels, or consecutive elements from a multiple of 128 bytes on, of a shared tile, for a tensor with "
             "strides of 16 bytes; at an address it is consecutive there, too, and certainly inside; see docs/hopper.md",
         )  # fmt: skip
-    outer, inner, load = sides
-    tile = emitter.array(inner.buffer)
-    if not load:
-        code = plan.stores(tile, emitter.index) if plan is not None else linear_store(emitter, outer, inner, count)
-        return leaf(_started(generator, node, code))
+    if is_global(op.dst):
+        return leaf(_started(generator, node, plan.stores(emitter)))
     if op.barrier is None:
         raise OperandError("T.tma_copy: a load needs a barrier to complete on", location_of(node.span), "pass barrier=")
     if op.src.buffer in emitter.tree.hints.safe_values:
@@ -313,13 +315,17 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
             location_of(node.span), "T.copy puts that value",
         )  # fmt: skip
     barrier = emitter.places.address(op.barrier.buffer, list(op.barrier.mins))
-    if plan is None:
-        code = linear_load(emitter, outer, inner, barrier, count)
-    else:
-        code = _load_code(emitter, op, plan, tile, barrier)
+    code = plan.loads(emitter, op, barrier)
     if generator.single:
         return leaf(code)
-    return leaf(_started(generator, node, [ExpectBytes(barrier, count), *code]))
+    return leaf(_started(generator, node, [ExpectBytes(barrier, plan.bytes), *code]))
+
+
+def _plan_of(emitter: Emitter, op: Any) -> TmaPlan | LinearPlan | None:
+    """How the accelerator does a copy: by a descriptor where it can, unless consecutive bytes take fewer operations."""
+    sides = _sides(op.src, op.dst)
+    linear = plan_linear(emitter, *sides[:2]) if sides is not None and op.cluster_mask is None else None
+    return linear if linear is not None and _exceeds_a_box(op) else plan_bulk(emitter, op) or linear
 
 
 def _exceeds_a_box(op: Any) -> bool:
@@ -350,26 +356,9 @@ def _places(op: Any) -> list[Any]:
     return [constant(low) for region in regions for low in region.mins]
 
 
-def _load_code(emitter: Emitter, op: Any, plan: TmaPlan, tile: Array, barrier: Value) -> list[Any]:
-    name, operations = Name(plan.spec.name), list(plan.operations(tile, emitter.index))
-    policy = None if op.eviction_policy == "evict_normal" else op.eviction_policy
-    alone = [BulkLoad(name, place, barrier, at, policy=policy) for place, at in operations]
-    mask = op.cluster_mask
-    if mask is None:
-        return alone
-    rank = Call("tl::cluster_rank")
-    # The other blocks of the mask start nothing: their barriers expect the bytes that the first block's load brings them.
-    leads, takes_part = rank.is_("==", (mask & -mask).bit_length() - 1), value_of(mask) >> rank & 1
-    multicast = [BulkLoad(name, place, barrier, at, mask) for place, at in operations]
-    return [BranchCode(leads, Block(multicast), Block([BranchCode(Unary("!", takes_part), Block(alone))]))]
-
-
 def bulk_store(generator: Any, node: Any, reduction: str | None = None) -> Leaf | None:
-    """The code of a copy from shared to global memory by the accelerator; None where threads must do it.
-
-    Args:
-        reduction: what combines the tile with what is there: ``"add"``, ``"max"`` or ``"min"``.
-    """
+    """The code of a copy from shared to global memory by the accelerator, or of a reduction (:attr:`TmaPlan.reduction`); None
+    where threads must do it."""
     emitter, op = generator.emitter, node.op
     if not emitter.options.tma or not is_global(op.dst) or not lies_in_shared(op.src.buffer):
         return None
@@ -380,7 +369,7 @@ def bulk_store(generator: Any, node: Any, reduction: str | None = None) -> Leaf 
     # Where threads name different places each has a copy of its own to make.
     if plan is None or not emitter.uniformity.agree(_places(op), emitter.threads):
         return None
-    code = plan.stores(emitter.array(plan.shared_region.buffer), emitter.index)
+    code = plan.stores(emitter)
     if reduction is None and emitter.iterations.repeats(node, plan.global_region):
         code.insert(0, WaitBulk(complete=True))  # stores in flight are not ordered among each other
     # Until the tile has been read: statements after this one may overwrite it.

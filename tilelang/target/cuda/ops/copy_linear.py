@@ -14,41 +14,52 @@ from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.layout import row_major
+from tilelang.records import Record
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.intrinsics.tensor_maps import ALIGNMENT
 from tilelang.target.cuda.ir.instructions import BulkLoadBytes, BulkStoreBytes, CommitBulk
 from tilelang.target.cuda.ir.values import Value
 
 
-def linear_bytes(emitter: Emitter, outer: Region, inner: Region) -> int:
-    """How many consecutive bytes a copy between a tensor and a shared tile moves; 0 where it is another one.
+class LinearPlan(Record):
+    """How one copy is done.
 
-    Args:
-        outer, inner: the sides in global and in shared memory.
+    Attributes:
+        outer, inner: its sides in global and in shared memory.
+        bytes: that it moves.
     """
+
+    outer: Region
+    inner: Region
+    bytes: int
+
+    def loads(self, emitter: Emitter, op: Any, barrier: Value) -> list[Any]:
+        """The instructions that load the bytes; one thread runs them."""
+        return [BulkLoadBytes(_start(emitter, self.inner), _start(emitter, self.outer), self.bytes, barrier)]
+
+    def stores(self, emitter: Emitter) -> list[Any]:
+        """The instructions that start a store of the bytes and close its group; one thread runs them."""
+        return [BulkStoreBytes(_start(emitter, self.outer), _start(emitter, self.inner), self.bytes), CommitBulk()]
+
+
+def _start(emitter: Emitter, region: Region) -> Value:
+    return emitter.places.address(region.buffer, list(region.mins))
+
+
+def plan_linear(emitter: Emitter, outer: Region, inner: Region) -> LinearPlan | None:
+    """The plan of a copy between a tensor (``outer``) and a shared tile; None where its bytes are not certainly consecutive."""
     sizes = [as_int(extent) for extent in inner.buffer.shape]
     if outer.dtype != inner.dtype or not all(isinstance(size, int) for size in sizes) or inner.buffer in emitter.slots:
-        return 0
+        return None
     if emitter.layouts.memory[inner.buffer] != row_major(sizes):
-        return 0
+        return None
     if not (_is_consecutive(outer) and _is_consecutive(inner) and _is_inside(emitter, outer)):
-        return 0
+        return None
     moved = prod(map(int, inner.extents)) * canonical(inner.dtype).stored_bits // 8
     tensor, params = emitter.root(outer.buffer), emitter.kernel.func.params
     aligned = [inner, outer] if any(tensor.same_as(param) for param in params) else [inner]
-    return moved if moved % ALIGNMENT == 0 and all(_is_aligned(emitter, region) for region in aligned) else 0
-
-
-def linear_load(emitter: Emitter, outer: Region, inner: Region, barrier: Value, count: int) -> list[Any]:
-    """The instructions that load so many bytes; one thread runs them."""
-    place, source = (emitter.places.address(region.buffer, list(region.mins)) for region in (inner, outer))
-    return [BulkLoadBytes(place, source, count, barrier)]
-
-
-def linear_store(emitter: Emitter, outer: Region, inner: Region, count: int) -> list[Any]:
-    """The instructions that start a store of so many bytes and close its group; one thread runs them."""
-    place, source = (emitter.places.address(region.buffer, list(region.mins)) for region in (outer, inner))
-    return [BulkStoreBytes(place, source, count), CommitBulk()]
+    fits = moved > 0 and moved % ALIGNMENT == 0 and all(_is_aligned(emitter, region) for region in aligned)
+    return LinearPlan(outer, inner, moved) if fits else None
 
 
 def _is_consecutive(region: Region) -> bool:

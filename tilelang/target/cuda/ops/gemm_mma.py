@@ -115,9 +115,7 @@ _SPARSE = frozenset({"float16", "bfloat16", "float32", "int8", "uint8", "float8_
 def instruction(a: str, b: str, c: str, arch: Arch, sparse: bool = False) -> Instruction | None:
     """The instruction for element types of A, B and C on an architecture; None where the tensor cores have none.
 
-    Args:
-        sparse: whether two of four elements of A (32-bit types: one of two) are kept: it then takes twice the depth.
-    """
+    A ``sparse`` one keeps two of four elements of A (32-bit types: one of two), and so takes twice the depth."""
     a, b, c = canonical(a), canonical(b), canonical(c)
     row = _TABLE.get((a, c))
     if row is None or (b, c) not in _TABLE or (sparse and not {a, b} <= _SPARSE):

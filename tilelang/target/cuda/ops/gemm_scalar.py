@@ -43,11 +43,7 @@ class ScalarProduct(Product):
 
 
 def plan_scalar(op: Any, threads: int, obstacle: str) -> ScalarProduct:
-    """The plan of a product by single threads.
-
-    Args:
-        obstacle: why the tensor cores cannot compute it.
-    """
+    """The plan of a product by single threads, with the reason why tensor cores cannot compute it."""
     shape = (as_int(op.m), as_int(op.n))
     loop = free_loop([Axis(None, size) for size in shape], threads, 1)
     layout = FragmentLayout(shape, tuple(dim.modes for dim in loop.dims), loop.replicas).compact()

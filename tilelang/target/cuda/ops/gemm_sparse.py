@@ -78,14 +78,10 @@ class MetadataLoader:
 
 
 def expansion_nest(op: Any, dense: Any, span: Any) -> Nest:
-    """A sparse operand written out: of each group of elements along K, the kept ones at their places, zero elsewhere.
+    """A sparse operand written out to a dense tile: of each group along K, the kept elements at their places, zero elsewhere.
 
-    Four bits of metadata a group, groups from the low bits of a word up. A group of four keeps two, whose positions are two bits
-    each, the lower one first; a group of two 32-bit elements keeps one, and the positions are those of its 16-bit halves.
-
-    Args:
-        dense: the tile that receives the operand.
-    """
+    Four bits of metadata a group, groups from the low bits of a word up. A group of four keeps two, whose positions are two
+    bits each, the lower one first; a group of two 32-bit elements keeps one, and the positions are those of its 16-bit halves."""
     row, column = ir.Var("i", "int32"), ir.Var("j", "int32")
     words, size = canonical(op.e.dtype).bits // 4, op.group
     group, place = column // size, column % size

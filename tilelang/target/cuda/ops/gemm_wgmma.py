@@ -176,11 +176,8 @@ _A_TILE, _B_TILE = Name("a_tile"), Name("b_tile")
 
 
 def plan_by_warp_groups(node: Any, problem: Problem, memory: Mapping[Any, Any]) -> WarpGroupProduct | None:
-    """The plan of a product whose threads are warp groups; None where the target, the kernel or the product has none.
-
-    Args:
-        memory: layouts of shared tiles that the user fixed.
-    """
+    """The plan of a product whose threads are warp groups; None where the target, the kernel or the product has none, or the
+    user fixed the layout of a shared tile otherwise (``memory``)."""
     threads, op = problem.threads_of[node], node.op
     # The hardware's warp groups begin at multiples of four warps.
     if not problem.wgmma or threads.start % WARP_GROUP or not _allows_panels(op, memory, problem):

@@ -12,7 +12,7 @@ from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.region import Region
-from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, merge_modes, on_thread
+from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, merge_modes, on_thread, thread_offsets
 from tilelang.records import Record
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.emitter import Emitter
@@ -367,13 +367,5 @@ def stays_in_rows(source: FragmentLayout, target: FragmentLayout, dim: int) -> b
     axes = [axis for axis, extent in enumerate(target.shape) if len(target.shape) <= len(kept) or axis != dim]
     if kept and (len(kept) != len(axes) or any(source.axis_threads(a) != target.axis_threads(b) for a, b in zip(kept, axes))):
         return False
-    steps = {place + step for place in source.owners([0] * len(source.shape)) for step in _all_threads(source, dim)}
+    steps = {place + step for place in source.owners([0] * len(source.shape)) for step in thread_offsets(source.modes[dim])}
     return steps == set(target.owners([0] * len(target.shape)))
-
-
-def _all_threads(layout: FragmentLayout, axis: int) -> set[int]:
-    """What the positions along an axis, padding included, add to the thread's number."""
-    found = {0}
-    for mode in layout.modes[axis]:
-        found = {start + step * mode.stride * (mode.coord == THREAD) for start in found for step in range(mode.extent)}
-    return found

@@ -70,13 +70,7 @@ class Body(LoopBody, eq=False):
 
     @staticmethod
     def of(loop: Loop, tree: TileTree, counts: Counter[Any]) -> Body:
-        """The body of ``loop``.
-
-        Args:
-            loop: the pipelined loop.
-            tree: the kernel.
-            counts: how often the whole kernel touches each buffer.
-        """
+        """The body of a pipelined loop; ``counts`` are how often the whole kernel touches each buffer."""
         written = Counter(buffer for node in walk(loop.body) for buffer in node.written)
         unknown = set(bindings(loop.body))
 

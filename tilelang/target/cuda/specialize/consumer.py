@@ -49,10 +49,8 @@ class ConsumerPart:
 def _loop_of(ring: Ring, threads: int, registers: int, wgmma: bool) -> _Loop:
     """The form that a loop has.
 
-    Args:
-        threads, registers: of the consumers, and of each of their threads.
-        wgmma: whether products may use warp group instructions.
-    """
+    ``threads`` are those of the consumers, of ``registers`` each; ``wgmma`` says whether products may use warp group
+    instructions."""
     overlap = find_overlap(ring, threads, registers) if wgmma else None
     if overlap is not None:
         return _OverlappedLoop(ring, overlap)
@@ -79,21 +77,13 @@ class _Loop:
         return loop_over(self.loop, self.loop.loop_var, [*body, *self.counter.step()])
 
     def run(self, at: int, place: Place, start: bool = False) -> list[Any]:
-        """A statement of the loop's body, after the waits for the loads that it is the first to use.
-
-        Args:
-            start: whether it is only started.
-        """
+        """A statement of the loop's body, or only its start, after the waits for the loads that it is the first to use."""
         stmt = self.ring.body[at].started() if start else self.ring.body[at].stmt
         awaited = [feed.await_full(place) for feed in self.ring.feeds if feed.first_use == at]
         return [*awaited, self.versioned(stmt, place)]
 
     def completed(self, products: Iterable[int], pending: int = 0) -> list[Any]:
-        """Waits for products in flight, except the newest ``pending``.
-
-        Args:
-            products: positions of the products in its body.
-        """
+        """Waits for products in flight, by their positions in the body, except the newest ``pending``."""
         start = Place(ir.IntImm("int32", 0), ir.IntImm("int32", 0), self.ring.stages)
         return [self.versioned(self.ring.body[at].awaited(pending), start) for at in sorted(products)]
 
@@ -215,9 +205,7 @@ class _OverlappedLoop(_Loop):
     def _middle(self, place: Place, waits: Sequence[Any] = ()) -> list[Any]:
         """The statements between; the first that touches what the tail has in flight waits for it.
 
-        Args:
-            waits: for the next head; they stand before that wait, which ptxas would else move up, before the statements.
-        """
+        The waits for the next head stand before that wait, which ptxas would else move up, before the statements."""
         ring, overlap = self.ring, self.overlap
         in_flight = set().union(*(ring.body[at].buffers for at in overlap.tail)) - ring.versions.keys()
         done = [*waits, *self.completed(overlap.tail)]

@@ -46,13 +46,8 @@ class Overlap(Record):
 
 
 def find_overlap(ring: Ring, threads: int, registers: int) -> Overlap | None:
-    """The parts of a ring's body; None where nothing can, or need, start early.
-
-    Args:
-        ring: the pipelined loop.
-        threads: of the consumers.
-        registers: that a consumer thread may use.
-    """
+    """The parts of a ring's body, by the consumers' threads and the registers of each; None where nothing can, or need, start
+    early."""
     stmts = ring.consumed
     products = ring.products(stmts)
     # Head and tail are in flight at once, so that the tiles of both are in registers at the same time.

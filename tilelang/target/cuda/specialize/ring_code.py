@@ -71,12 +71,8 @@ class Feed(Record, eq=False):
         return _shared((self.stages,), "uint64", f"{self.loads[0].target.buffer.name}_{role}", BARRIER, 8)
 
     def allocations(self, threads: int, spans: Mapping[Any, Any]) -> list[Any]:
-        """The allocations of its buffers.
-
-        Args:
-            threads: how many consumers there are.
-            spans: of the program's own allocations, by tile.
-        """
+        """The allocations of its buffers, for so many consumers; ``spans`` are those of the program's own allocations, by
+        tile."""
         # Full: the one thread that announces the bytes. Empty: one lane for each warp of the consumers.
         counts = ((self.full, 1), (self.empty, threads // WARP))
         barriers = [ir.AllocBuffer(b, {"tl.arrive_counts": [ir.IntImm("int32", count)] * self.stages}) for b, count in counts]
@@ -167,11 +163,7 @@ def value(variable: Any) -> Any:
 
 
 def loop_over(loop: Any, var: Any, body: list[Any], extent: Any = None) -> Any:
-    """The loop with another variable, body and number of iterations; its annotations have been met.
-
-    Args:
-        extent: the new number of iterations; None for the same.
-    """
+    """The loop with another variable, body and perhaps number of iterations; its annotations have been met."""
     return ir.For(var, loop.min, loop.extent if extent is None else extent, loop.kind, block(body), span=loop.span)
 
 

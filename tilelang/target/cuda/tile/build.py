@@ -114,11 +114,7 @@ def load_at(region: Region, offsets: Sequence[Any]) -> Any:
 
 
 def store_at(region: Region, offsets: Sequence[Any], value: Any, span: Any) -> Any:
-    """The store of a value to an element of a region.
-
-    Args:
-        value: converted to the region's type.
-    """
+    """The store of a value, converted to the region's type, to an element of a region."""
     return ir.BufferStore(region.buffer, cast_to(value, region.dtype), _indices(region, offsets), span)
 
 

@@ -89,13 +89,7 @@ class Nest(Record, eq=False):
 
     @staticmethod
     def build(axes: tuple[Axis, ...], body: Any, span: Any, origin: str, **more: Any) -> Nest:
-        """A nest with the accesses of its body.
-
-        Args:
-            axes: the loops, outermost first.
-            origin: the name of the operator that it comes from, for messages.
-            more: further fields of the nest.
-        """
+        """A nest with the accesses of its body; ``more`` are further fields."""
         accesses = accesses_in(body)
         used = more.pop("of_fragments", False) or any(is_declared_fragment(access.buffer) for access in accesses)
         return Nest(axes, body, span, origin, accesses=accesses, of_fragments=used, **more)

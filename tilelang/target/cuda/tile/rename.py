@@ -18,12 +18,9 @@ def buffer_like(buffer: Any, scope: str, suffix: str = "") -> Any:
 
 
 def renamed(node: Any, values: Mapping[Any, Any], keep_operators: bool = True) -> Any:
-    """A node whose own expressions name other buffers; the nodes inside it are left.
+    """A node whose own expressions name other buffers (old -> new); the nodes inside it are left.
 
-    Args:
-        values: the buffers -> those to take instead.
-        keep_operators: whether a nest still says which operator it came from.
-    """
+    ``keep_operators`` says whether a nest still says which operator it came from."""
     if isinstance(node, Operator):
         return Operator(_with_buffers(node.op, values), node.span)
     if isinstance(node, Parallel):
