@@ -24,11 +24,9 @@ from tilelang.target.cuda.codegen.stages import (
 from tilelang.target.cuda.codegen.write_text import write_text
 from tilelang.target.cuda.inference.infer import infer
 from tilelang.target.cuda.inference.problem import Problem
-from tilelang.target.cuda.normalise.iteration_variables import separate_iterations
-from tilelang.target.cuda.normalise.thread_fragments import share_fragments
+from tilelang.target.cuda.normalise.loops import unroll_choices, widen_parallel
+from tilelang.target.cuda.normalise.shared_results import separate_iterations, share_fragments
 from tilelang.target.cuda.normalise.thread_groups import kernel_tree
-from tilelang.target.cuda.normalise.unroll import unroll_choices
-from tilelang.target.cuda.normalise.vector_loops import widen_parallel
 from tilelang.target.cuda.specialize.warp_specialize import specialize
 from tilelang.target.cuda.tile.program import split_kernels
 from tilelang.target.request import CompileRequest

@@ -34,14 +34,14 @@ class LoopBody(Record, eq=False):
     """What a loop's statements touch, and the kernel around them: which copies may be made iterations ahead.
 
     Attributes:
-        uses: the buffers that each statement names, in program order.
+        statements: in program order; each knows the ``buffers`` that it names.
         inside, everywhere: how often statements of the loop, and of the whole kernel, name each buffer.
         written: how often statements write each buffer that changes meanwhile.
         aliased: buffers that have another name.
         is_known: whether an expression has its value before the statements of an iteration have run.
     """
 
-    uses: Sequence[Set[Any]]
+    statements: Sequence[Any]
     inside: Mapping[Any, int]
     everywhere: Mapping[Any, int]
     written: Mapping[Any, int]
@@ -61,5 +61,5 @@ class LoopBody(Record, eq=False):
         if self.written.get(tile) != 1 or self.written.get(source.buffer):
             return False
         # A use before it in the iteration is one of the previous iteration's data, which a slot of this iteration does not hold.
-        used_before = any(tile in used for used in self.uses[:at])
+        used_before = any(tile in statement.buffers for statement in self.statements[:at])
         return not used_before and all(map(self.is_known, (*source.mins, *source.extents)))

@@ -251,7 +251,7 @@ class Uniformity:
                 continue
             if _is_local(access.buffer):
                 self._stored.setdefault(buffer, set()).add(threads)
-                # What iterations leave in a variable goes to all threads (normalise/iteration_variables.py).
+                # What iterations leave in a variable goes to all threads (normalise/shared_results.py).
                 alike = is_variable(buffer) or all(axis.extent == 1 for axis in node.nest.axes) or self.moves(node, access)
                 alike = buffer not in partial if buffer in carried else alike
                 self._lower(buffer, control if alike and not varies else 1)

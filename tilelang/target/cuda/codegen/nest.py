@@ -123,6 +123,7 @@ class _VectorBody:
 
     def __init__(self, loops: NestLoops):
         self.loops, self.e, self.nest = loops, loops.e, loops.nest
+        self.key = NestPlaces(loops).vector_key
         self.vectors: dict[VectorKey, Array] = {}
         self.collected: list[DeclareArray] = []  # declarations of the arrays that stores are collected in
 
@@ -165,7 +166,7 @@ class _VectorBody:
 
     def _load(self, access: Access) -> list[Any]:
         e, buffer, indices = self.e, access.buffer, list(access.site.indices)
-        if self._key(READ, buffer, indices) in self.vectors:
+        if self.key(READ, buffer, indices) in self.vectors:
             return []
         guard = e.places.bounds_guard(buffer, indices)
         if any(other.kind != READ and other.buffer.same_as(buffer) for other in self.nest.accesses):
@@ -188,11 +189,8 @@ class _VectorBody:
         """The array that stands for an access, the address that it stands for, and the bytes of the vector."""
         buffer = access.buffer
         indices, dtype = list(access.site.indices), str(buffer.dtype)
-        vector = self.vectors[self._key(kind, buffer, indices)] = Array(self.e.names.take(f"{buffer.name}_v").text, dtype)
+        vector = self.vectors[self.key(kind, buffer, indices)] = Array(self.e.names.take(f"{buffer.name}_v").text, dtype)
         return vector, stepped_address(self.loops, buffer, indices), byte_count(self.loops.width, dtype)
-
-    def _key(self, kind: str, buffer: Any, indices: Any) -> VectorKey:
-        return NestPlaces(self.loops).vector_key(kind, buffer, list(indices))
 
     def _declaration(self, vector: Array) -> DeclareArray:
         size = byte_count(self.loops.width, vector.dtype)

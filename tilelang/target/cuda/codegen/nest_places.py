@@ -50,20 +50,9 @@ class NestPlaces(Places):
         """While this lasts, what is lowered is for this iteration."""
         e = self.e
         outer, e.places = e.places, self
-        with self._at(None if self.lane is None else self.base + self.lane):
+        with e.substituting({} if self.lane is None else {self.loops.axis: self.base + self.lane}):
             yield
         e.places = outer
-
-    @contextmanager
-    def _at(self, position: Value | None) -> Iterator[None]:
-        """While this lasts, the iteration is at a position along the axis of vectors."""
-        if position is None:
-            yield
-            return
-        values, axis = self.e.names.values, self.loops.axis
-        outer, values[axis] = values[axis], position
-        yield
-        values[axis] = outer
 
     def element(self, buffer: Any, indices: list[Any]) -> Value:
         held = self._held(READ, buffer, indices)
@@ -99,9 +88,9 @@ class NestPlaces(Places):
         return None if form is None else self.e.array(buffer).at(self.loops.register(form, self.lane))
 
     def _vector(self, kind: str, buffer: Any, indices: list[Any]) -> Array | None:
-        if self.lane is None or not is_memory(buffer):
+        if self.base is None or not is_memory(buffer):
             return None
-        with self._at(self.base):
+        with self.e.substituting({self.loops.axis: self.base}):
             return self.vectors.get(self.vector_key(kind, buffer, indices))
 
     def vector_key(self, kind: str, buffer: Any, indices: list[Any]) -> VectorKey:

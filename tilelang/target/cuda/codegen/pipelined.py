@@ -127,7 +127,7 @@ class _Pipeline:
 
     def _touched(self, parts: list[Part]) -> dict[Any, int]:
         """The rings that statements touch, with their slots."""
-        touched = {touch.buffer for part in parts for touch in part.statement.touches}
+        touched = set().union(*(part.statement.buffers for part in parts))
         return {ring: count for ring, count in self.schedule.rings.items() if self.e.root(ring) in touched}
 
     def _counters(self) -> dict[tuple[int, int], Name]:

@@ -8,11 +8,9 @@ minutes over what is written out for it: 10 s for the sums of 128 rows of 128 in
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import prod
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_array, is_fragment
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.ir.code import LoopCode, find
@@ -50,8 +48,7 @@ def _words(e: Emitter) -> Mapping[str, int]:
     found = {}
     for buffer in e.tree.allocations:
         if is_array(buffer) or is_fragment(buffer):
-            layout = e.layouts.fragments.get(buffer)
-            count = prod(map(as_int, buffer.shape)) if layout is None else layout.registers
+            count = e.layouts.held(buffer)
             # The results of a reducer are combined by shuffles, one at a time: each takes a register of its own, however narrow,
             # and a thread that has more of them than registers keeps none of them there.
             words = count * _MOST_WORDS // _REGISTERS if buffer in e.layouts.reducers else _size(str(buffer.dtype), count)

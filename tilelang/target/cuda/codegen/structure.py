@@ -11,7 +11,7 @@ from tilelang.errors import UnsupportedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import walk_expr
-from tilelang.target.cuda.analysis.thread_conditions import ThreadConditions
+from tilelang.target.cuda.analysis.groups import ThreadConditions
 from tilelang.target.cuda.arch import WARP, in_one_warp, is_whole_warps
 from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER
 from tilelang.target.cuda.codegen.statements import loop_of

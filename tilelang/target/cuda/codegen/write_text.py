@@ -5,7 +5,6 @@ Kernels that a program brings as CUDA source are launched as they are.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -168,8 +167,7 @@ class _Writer:
             if is_variable(buffer):
                 yield Declare(Name(self.known.arrays[buffer]), dtype)
             elif is_array(buffer) or is_fragment(buffer):
-                layout = self.stage.layouts.fragments.get(buffer)
-                count = layout.registers if layout is not None else max(1, math.prod(map(as_int, buffer.shape)))
+                layout, count = self.stage.layouts.fragments.get(buffer), self.stage.layouts.held(buffer)
                 # Elements of four bits are stored one by one, beside what is there. Of padding, the device's compiler may load
                 # what no thread has stored: it moves loads of an array before the conditions that their uses have.
                 is_padded = layout is not None and layout.is_padded

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import field, fields
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import LayoutConflictError
 from tilelang.ir.access import READ, WRITE
+from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.span import location_of
 from tilelang.layout.fragment import FragmentLayout
@@ -50,6 +52,11 @@ class Layouts(Record, eq=False):
     def place_of(self, buffer: Any) -> Any:
         """Where a fragment or a shared buffer lies; None of a tensor."""
         return self.fragments.get(buffer) or self.memory.get(buffer)
+
+    def held(self, buffer: Any) -> int:
+        """How many elements of an array or a fragment each thread holds."""
+        layout = self.fragments.get(buffer)
+        return max(1, prod(map(as_int, buffer.shape))) if layout is None else layout.registers
 
     def frozen(self) -> Layouts:
         """The same table, read-only."""

@@ -12,7 +12,7 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.records import Record
-from tilelang.target.cuda.analysis.fragment_homes import homes_of, threads_of
+from tilelang.target.cuda.analysis.groups import homes_of, threads_of
 from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import TileDemand, rule_of

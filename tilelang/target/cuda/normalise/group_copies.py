@@ -34,7 +34,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment, is_memory
 from tilelang.ir.region import Region
-from tilelang.target.cuda.analysis.fragment_homes import homes_of, threads_of
+from tilelang.target.cuda.analysis.groups import homes_of, threads_of
 from tilelang.target.cuda.analysis.uniformity import computes_once
 from tilelang.target.cuda.tile.build import axes_of, load_at, store_at, typed
 from tilelang.target.cuda.tile.nest import Nest

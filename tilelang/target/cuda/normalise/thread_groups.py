@@ -15,7 +15,7 @@ from typing import Any
 from tilelang.errors import DivergenceError
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of
-from tilelang.target.cuda.analysis.thread_conditions import ThreadConditions
+from tilelang.target.cuda.analysis.groups import ThreadConditions
 from tilelang.target.cuda.analysis.uniformity import stores_of_tile
 from tilelang.target.cuda.arch import in_one_warp, is_whole_warps
 from tilelang.target.cuda.normalise.early_exit import branch_early_exits

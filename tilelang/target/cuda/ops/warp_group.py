@@ -6,13 +6,11 @@ The program says where elements lie, so their layouts are not inferred: each til
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import DivergenceError, LayoutError
 from tilelang.ir.access import READ
-from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_array
 from tilelang.target.cuda.arch import WARP_GROUP, Feature
 from tilelang.target.cuda.codegen.emitter import Emitter
@@ -70,10 +68,8 @@ class FenceRule(OperatorRule):
 
 def _pinned(e: Emitter, buffer: Any, first: Any = 0, count: int = 0) -> PinRegisters:
     """Keeps accesses of 32-bit registers on their side; 0 are all of the array or fragment."""
-    layout, bits = e.layouts.fragments.get(buffer), canonical(str(buffer.dtype)).bits
-    held = prod(map(as_int, buffer.shape)) if layout is None else layout.registers
-    pointer = e.array(buffer).to(first)
-    return PinRegisters(count or held * bits // 32, pointer if bits == 32 else Cast(pointer, "word"))
+    bits, pointer = canonical(str(buffer.dtype)).bits, e.array(buffer).to(first)
+    return PinRegisters(count or e.layouts.held(buffer) * bits // 32, pointer if bits == 32 else Cast(pointer, "word"))
 
 
 def _instruction(op: WarpGroupInstruction) -> Wgmma:

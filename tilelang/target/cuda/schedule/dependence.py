@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from tilelang.errors import PipelineScheduleError
@@ -43,6 +44,11 @@ class Statement(Record, eq=False):
     touches: tuple[Access, ...]
     defines: Any = None
 
+    @cached_property
+    def buffers(self) -> set[Any]:
+        """What it touches."""
+        return {touch.buffer for touch in self.touches}
+
     def reads(self, buffer: Any) -> bool:
         """Whether it reads a buffer."""
         return any(touch.reads and touch.buffer == buffer for touch in self.touches)
@@ -57,14 +63,12 @@ class Body(LoopBody, eq=False):
 
     Attributes:
         loop: in the tile tree.
-        statements: in program order.
         replays: bindings of pure values (of the loop variable, and of memory that the body does not write), which every stage
             evaluates for its own iteration.
         with_replays: statements and replays, in program order.
     """
 
     loop: Loop
-    statements: list[Statement]
     replays: list[Any]
     with_replays: list[Statement]
 
@@ -96,14 +100,13 @@ class Body(LoopBody, eq=False):
             statements.append(statement)
             with_replays.append(statement)
         return Body(
-            uses=[{touch.buffer for touch in statement.touches} for statement in statements],
+            statements=statements,
             inside=count_touches(loop.body, tree),
             everywhere=counts,
             written=written,
             aliased=tree.aliased(),
             is_known=is_known,
             loop=loop,
-            statements=statements,
             replays=replays,
             with_replays=with_replays,
         )

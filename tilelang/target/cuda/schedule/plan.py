@@ -113,7 +113,7 @@ def _explicit(
     body: Body, order: list[int] | None, stage: list[int] | None, group: list[list[int]] | None, slots: int
 ) -> list[Part]:
     span = location_of(body.loop.stmt.span)
-    statements, groups = _grouped(body, group, len(order or stage or []), span)
+    groups = _grouped(body, group, len(order or stage or []), span)
     order = order if order is not None else list(range(len(groups)))
     if stage is None:
         stage = [
@@ -133,7 +133,7 @@ def _explicit(
     stage = _with_producers(groups, stage, max(slots, 2))
     low = min(stage)
     parts = []
-    width = len(statements) + 1
+    width = len(body.statements) + 1
     for at, members in enumerate(groups):
         # Statements of a group stay together, in program order; those that a warp of their own once loaded come first.
         # Groups are `width` apart, so that the statements of one fit between it and the next.
@@ -142,22 +142,22 @@ def _explicit(
     return parts
 
 
-def _grouped(body: Body, group: Any, count: int, span: Any) -> tuple[list[Statement], list[list[Statement]]]:
-    """The statements that the lists count, in the groups that they name; bindings of pure values may be counted or not."""
+def _grouped(body: Body, group: Any, count: int, span: Any) -> list[list[Statement]]:
+    """The groups of statements that the lists name; bindings of pure values may be counted or not."""
     if group is None:
         # Programs written for other compilers count every statement of the body, bindings included. The number of entries tells
         # which way was meant.
         everything = body.with_replays
         if count == len(everything) != len(body.statements):
-            return body.statements, [[statement] if statement in body.statements else [] for statement in everything]
-        return body.statements, [[statement] for statement in body.statements]
+            return [[statement] if statement in body.statements else [] for statement in everything]
+        return [[statement] for statement in body.statements]
     numbers = sorted(number for members in group for number in members)
     pool = next((pool for pool in (body.statements, body.with_replays) if numbers == list(range(len(pool)))), None)
     if pool is None:
         raise PipelineScheduleError(
             f"group must name each of the {len(body.statements)} statements of the body once, it names {numbers}", span, None
         )
-    return body.statements, [[pool[number] for number in members if pool[number] in body.statements] for members in group]
+    return [[pool[number] for number in members if pool[number] in body.statements] for members in group]
 
 
 def _with_producers(groups: list[list[Statement]], stage: list[int], slots: int) -> list[int]:

@@ -242,11 +242,10 @@ def _ring(loop: Any, usage: Usage, facts: Facts, nested: bool) -> Ring | None:
     if stages < 2 or explicit or any_statement(loop.body, lambda node: isinstance(node, (ir.Break, ir.Continue))):
         return None
     body = tuple(map(Statement, flattened(loop.body)))
-    uses = [stmt.buffers for stmt in body]
-    around = LoopBody(uses, usage.mentions(loop), usage.named, usage.written, usage.aliased, usage.is_known)
+    around = LoopBody(body, usage.mentions(loop), usage.named, usage.written, usage.aliased, usage.is_known)
     inside = any_statement(loop.body, lambda node: isinstance(node, ir.For) and "num_stages" in node.annotations)
     loads = [] if inside else [load for at, stmt in enumerate(body) if (load := _load(at, stmt, facts)) is not None]
-    feeds = tuple(_grouped([load for load in loads if _can_feed(load, around, usage)], uses, stages))
+    feeds = tuple(_grouped([load for load in loads if _can_feed(load, around, usage)], body, stages))
     return Ring(loop, body, stages, feeds, nested) if feeds else None
 
 
@@ -264,13 +263,13 @@ def _can_feed(load: Load, body: LoopBody, usage: Usage) -> bool:
     # fills with.
     if source.buffer in usage.aliased or source.buffer in usage.hints.safe_values or load.bytes % _SLOT_ALIGNMENT:
         return False
-    return any(target.buffer in used for used in body.uses[load.at + 1 :])
+    return any(target.buffer in stmt.buffers for stmt in body.statements[load.at + 1 :])
 
 
-def _grouped(loads: Sequence[Load], uses: Sequence[set[Any]], stages: int) -> list[Feed]:
+def _grouped(loads: Sequence[Load], body: Sequence[Statement], stages: int) -> list[Feed]:
     groups: dict[tuple[int, int], list[Load]] = {}
     for load in loads:
         # Tiles with the same first and last use wait on one barrier: one arrival and one wait for both operands of a product.
-        places = [place for place in range(load.at + 1, len(uses)) if load.target.buffer in uses[place]]
+        places = [place for place in range(load.at + 1, len(body)) if load.target.buffer in body[place].buffers]
         groups.setdefault((places[0], places[-1]), []).append(load)
     return [Feed(tuple(group), first, last, stages) for (first, last), group in groups.items()]
