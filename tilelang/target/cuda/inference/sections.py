@@ -85,11 +85,8 @@ class Rewritten(Record, eq=False):
 
 
 def with_copy(tree: TileTree, section: Section, buffer: Any, scope: str) -> Rewritten:
-    """The kernel with a copy of a buffer that replaces it in a section.
-
-    Args:
-        buffer: a fragment or a view of one, whose views are copied too; or a shared tile, of which only this name is replaced.
-    """
+    """The kernel with a copy that replaces a buffer in a section: a fragment or a view of one, whose views are copied too, or
+    a shared tile, of which only this name is replaced."""
     # Views share registers with their fragment, so all names move to the copy together.
     family = family_of(tree, buffer) if is_fragment(buffer) else [buffer]
     values = {old: _like(old, scope) for old in family}

@@ -34,10 +34,7 @@ def choose_shared(
 ) -> tuple[dict[Any, Any], list[Any]]:
     """The layout of every shared tile, and the tiles for which no statement asks for one.
 
-    Args:
-        fixed: the layouts that the user fixed.
-        requested: swizzles that the user asks for.
-    """
+    The user has fixed some layouts, and asked for (``requested``) a swizzle of some tiles, whichever it is."""
     tree = problem.tree
     demanded = _demanded(plans) if problem.swizzle else {}
     crossed = _read_across(problem) if problem.swizzle else {}

@@ -98,8 +98,6 @@ def require(target: Any, feature: Feature, spelling: str, span: Any = None, lowe
     """Checks that a program for a target may use a function of the language that needs a feature.
 
     Args:
-        target: what the program is compiled for.
-        feature: what the function needs.
         spelling: the function.
         span: where the program uses it; without one, the statement that is being compiled is named.
         lowered: as in :class:`Intrinsic`.

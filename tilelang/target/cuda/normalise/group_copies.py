@@ -137,9 +137,7 @@ def _with_own_names(tree: TileTree, block: range) -> TileTree:
 def merge_copies(tree: TileTree, block: range, spread: Collection[Any] = ()) -> TileTree:
     """The tree in which fragments that groups change for the block, and each group's copy, are buffers of their own.
 
-    Args:
-        spread: fragments of which groups use elements that lie in other threads.
-    """
+    Of those in ``spread`` groups use elements that lie in other threads."""
     for buffer in spread:
         threads = threads_of(tree, block)
         users = _users_of(threads, buffer)

@@ -142,12 +142,8 @@ def natural_layout(region: Region) -> TileLayout:
 
 
 def plan_copy(source: Region, target: Region, layout: Any, facts: Facts, reduction: str | None = None) -> TmaPlan | None:
-    """The plan of a copy, or None where the accelerator cannot do it.
-
-    Args:
-        source, target: the regions, one global and one shared.
-        reduction: of a store, ``"add"``, ``"max"`` or ``"min"`` to combine with what is there.
-    """
+    """The plan of a copy between a global and a shared region, or of a reduction (:attr:`TmaPlan.reduction`); None where the
+    accelerator cannot do it."""
     sides = _sides(source, target)
     fit = None if sides is None else _fit(*sides[:2], layout, facts)
     if sides is None or fit is None:

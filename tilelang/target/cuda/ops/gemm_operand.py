@@ -21,12 +21,8 @@ _CHUNK_BYTES = 16
 
 
 def matrix_index(region: Any, row: Any, column: Any, transposed: bool = False) -> list[Any]:
-    """The indices of an element of an operand in the buffer that holds it.
-
-    Args:
-        row, column: of the element in the product's operand.
-        transposed: whether the buffer holds the operand transposed.
-    """
+    """The indices of an element of a product's operand, by its row and column there, in the buffer that holds it, perhaps
+    transposed."""
     row, column = (column, row) if transposed else (row, column)
     return [constant(index) for index in region.matrix_index(row, column)]
 

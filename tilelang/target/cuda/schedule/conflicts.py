@@ -25,11 +25,7 @@ class Conflicts(Record, eq=False):
     def between(self, accesses: Iterable[Access], earlier: Iterable[Access], group: int = 1) -> tuple[Access, Access] | None:
         """Two accesses, one of each collection, whose order a barrier between them has to keep; None where there are none.
 
-        Args:
-            accesses: those after the place of the barrier, or before it.
-            earlier: those on the other side.
-            group: threads of one aligned group of this size are in order without a barrier.
-        """
+        Threads of one aligned ``group`` of this size are in order without a barrier."""
         right = [access for access in earlier if self.is_ordered(owner(access.buffer))]
         for one in accesses if right else ():
             for two in right if self.is_ordered(owner(one.buffer)) else ():

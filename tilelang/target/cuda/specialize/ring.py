@@ -7,7 +7,7 @@ only this loop reads: a producer can then run ahead of the consumers by as many 
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -107,17 +107,10 @@ class Ring(Record, eq=False):
 
 
 def find_rings(body: Any, facts: Facts, usage: Usage | None = None) -> list[Ring]:
-    """The pipelined loops of a kernel whose tiles a producer can load, in program order.
-
-    Returns:
-        An empty list if the kernel has explicit synchronisation.
-    """
+    """The pipelined loops of a kernel whose tiles a producer can load, in program order; none of one with explicit
+    synchronisation."""
     usage = usage or Usage(body)
-    if usage.is_manual:
-        return []
-    found: list[Ring] = []
-    _search(body, usage, facts, False, found)
-    return found
+    return [] if usage.is_manual else list(_rings(body, usage, facts, False))
 
 
 def buffers_of(stmt: Any) -> set[Any]:
@@ -223,15 +216,14 @@ def _orders_itself(stmt: Any) -> bool:
     return any(call.manual for call in filter(None, map(intrinsic, own_expressions(stmt))))
 
 
-def _search(stmt: Any, usage: Usage, facts: Facts, nested: bool, found: list[Ring]) -> None:
-    if isinstance(stmt, ir.For) and "num_stages" in stmt.annotations:
-        ring = _ring(stmt, usage, facts, nested)
-        if ring is not None:
-            found.append(ring)
-            return
+def _rings(stmt: Any, usage: Usage, facts: Facts, nested: bool) -> Iterator[Ring]:
+    ring = _ring(stmt, usage, facts, nested) if isinstance(stmt, ir.For) and "num_stages" in stmt.annotations else None
+    if ring is not None:
+        yield ring
+        return
     repeats = isinstance(stmt, (ir.For, ir.While))
     for child in children(stmt):
-        _search(child, usage, facts, nested or repeats, found)
+        yield from _rings(child, usage, facts, nested or repeats)
 
 
 def _ring(loop: Any, usage: Usage, facts: Facts, nested: bool) -> Ring | None:

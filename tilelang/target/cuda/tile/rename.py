@@ -60,12 +60,9 @@ def _with_buffers(op: Any, values: Mapping[Any, Any]) -> Any:
 
 
 def spliced(node: Any, values: Mapping[Any, list[Any]], renewed: dict[Any, Any]) -> Any:
-    """The node with some of its statements replaced; the node itself if it contains none of them.
+    """The node with some of its statements replaced by others; the node itself if it contains none of them.
 
-    Args:
-        values: statement -> the statements that replace it.
-        renewed: receives each rebuilt container under the old one.
-    """
+    ``renewed`` receives each rebuilt container under the old one."""
     if not any(inner in values for inner in walk(node)):
         return node
     if isinstance(node, Sequence):

@@ -326,12 +326,7 @@ class TileTree:
 
 
 def read_tree(body: Any, threads: int = 0, target: Any = None) -> TileTree:
-    """The tile tree of a kernel's body.
-
-    Args:
-        threads: of a block; 0 leaves out everything that depends on it.
-        target: a CUDA target; None leaves out everything that depends on it.
-    """
+    """The tile tree of a kernel's body; without the threads of a block, or a target, what depends on these is left out."""
     reader = Reader(threads, target)
     reader.tree.root = reader.block(body)
     return reader.tree
