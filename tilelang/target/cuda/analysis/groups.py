@@ -120,9 +120,8 @@ def homes_of(threads: Mapping[Any, range], root_of: Callable[[Any], Any]) -> dic
 
 def _narrowest(groups: set[range]) -> list[range]:
     """The groups that contain no other one, by their first threads."""
-    return sorted(
-        (group for group in groups if not any(_contains(group, other) for other in groups)), key=lambda group: group.start
-    )
+    found = (group for group in groups if not any(_contains(group, other) for other in groups))
+    return sorted(found, key=lambda group: group.start)
 
 
 def _contains(group: range, other: range) -> bool:

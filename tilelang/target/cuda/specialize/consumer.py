@@ -14,7 +14,7 @@ import tvm_ffi
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import is_parallel, with_children
-from tilelang.target.cuda.specialize.overlap import Overlap, find_overlap
+from tilelang.target.cuda.specialize.overlap import Overlap, deferred_products, find_overlap
 from tilelang.target.cuda.specialize.ring import Ring, buffers_of
 from tilelang.target.cuda.specialize.ring_code import Place, call, loop_over
 from tilelang.target.cuda.tile.build import block
@@ -54,7 +54,7 @@ def _loop_of(ring: Ring, threads: int, registers: int, wgmma: bool) -> _Loop:
     overlap = find_overlap(ring, threads, registers) if wgmma else None
     if overlap is not None:
         return _OverlappedLoop(ring, overlap)
-    deferred = _deferred_products(ring, threads) if wgmma else []
+    deferred = deferred_products(ring, threads) if wgmma else []
     return _DeferringLoop(ring, deferred) if deferred else _Loop(ring)
 
 
@@ -225,23 +225,3 @@ class _OverlappedLoop(_Loop):
     def _tail(self, place: Place) -> list[Any]:
         """The products that end an iteration, left in flight."""
         return [stmt for at in self.overlap.tail for stmt in self.run(at, place, start=True)]
-
-
-def _deferred_products(ring: Ring, threads: int) -> list[int]:
-    """Positions of products that may stay in flight: all feeds end in one, and only products touch the accumulators."""
-    found = ring.products(range(len(ring.body)))
-    products = {at: ring.body[at] for at in found if ring.body[at].asynchronous.accumulates}
-    if not products or not all(feed.last_use in products for feed in ring.feeds):
-        return []
-    fed, accumulators = ring.versions.keys(), set()
-    for stmt in products.values():
-        operands, results = stmt.operands
-        # Only the slots of a ring are kept until a product in flight has read them.
-        if not operands <= fed or not stmt.asynchronous.may_stay_in_flight(threads):
-            return []
-        accumulators |= results
-    others = (stmt for at, stmt in enumerate(ring.body) if at not in products)
-    # Registers of a product in flight may be touched by nothing but the next product.
-    if any(accumulators & stmt.buffers for stmt in others):
-        return []
-    return list(products)

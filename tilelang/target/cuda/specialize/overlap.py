@@ -1,4 +1,4 @@
-"""Which products of a fed loop start one iteration early, so that the tensor cores work while the threads do (sm_90a).
+"""Which products of a fed loop stay in flight or start one iteration early, so that the tensor cores work while the threads do.
 
 An iteration of flash attention, in the program's order and as the consumers run it:
 
@@ -66,6 +66,24 @@ def find_overlap(ring: Ring, threads: int, registers: int) -> Overlap | None:
             computed = _written(ring.body[at] for at in head if isinstance(ring.body[at].stmt, ir.For))
             return Overlap(head, middle, tail, _registers(computed, threads) // 2 < max(spare, 1))
     return None
+
+
+def deferred_products(ring: Ring, threads: int) -> list[int]:
+    """Positions of products that may stay in flight: all feeds end in one, and only products touch the accumulators."""
+    found = ring.products(range(len(ring.body)))
+    products = {at: ring.body[at] for at in found if ring.body[at].asynchronous.accumulates}
+    if not products or not all(feed.last_use in products for feed in ring.feeds):
+        return []
+    fed, accumulators = ring.versions.keys(), set()
+    for stmt in products.values():
+        operands, results = stmt.operands
+        # Only the slots of a ring are kept until a product in flight has read them.
+        if not operands <= fed or not stmt.asynchronous.may_stay_in_flight(threads):
+            return []
+        accumulators |= results
+    others = (stmt for at, stmt in enumerate(ring.body) if at not in products)
+    # Registers of a product in flight may be touched by nothing but the next product.
+    return [] if any(accumulators & stmt.buffers for stmt in others) else list(products)
 
 
 def _tail_start(stmts: Sequence[int], products: Sequence[int]) -> int:

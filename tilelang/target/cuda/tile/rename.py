@@ -49,14 +49,9 @@ def renamed_inside(
 
 
 def _with_buffers(op: Any, values: Mapping[Any, Any]) -> Any:
-    fields = {field.name: getattr(op, field.name) for field in op.operand_fields()}
-    return op.replace(
-        **{
-            name: Region(values[region.buffer], region.mins, region.extents)
-            for name, region in fields.items()
-            if isinstance(region, Region) and region.buffer in values
-        }
-    )
+    operands = {field.name: getattr(op, field.name) for field in op.operand_fields()}
+    named = {name: region for name, region in operands.items() if isinstance(region, Region) and region.buffer in values}
+    return op.replace(**{name: Region(values[region.buffer], region.mins, region.extents) for name, region in named.items()})
 
 
 def spliced(node: Any, values: Mapping[Any, list[Any]], renewed: dict[Any, Any]) -> Any:
