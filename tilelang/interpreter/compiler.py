@@ -211,8 +211,8 @@ class Compiler:
             self.span = outer
 
     def _merging(self, step: Step, stmt: Any) -> Step:
-        """A statement before which the copies of the fragments that it uses are merged, if all threads run it."""
-        if self.below or self.in_nest:
+        """A statement before which the copies of the fragments that it uses are merged, if all threads that hold them run it."""
+        if self.in_nest:
             return step
         slots = (
             self.fragments_in(stmt)

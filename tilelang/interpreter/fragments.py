@@ -2,8 +2,9 @@
 
 The threads that take a side of a branch get a copy of each fragment that the side uses, and keep it: in the next branch that they
 take they use it again. The next statement of all threads that uses the fragment merges the copies, and so does a branch for some
-threads those of its own threads. An element that was changed in one copy has that value; one that was changed to different values
-in several copies, or by some of a branch's threads together with others, has no value, and reading it is a finding.
+threads those of its own threads, and in a branch the next statement of its threads those of branches inside. An element that was
+changed in one copy has that value; one that was changed to different values in several copies, or by some of a branch's threads
+together with others, has no value, and reading it is a finding.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def _copy_for(base: Storage, threads: np.ndarray) -> Storage:
     here = [(owners, version) for owners, version in base.versions or () if (threads & owners).any()]
     held = next((version for owners, version in here if not (threads & ~owners).any()), base)  # all of the threads have it
     copy = held.fork(np.zeros(1, np.int64))
+    copy.owners = threads
     copy.touched = np.zeros((1, base.cell_count), bool) if held is base else _changed(held)[None].copy()
     copy.pending, copy.strands, copy.access = held.pending, held.strands, None
     if held is base and here:
@@ -55,20 +57,33 @@ def leave(x: Any, copies: Sequence[tuple[Storage, Storage]], threads: np.ndarray
     """
     for base, copy in copies:
         if np.any(copy.touched):
-            kept = [(owners & ~threads, version) for owners, version in base.versions or ()]
-            base.versions = [*((owners, version) for owners, version in kept if owners.any()), (threads, copy)]
-            if all(other is not base for other in x.block.divided):
-                x.block.divided.append(base)
+            _unite(x, [copy])  # what branches inside have stored is the side's from here on
+        left = [(threads, copy)] if np.any(copy.touched) else copy.versions or []
+        for owners, version in left:
+            kept = [(others & ~owners, other) for others, other in base.versions or ()]
+            base.versions = [*((others, other) for others, other in kept if others.any()), (owners, version)]
+        if left and all(other is not base for other in x.block.divided):
+            x.block.divided.append(base)
 
 
 def meet(x: Any, slots: Sequence[int]) -> None:
-    """Merges the private copies into fragments, where all threads run what uses these."""
-    if x.block.divided and x.mask is True:
+    """Merges the private copies into fragments, where all threads that hold these run what uses them."""
+    if x.block.divided:
         used = {id(x.views[slot].storage) for slot in slots if x.views[slot] is not None}
-        for base in (base for base in x.block.divided if id(base) in used):
-            versions, base.versions = base.versions, None
-            _merge(base, [version for _, version in versions])
-        x.block.divided = [base for base in x.block.divided if id(base) not in used]
+        _unite(x, [base for base in x.block.divided if id(base) in used and _is_held_by(base, x.mask)])
+
+
+def _is_held_by(base: Storage, threads: Any) -> bool:
+    """Whether the threads are all that hold a fragment, or a copy of it."""
+    return threads is True if base.owners is None else threads is not True and np.array_equal(threads, base.owners)
+
+
+def _unite(x: Any, bases: Sequence[Storage]) -> None:
+    """Merges into fragments, or copies of them, what branches below have changed."""
+    for base in bases:
+        versions, base.versions = base.versions or [], None
+        _merge(base, [version for _, version in versions])
+    x.block.divided = [other for other in x.block.divided if all(other is not base for base in bases)]
 
 
 def _merge(target: Storage, versions: Sequence[Storage]) -> None:

@@ -31,6 +31,7 @@ class Storage:
         pending: which cells an asynchronous copy or product is still to write.
         blocks: of a tensor that a launch of several blocks writes, or a tile that others of a cluster may write, which block
             touched each cell.
+        owners: of a copy of a fragment for some threads, these threads.
         versions: of a fragment, the copies that some threads hold for themselves: ``(threads, storage)``.
         strands: which group of threads touched each cell, made when threads first diverge.
         handed: for each element that an atomic access has released, the clock that the next one acquires.
@@ -50,6 +51,7 @@ class Storage:
         "blocks",
         "strands",
         "handed",
+        "owners",
         "versions",
     )
 
@@ -68,6 +70,7 @@ class Storage:
         self.touched: np.ndarray | None = None
         self.blocks: Any = None
         self.strands: Any = None
+        self.owners: np.ndarray | None = None
         self.versions: list[tuple[np.ndarray, Storage]] | None = None
 
     @property
@@ -120,7 +123,7 @@ class Storage:
         """A copy of some rows, one for each lane."""
         twin = Storage.__new__(Storage)
         twin.name, twin.scope, twin.cell_bits, twin.access = self.name, self.scope, self.cell_bits, None
-        twin.touched = twin.blocks = twin.strands = twin.versions = None
+        twin.touched = twin.blocks = twin.strands = twin.owners = twin.versions = None
         twin.data, twin.typed, twin.pending = self.data[rows], {}, None
         twin.written = None if self.written is None else self.written[rows]
         return twin

@@ -490,8 +490,59 @@ def of_a_product(use):
     return main
 
 
+def _nested(tx, tile, C):
+    if tx < 96:
+        for i, j in T.Parallel(32, 64):
+            tile[i, j] += 1
+        if tx >= 32:
+            for i, j in T.Parallel(32, 64):
+                tile[i, j] *= 2
+        for i, j in T.Parallel(16, 64):
+            tile[i, j] += tile[i + 16, 63 - j]
+    T.copy(tile, C)
+
+
+def _in_one_another(tx, tile, C):
+    if tx < 64:
+        T.copy(tile, C)
+    if tx < 32:
+        for i, j in T.Parallel(16, 64):
+            tile[i, j] = tile[i + 16, j] * 2
+    T.sync_threads()
+    if tx < 64:
+        for i, j in T.Parallel(32, 64):
+            C[i, j] += tile[i, j]
+
+
+def _overlapping(tx, tile, C):
+    if tx < 64:
+        for i, j in T.Parallel(16, 64):
+            C[i, j] = tile[i, j] + 1
+    if tx // 32 == 1 or tx // 32 == 2:
+        for i, j in T.Parallel(16, 64):
+            C[i + 16, j] = tile[i + 16, j] * 2
+
+
+def _overlapping_in_the_block(tx, tile, C):
+    T.macro(_overlapping)(tx, tile, C)
+    for i, j in T.Parallel(32, 64):
+        C[i, j] += tile[i, 63 - j]
+
+
+def _inside_of_a_read(tx, tile, C):
+    if tx < 96:
+        if tx >= 32:
+            for i, j in T.Parallel(32, 64):
+                tile[i, j] *= 2
+        T.copy(tile, C)
+
+
+USES = [_reads, _reads_elements, _copies_some, _updates, _reduces, _both_sides, _with_another, _nested, _in_one_another]
+USES += [_overlapping, _overlapping_in_the_block, _inside_of_a_read]
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("use", [_reads, _reads_elements, _copies_some, _updates, _reduces, _both_sides, _with_another])
+@pytest.mark.parametrize("use", USES)
 def test_a_group_uses_what_all_threads_hold(use, arch):
     main = of_a_product(use)
     a, b = torch.randint(-3, 4, (32, 16)).half(), torch.randint(-3, 4, (16, 64)).half()
@@ -501,14 +552,39 @@ def test_a_group_uses_what_all_threads_hold(use, arch):
     assert torch.equal(found, expected)
 
 
-def test_groups_with_threads_in_common_are_told_where_to_copy_a_tile():
+def test_a_group_inside_of_two_others_is_told_where_to_copy_a_tile():
     def use(tx, tile, C):
         if tx < 64:
             T.copy(tile, C)
-        if tx < 32:
+        if tx // 32 == 1:
             for i, j in T.Parallel(32, 64):
-                C[i, j] = tile[i, j] * 2
+                tile[i, j] *= 2
+        if tx // 32 == 1 or tx // 32 == 2:
+            T.copy(tile, C)
 
-    with pytest.raises(LayoutConflictError, match="run this, and its elements are in threads 0 to 127") as raised:
+    with pytest.raises(LayoutConflictError, match="threads 0 to 63 run this, and its elements are in threads 32 to 63") as raised:
         source(of_a_product(use))
-    assert "copy it to shared memory where threads 0 to 127 run, before the condition on threads" in str(raised.value)
+    assert "copy it to shared memory where threads 32 to 63 run, before the condition on threads" in str(raised.value)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_group_of_the_consumers_uses_what_they_all_hold(arch):
+    @T.prim_func
+    def main(A: T.Tensor((64, 128), "float16"), C: T.Tensor((64, 64), "float32"), D: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            product, twice = T.alloc_fragment((64, 64), "float32"), T.alloc_fragment((64, 64), "float32")
+            T.clear(product)
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[0, k * 64], a)
+                T.gemm(a, a, product, transpose_B=True)
+            if T.get_thread_binding() >= 64:
+                T.copy(product, C)
+            for i, j in T.Parallel(64, 64):
+                twice[i, j] = product[i, j] * 2
+            if T.get_thread_binding() < 64:
+                T.copy(twice, D)
+
+    a, c, d = torch.randint(-3, 4, (64, 128)).half(), torch.zeros(64, 64), torch.zeros(64, 64)
+    simulate(main, a, c, d, arch=arch)
+    assert torch.equal(c, a.float() @ a.float().T) and torch.equal(d, 2 * c)

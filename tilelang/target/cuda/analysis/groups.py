@@ -7,7 +7,8 @@ Below a branch for different threads each side has its own copy of a fragment, s
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import pairwise
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -120,9 +121,20 @@ def homes_of(threads: Mapping[Any, range], root_of: Callable[[Any], Any]) -> dic
 
 def _narrowest(groups: set[range]) -> list[range]:
     """The groups that contain no other one, by their first threads."""
-    found = (group for group in groups if not any(_contains(group, other) for other in groups))
-    return sorted(found, key=lambda group: group.start)
+    homes = [group for group in groups if not any(group != other and contains(group, other) for other in groups)]
+    return sorted(homes, key=lambda group: group.start)
 
 
-def _contains(group: range, other: range) -> bool:
-    return group != other and group.start <= other.start and other.stop <= group.stop
+def contains(group: range, other: range) -> bool:
+    """Whether all threads of the other group are in a group."""
+    return group.start <= other.start and other.stop <= group.stop
+
+
+def are_separate(groups: Iterable[range]) -> bool:
+    """Whether no thread is in two of the groups."""
+    return all(one.stop <= other.start for one, other in pairwise(sorted(groups, key=lambda group: group.start)))
+
+
+def widest(groups: Collection[range]) -> range:
+    """The group of the most threads."""
+    return max(groups, key=len)

@@ -19,6 +19,7 @@ from tilelang.ir.memory import is_fragment
 from tilelang.ir.span import location_of
 from tilelang.layout.fragment import FragmentLayout
 from tilelang.records import Record
+from tilelang.target.cuda.analysis.groups import are_separate
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, TileTree
 
@@ -104,7 +105,8 @@ def misplaced(tree: TileTree, layouts: Any) -> Iterator[tuple[Any, LayoutConflic
                 yield buffer, _elsewhere(buffer, found[0][1], node, threads, range(layout.threads))
                 continue
             for home, origin in found:
-                if len(threads) != len(home) and threads.start != home.start:
+                alike = len(threads) == len(home) and are_separate((threads, home))
+                if not alike and threads.start != home.start:
                     yield buffer, _elsewhere(buffer, origin, node, threads, home)
 
 

@@ -19,14 +19,14 @@ Where groups cannot repeat what all threads do, the copies that they have change
     T.copy(tile, B)                           tile = what copy_0 or copy_1 have in another way than start, or else start
                                               T.copy(tile, B)
 
-An element to which a group has stored what it held before needs no record of that: the bits are the same.
+An element to which a group has stored what it held before needs no record of that: the bits are the same. Inside of a group this
+holds for the groups in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -34,7 +34,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment, is_memory
 from tilelang.ir.region import Region
-from tilelang.target.cuda.analysis.groups import homes_of, threads_of
+from tilelang.target.cuda.analysis.groups import are_separate, contains, homes_of, threads_of, widest
 from tilelang.target.cuda.analysis.uniformity import computes_once
 from tilelang.target.cuda.tile.build import axes_of, load_at, store_at, typed
 from tilelang.target.cuda.tile.nest import Nest
@@ -59,11 +59,23 @@ class _GroupCopies:
     def __init__(self, tree: TileTree, block: range):
         self.tree, self.threads = tree, threads_of(tree, block)
         self._homes = homes_of(self.threads, tree.root_of)
+        self._widest: dict[Any, range] = {}
         self._stores: dict[Any, list[Any]] = {}
         for node, running in self.threads.items():
             for access in node.touched if running != block else ():
                 if access.kind != READ:
                     self._stores.setdefault(tree.root_of(access.buffer), []).append(node)
+
+    def widest(self, buffer: Any) -> range:
+        """The widest group that uses a buffer or a view of it."""
+        root_of = self.tree.root_of
+        root = root_of(buffer)
+        if root not in self._widest:
+            using = (
+                running for node, running in self.threads.items() if any(root_of(each.buffer) == root for each in node.touched)
+            )
+            self._widest[root] = widest(set(using))
+        return self._widest[root]
 
     def filled_by(self, node: Any, running: range) -> list[range]:
         """The groups that run a statement for their own copies of the fragments that it fills; none where it is left as it is."""
@@ -75,27 +87,32 @@ class _GroupCopies:
             return []
         if all(access.kind == READ for access in accesses) or (isinstance(node, Parallel) and computes_once(node.nest.body)):
             return []
-        chosen = [home for home in found.pop() if home != running and running.start <= home.start and home.stop <= running.stop]
+        chosen = [home for home in found.pop() if home != running and contains(running, home)]
         return [] if all(home.start == running.start for home in chosen) else chosen
 
-    def lie_elsewhere(self, node: Any, buffer: Any, block: range) -> bool:
-        """Whether a statement of all threads needs elements of a fragment that groups hold, and that it would not find there.
+    def lie_elsewhere(self, node: Any, buffer: Any) -> bool:
+        """Whether a statement needs elements of a fragment that groups of its threads hold, and that it would not find there.
 
-        The registers of a group that begins with the block's first thread have the block's numbers. An element that a statement
+        The registers of a group that begins with the first of the threads have their numbers. An element that a statement
         outside of ``T.Parallel`` names is in every thread, unless a group has changed its copies.
         """
-        homes = [home for home in self._homes[self.tree.root_of(buffer)] if home != block]
-        changed = any(self.tree.may_follow(node, store) for store in self._stores.get(self.tree.root_of(buffer), []))
-        return any(home.start != block.start for home in homes) and (changed or isinstance(node, (Parallel, Operator)))
+        running = self.threads[node]
+        elsewhere = any(home.start != running.start for home in self._homes[self.tree.root_of(buffer)] if home != running)
+        return elsewhere and (self._has_been_changed(buffer, node) or isinstance(node, (Parallel, Operator)))
 
     def _may_be_repeated(self, node: Any, access: Any) -> bool:
         """Whether each group may make an access of its own, at its own time."""
-        stores = self._stores.get(self.tree.root_of(access.buffer), [])
         if is_fragment(access.buffer):
-            # What a group has stored is in its copy alone, and the statement of all threads would find it.
-            return access.kind == WRITE or not any(self.tree.may_follow(node, store) for store in stores)
+            # What a group has stored is in its copy alone, and the statement of the threads around it would find it.
+            return access.kind == WRITE or not self._has_been_changed(access.buffer, node)
         # One group may change the memory while another has not read it yet.
-        return access.kind == READ and is_memory(access.buffer) and not stores
+        return access.kind == READ and is_memory(access.buffer) and self.tree.root_of(access.buffer) not in self._stores
+
+    def _has_been_changed(self, fragment: Any, node: Any) -> bool:
+        """Whether a group may have changed its copy of a fragment before a statement runs."""
+        stores = self._stores.get(self.tree.root_of(fragment), [])
+        around = self.widest(fragment)
+        return any(self.threads[store] != around and self.tree.may_follow(node, store) for store in stores)
 
 
 # What groups fill ----------------------------------------------------------------------------------------------------
@@ -114,7 +131,7 @@ def fill_group_copies(tree: TileTree, block: range) -> TileTree:
 
 
 def _with_own_names(tree: TileTree, block: range) -> TileTree:
-    """The tree in which groups of different sizes, which no one layout suits, have fragments of different names."""
+    """The tree in which groups that no one layout suits, or that have threads in common, have fragments of different names."""
     threads = threads_of(tree, block)
     values: dict[range, dict[Any, Any]] = {}
     allocations = dict(tree.allocations)
@@ -122,7 +139,8 @@ def _with_own_names(tree: TileTree, block: range) -> TileTree:
     for buffer, homes in homes_of(threads, tree.root_of).items():
         users = _users_of(threads, buffer)
         # All threads may use the fragment too, or a view or a layout may name it: then it has to stay one buffer.
-        if len({len(home) for home in homes}) > 1 and users == set(homes) and buffer not in aliased:
+        alike = len({len(home) for home in homes}) == 1 and are_separate(homes)
+        if not alike and users == set(homes) and buffer not in aliased:
             for home in homes[1:]:
                 new = buffer_like(buffer, FRAGMENT)
                 allocations[new] = allocations[buffer]
@@ -135,104 +153,146 @@ def _with_own_names(tree: TileTree, block: range) -> TileTree:
 
 
 def merge_copies(tree: TileTree, block: range, spread: Collection[Any] = ()) -> TileTree:
-    """The tree in which fragments that groups change for the block, and each group's copy, are buffers of their own.
+    """The tree in which fragments that groups change for the threads around them, and their copies, are buffers of their own.
 
     Of those in ``spread`` groups use elements that lie in other threads."""
     for buffer in spread:
-        threads = threads_of(tree, block)
-        users = _users_of(threads, buffer)
-        if block in users and len(users) > 1 and _may_be_divided(tree, buffer, users - {block}):
-            tree = _Merge(tree, block, buffer, threads).tree_with_copies()
+        tree = _divided(tree, block, buffer)
     # One may make another one of them: a statement that groups could repeat for two fragments cannot for one of the two.
-    while (found := next(_used_by_all(tree, block), None)) is not None:
-        tree = _Merge(tree, block, *found).tree_with_copies()
+    while (found := next(_used_around(tree, block), None)) is not None:
+        tree = found.tree_with_copies()
     return tree
 
 
-def _used_by_all(tree: TileTree, block: range) -> Iterator[tuple[Any, Mapping[Any, range]]]:
-    """Fragments of groups that a statement of all threads uses which the groups cannot run for their copies, with the threads
-    that run each node."""
+def _divided(tree: TileTree, block: range, buffer: Any) -> TileTree:
+    """The tree in which groups have copies of a fragment, and groups inside of them copies of those."""
+    merge = _Merge.of(tree, block, threads_of(tree, block), buffer)
+    if merge is None:
+        return tree
+    tree = merge.tree_with_copies()
+    for own in merge.own.values():
+        tree = _divided(tree, block, own)
+    return tree
+
+
+def _used_around(tree: TileTree, block: range) -> Iterator[_Merge]:
+    """The merges of fragments that a statement of more threads uses than the groups, which they cannot run for their copies."""
     copies = _GroupCopies(tree, block)
     for node, running in copies.threads.items():
-        if running == block and not copies.filled_by(node, running):
-            for buffer in {access.buffer for access in node.touched if is_fragment(access.buffer)}:
-                groups = _users_of(copies.threads, buffer) - {block}
-                if copies.lie_elsewhere(node, buffer, block) and _may_be_divided(tree, buffer, groups):
-                    yield buffer, copies.threads
+        if copies.filled_by(node, running):
+            continue
+        for buffer in {access.buffer for access in node.touched if is_fragment(access.buffer)}:
+            if running == copies.widest(buffer) and copies.lie_elsewhere(node, buffer):
+                merge = _Merge.of(tree, block, copies.threads, buffer)
+                if merge is not None:
+                    yield merge
 
 
-def _may_be_divided(tree: TileTree, buffer: Any, groups: set[range]) -> bool:
-    """Whether groups that use a buffer have no threads in common, and no view, layout or reducer names it."""
+def _may_be_divided(tree: TileTree, buffer: Any) -> bool:
+    """Whether no view, layout or reducer names a buffer."""
     named = tree.aliased() | {annotated for annotated, *_ in tree.hints.layouts}
-    disjoint = all(one.stop <= other.start or other.stop <= one.start for one, other in combinations(groups, 2))
-    return disjoint and buffer not in named and not tree.allocations[buffer] and canonical(str(buffer.dtype)).lanes == 1
+    return buffer not in named and not tree.allocations[buffer] and canonical(str(buffer.dtype)).lanes == 1
 
 
 class _Merge:
     """The copies of one fragment.
 
     Attributes:
+        outer: the threads around all groups; they use the fragment itself.
+        group_of: the threads of each other statement -> the widest group that has them.
         own: the fragment of each group.
-        start: what the block's one holds where the groups begin.
+        start: what the fragment holds where the groups begin.
         ends: what each group's copy holds where they end.
     """
 
-    def __init__(self, tree: TileTree, block: range, buffer: Any, threads: Mapping[Any, range]):
-        self.tree, self.block, self.buffer, self.threads = tree, block, buffer, threads
+    def __init__(self, tree: TileTree, block: range, threads: Mapping[Any, range], buffer: Any, group_of: dict[range, range]):
+        self.tree, self.block, self.buffer, self.threads, self.group_of = tree, block, buffer, threads, group_of
+        self.outer = widest(_users_of(threads, buffer))
         self.span = next(node for node in threads if self._uses(node)).span
         self.stmts = {node.threads: node.stmt for node in walk(tree.root) if isinstance(node, ThreadGroup)}
-        groups = sorted(_users_of(threads, buffer) - {block}, key=lambda group: group.start)
+        groups = _by_start(group_of.values())
         self.own = {group: buffer_like(buffer, FRAGMENT, f"_{number}") for number, group in enumerate(groups)}
         self.start = buffer_like(buffer, SHARED, "_start")
         self.ends = {group: buffer_like(buffer, SHARED, f"_end_{number}") for number, group in enumerate(groups)}
 
+    @classmethod
+    def of(cls, tree: TileTree, block: range, threads: Mapping[Any, range], buffer: Any) -> _Merge | None:
+        """The copies of the groups that use a fragment besides the threads around them; None where there are no such groups, or
+        where one is inside of two others, both of which would have to see what it stores."""
+        users = _users_of(threads, buffer)
+        inside = users - {widest(users)}
+        groups = [one for one in inside if not any(one != other and contains(other, one) for other in inside)]
+        group_of = {user: [group for group in groups if contains(group, user)] for user in inside}
+        around = all(contains(widest(users), group) for group in groups)
+        if not inside or not around or any(len(found) > 1 for found in group_of.values()) or not _may_be_divided(tree, buffer):
+            return None
+        return cls(tree, block, threads, buffer, {user: found[0] for user, found in group_of.items()})
+
     def tree_with_copies(self) -> TileTree:
         new = [*self.own.values(), self.start, *self.ends.values()]
         # Copies move all elements, also those that nothing has written, and a register without a value has no meaning in C++.
-        root = Sequence([self._stored(typed(0, str(self.buffer.dtype))), *self._node(self.tree.root).items])
+        zero = self._around(self._stored(typed(0, str(self.buffer.dtype))), self.block)
+        root = Sequence([zero, *self._node(self.tree.root, self.block).items])
         return replace(self.tree, root=root, allocations={**self.tree.allocations, **dict.fromkeys(new, {})})
 
     def _uses(self, node: Any) -> bool:
         return any(access.buffer == self.buffer for access in node.touched)
 
-    def _node(self, node: Any) -> Any:
-        """A node of which statements of all threads use the fragment."""
-        if isinstance(node, Sequence):
-            return Sequence([new for part in self._parts(node.items) for new in part])
-        return node.regrouped(self._parts(node.body.items)) if isinstance(node, Loop) else node.with_parts(self._node)
+    def _node(self, node: Any, running: range) -> Any:
+        """A node in which statements of the outer threads use the fragment.
 
-    def _parts(self, items: list[Any]) -> list[list[Any]]:
+        Args:
+            node: the node.
+            running: the threads that come to it.
+        """
+        if isinstance(node, Sequence):
+            return Sequence([new for part in self._parts(node.items, running) for new in part])
+        if isinstance(node, Loop):
+            return node.regrouped(self._parts(node.body.items, running))
+        inside = node.threads if isinstance(node, ThreadGroup) and node.threads is not None else running
+        return node.with_parts(lambda part: self._node(part, inside))
+
+    def _parts(self, items: list[Any], running: range) -> list[list[Any]]:
         """What each statement becomes."""
         users = [{self.threads[node] for node in walk(item) if self._uses(node)} for item in items]
-        parts = [[self._node(item) if self.block in using else item] for item, using in zip(items, users)]
-        for run in _runs(users, self.block):
+        parts = [[self._node(item, running) if self.outer in using else item] for item, using in zip(items, users)]
+        for run in _runs(users, self.outer):
             for place in run:
-                parts[place] = [renamed_inside(items[place], lambda node: {self.buffer: self.own.get(self.threads[node])}, {})]
-            groups = sorted(set().union(*(users[place] for place in run)), key=lambda group: group.start)
+                parts[place] = [renamed_inside(items[place], self._own_buffers, {})]
+            groups = _by_start({self.group_of[user] for place in run for user in users[place]})
             storing = [group for group in groups if any(self._stores(items[place], group) for place in run)]
-            parts[run[0]] = [*self._begun(groups), *parts[run[0]]]
-            parts[run[-1]] = [*parts[run[-1]], *self._ended(storing)]
+            parts[run[0]] = [*self._begun(groups, running), *parts[run[0]]]
+            parts[run[-1]] = [*parts[run[-1]], *self._ended(storing, running)]
         return parts
 
+    def _own_buffers(self, node: Any) -> dict[Any, Any]:
+        group = self.group_of.get(self.threads[node])
+        return {} if group is None else {self.buffer: self.own[group]}
+
     def _stores(self, item: Any, group: range) -> bool:
-        accesses = (access for node in walk(item) if self.threads[node] == group for access in node.touched)
+        accesses = (access for node in walk(item) if self.group_of.get(self.threads[node]) == group for access in node.touched)
         return any(access.buffer == self.buffer and access.kind != READ for access in accesses)
 
-    def _begun(self, groups: list[range]) -> list[Any]:
-        return [self._copy(self.buffer, self.start), *(self._in(group, self.start, self.own[group]) for group in groups)]
+    def _begun(self, groups: list[range], running: range) -> list[Any]:
+        start = self._around(self._copy(self.buffer, self.start), running)
+        return [start, *(self._in(group, self._copy(self.start, self.own[group])) for group in groups)]
 
-    def _ended(self, groups: list[range]) -> list[Any]:
-        """The statements after which the block's fragment has what groups have changed."""
-        left = [self._in(group, self.own[group], self.ends[group]) for group in groups]
+    def _ended(self, groups: list[range], running: range) -> list[Any]:
+        """The statements after which the outer threads' fragment has what groups have changed."""
+        left = [self._in(group, self._copy(self.own[group], self.ends[group])) for group in groups]
         _, offsets = axes = axes_of([Region.whole(self.buffer)])
         value = before = load_at(Region.whole(self.start), offsets)
         for group in groups:
             after = load_at(Region.whole(self.ends[group]), offsets)
             value = ir.Select(ir.NE(_bits(after), _bits(before)), after, value)
-        return [*left, self._stored(value, axes)] if groups else []
+        return [*left, self._around(self._stored(value, axes), running)] if groups else []
 
-    def _in(self, group: range, source: Any, target: Any) -> ThreadGroup:
-        return ThreadGroup(self.stmts[group], Sequence([self._copy(source, target)]), group)
+    def _around(self, stmt: Any, running: range) -> Any:
+        """A statement of the outer threads, at a place that others may come to."""
+        return stmt if running == self.outer else self._in(self.outer, stmt)
+
+    def _in(self, group: range, stmt: Any) -> ThreadGroup:
+        return ThreadGroup(self.stmts[group], Sequence([stmt]), group)
 
     def _copy(self, source: Any, target: Any) -> Parallel:
         return copy_between(Region.whole(source), Region.whole(target), self.span)
@@ -244,17 +304,21 @@ class _Merge:
         return Parallel(Nest.build(names, store_at(region, offsets, value, self.span), self.span, "T.copy"))
 
 
-def _runs(users: list[set[range]], block: range) -> Iterator[list[int]]:
-    """The places of statements in which groups alone use a fragment, up to the next one of all threads."""
+def _runs(users: list[set[range]], outer: range) -> Iterator[list[int]]:
+    """The places of statements in which groups alone use a fragment, up to the next one of the outer threads."""
     run: list[int] = []
     for place, using in enumerate(users):
-        if block in using and run:
+        if outer in using and run:
             yield run
             run = []
-        elif using and block not in using:
+        elif using and outer not in using:
             run.append(place)
     if run:
         yield run
+
+
+def _by_start(groups: Iterable[range]) -> list[range]:
+    return sorted(set(groups), key=lambda group: group.start)
 
 
 def _bits(value: Any) -> Any:
