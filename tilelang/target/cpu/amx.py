@@ -143,14 +143,22 @@ def _block(x: Matrices, a: _Rows, b: Columns, place: tuple[Any, Any], shape: tup
             return formed(element(region, row, column), _row_bytes(region))
         sums = local("sums", (BLOCK.rows, BLOCK.columns), x.c.dtype)
 
+        first = ir.BufferLoad(sums, [0, 0])
+
         def converted(at: list[Any]) -> Any:
             value = cast(ir.BufferLoad(sums, at), region.dtype)
             return ir.BufferStore(region.buffer, value, element(region, row + at[0], column + at[1]).indices)
 
+        def rounded() -> Any:
+            target = [address_of(element(region, row, column)), _row_bytes(region)]
+            rows = ir.IntImm("int64", shape[0])
+            return ir.Evaluate(extern_call(x.dot.rounding, [*target, address_of(first), rows], "int32", pure=False))
+
+        whole_rows = x.dot.rounding and region.dtype == "bfloat16" and shape[1] == BLOCK.columns
         return seq(
             ir.AllocBuffer(sums),
-            formed(ir.BufferLoad(sums, [0, 0]), ir.IntImm("int64", 4 * BLOCK.columns)),
-            nest(shape, converted),
+            formed(first, ir.IntImm("int64", 4 * BLOCK.columns)),
+            rounded() if whole_rows else nest(shape, converted),
         )
 
     fetched = x.fetched(row, column, Tile(shape[0], -(-shape[1] // WORDS), WORDS)) if x.fetched else None

@@ -10,7 +10,7 @@ from tilelang.dtypes import DType, canonical, vector
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.emit import cast
-from tilelang.target.cpu.tile_code import INSTRUCTIONS, WORDS
+from tilelang.target.cpu.tile_code import INSTRUCTIONS, ROUND, WORDS
 
 STEPS = 256
 """Steps of a deep product: a panel of B as wide as two registers of 64 bytes takes 32 KiB of the first-level cache then."""
@@ -32,6 +32,7 @@ class DotProduct:
         operand_b: the element type of B's panels where it is another one.
         tile: the instruction of AMX that multiplies tiles; empty where registers are multiplied.
         bias: what is added to B's elements in the panels when their sign bit is flipped; 0 if it is not.
+        rounding: the helper that rounds rows of sums in memory to bfloat16; empty where arithmetic has to do it.
     """
 
     operand: str
@@ -42,6 +43,7 @@ class DotProduct:
     operand_b: str = ""
     bias: int = 0
     tile: str = ""
+    rounding: str = ""
 
     @property
     def unit(self) -> int:
@@ -172,7 +174,8 @@ def choose_dot_product(a: str, b: str, c: str, k: Any, context: Any, loads_bind:
 def _by_tiles(a: DType, b: DType, c: DType, unit: Any) -> DotProduct | None:
     """Products by the tiles of AMX; None where the machine has none for these types."""
     if a == b == "bfloat16" and "bfloat16" in unit.tiles and c != "float64":
-        return DotProduct("bfloat16", "uint32", "float32", 2, tile=INSTRUCTIONS["bfloat16", "bfloat16"])
+        instruction = INSTRUCTIONS["bfloat16", "bfloat16"]
+        return DotProduct("bfloat16", "uint32", "float32", 2, tile=instruction, rounding=ROUND if unit.bf16_dot else "")
     if not (a.is_integer and b.is_integer and a.bits <= 8 and b.bits <= 8 and c == "int32" and "int8" in unit.tiles):
         return None
     pair = _signedness(a), _signedness(b)

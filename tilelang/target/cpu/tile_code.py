@@ -13,6 +13,7 @@ ROWS, WORDS = 16, 16
 """Rows of a tile, and words of 32 bits in each row."""
 
 CONFIGURE, RELEASE, GRANTED = "tl_tiles_configure", "tl_tiles_release", "tl_tiles_granted"
+ROUND = "tl_tiles_round"
 
 INSTRUCTIONS = {
     # types of A and B -> instruction
@@ -191,6 +192,39 @@ define i32 @{RELEASE}() alwaysinline {{
 }}""",
     f"#include <immintrin.h>\nstatic inline int32_t {RELEASE}(void) {{ _tile_release(); return 0; }}",
 )
+
+helpers.register(
+    ROUND,
+    # The instruction makes zeros of subnormal numbers; sums that tiles have formed are none.
+    f"""
+declare <32 x bfloat> @llvm.x86.avx512bf16.cvtne2ps2bf16.512(<16 x float>, <16 x float>)
+define i32 @{ROUND}(ptr %to, i64 %to.row, ptr %sums, i64 %rows) alwaysinline {{
+entry:
+  br label %row
+row:
+  %r = phi i64 [ 0, %entry ], [ %r.next, %row ]
+  %offset = mul i64 %r, %to.row
+  %place = getelementptr i8, ptr %to, i64 %offset
+  %low.p = getelementptr [{2 * WORDS} x float], ptr %sums, i64 %r
+  %high.p = getelementptr float, ptr %low.p, i64 {WORDS}
+  %low = load <16 x float>, ptr %low.p, align 64
+  %high = load <16 x float>, ptr %high.p, align 64
+  %both = call <32 x bfloat> @llvm.x86.avx512bf16.cvtne2ps2bf16.512(<16 x float> %high, <16 x float> %low)
+  store <32 x bfloat> %both, ptr %place, align 2
+  %r.next = add i64 %r, 1
+  %more = icmp slt i64 %r.next, %rows
+  br i1 %more, label %row, label %done
+done:
+  ret i32 0
+}}""",
+    "#include <immintrin.h>\n"
+    f"static inline int32_t {ROUND}(void* to, int64_t to_row, const float* sums, int64_t rows) {{\n"
+    "  for (int64_t r = 0; r < rows; ++r, sums += 32)\n"
+    "    _mm512_storeu_si512((char*)to + r * to_row,\n"
+    "                        (__m512i)_mm512_cvtne2ps_pbh(_mm512_load_ps(sums + 16), _mm512_load_ps(sums)));\n"
+    "  return 0;\n}",
+)
+"""Rounds rows of 32 sums to bfloat16."""
 
 _ASK = (158, 0x1023, 18)
 """The system call ``arch_prctl``, ``ARCH_REQ_XCOMP_PERM``, and the state component of the tiles' content."""

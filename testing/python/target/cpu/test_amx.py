@@ -237,3 +237,26 @@ def test_sums_that_replace_an_operand_are_rounded_at_the_end(target):
     expected = (a.float() @ b.float()).bfloat16()
     build(rounded(48, 48, 48, "bfloat16"), target)(a, b, a)
     assert torch.equal(a, expected)
+
+
+@runs_tiles
+@on_both
+def test_sums_are_rounded_to_nearest_even_and_keep_what_is_not_finite(target):
+    first = [1.0, 1.0, -1.0, 3.0e38, float("inf"), float("nan"), 0.0, 2.0**-120]
+    second = [2.0**-8, 3 * 2.0**-8, -(2.0**-8), 3.0e38, 1.0, 1.0, 0.0, 2.0**-127]
+    a, b = torch.zeros(64, 32).bfloat16(), torch.zeros(32, 32).bfloat16()
+    a[:8, 0], a[:8, 1] = torch.tensor(first), torch.tensor(second)
+    b[:2] = 1.0
+    sums, c = torch.empty(64, 32), torch.empty(64, 32).bfloat16()
+    build(rounded(32, 32, 32, "float32"), target)(a, b, sums)
+    build(rounded(32, 32, 32, "bfloat16"), target)(a, b, c)
+    assert torch.equal(c.nan_to_num(-7.0), sums.bfloat16().nan_to_num(-7.0))
+    assert c[5].isnan().all() and c[0, 0] == 1.0
+
+
+def test_the_processor_rounds_sums_where_it_can():
+    program = rounded(32, 32, 32, "bfloat16")
+    assert "vcvtne2ps2bf16" in assembly(program, MACHINE)
+    without = [feature for feature in MACHINE["features"] if feature != "avx512bf16"]
+    text = assembly(program, {**MACHINE, "arch": "x86-64-v4", "features": without})
+    assert "tdpbf16ps" in text and "vcvtne2ps2bf16" not in text
