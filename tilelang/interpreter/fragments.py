@@ -56,9 +56,7 @@ def leave(x: Any, copies: Sequence[tuple[Storage, Storage]], threads: np.ndarray
         threads: the numbers of the threads.
     """
     for base, copy in copies:
-        if np.any(copy.touched):
-            _unite(x, [copy])  # what branches inside have stored is the side's from here on
-        left = [(threads, copy)] if np.any(copy.touched) else copy.versions or []
+        left = _left_by(copy, threads)
         for owners, version in left:
             kept = [(others & ~owners, other) for others, other in base.versions or ()]
             base.versions = [*((others, other) for others, other in kept if others.any()), (owners, version)]
@@ -66,24 +64,36 @@ def leave(x: Any, copies: Sequence[tuple[Storage, Storage]], threads: np.ndarray
             x.block.divided.append(base)
 
 
+def _left_by(copy: Storage, threads: np.ndarray) -> list[tuple[np.ndarray, Storage]]:
+    """What the threads of a side hold after it: those of branches inside their own copies, if no statement has merged these.
+
+    An element that a branch inside has changed is changed by that one alone; of the side's other changes all have a copy.
+    """
+    assert copy.touched is not None
+    inside, stored = copy.versions or [], bool(np.any(copy.touched))
+    for _, version in inside:
+        copy.touched[0] &= ~_changed(version)
+    for owners, version in inside:
+        assert version.touched is not None
+        version.touched[0] |= copy.touched[0]
+        threads = threads & ~owners
+    return [(threads, copy), *inside] if stored and threads.any() else inside
+
+
 def meet(x: Any, slots: Sequence[int]) -> None:
     """Merges the private copies into fragments, where all threads that hold these run what uses them."""
     if x.block.divided:
         used = {id(x.views[slot].storage) for slot in slots if x.views[slot] is not None}
-        _unite(x, [base for base in x.block.divided if id(base) in used and _is_held_by(base, x.mask)])
+        united = [base for base in x.block.divided if id(base) in used and _is_held_by(base, x.mask)]
+        for base in united:
+            versions, base.versions = base.versions or [], None
+            _merge(base, [version for _, version in versions])
+        x.block.divided = [base for base in x.block.divided if all(base is not other for other in united)]
 
 
 def _is_held_by(base: Storage, threads: Any) -> bool:
     """Whether the threads are all that hold a fragment, or a copy of it."""
     return threads is True if base.owners is None else threads is not True and np.array_equal(threads, base.owners)
-
-
-def _unite(x: Any, bases: Sequence[Storage]) -> None:
-    """Merges into fragments, or copies of them, what branches below have changed."""
-    for base in bases:
-        versions, base.versions = base.versions or [], None
-        _merge(base, [version for _, version in versions])
-    x.block.divided = [other for other in x.block.divided if all(other is not base for base in bases)]
 
 
 def _merge(target: Storage, versions: Sequence[Storage]) -> None:
