@@ -20,7 +20,7 @@ from tilelang.interpreter.survey import is_of_registers, is_private, touched
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_barrier, is_fragment, is_memory, lies_in_shared
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.visit import reads_its_place, walk_expr
 from tilelang.tileop.base import is_tile_op
 
 
@@ -89,8 +89,9 @@ def _store(c: Compiler, stmt: Any) -> Step:
         store(x, x.views[slot], [index(x) for index in indices], stored)
 
     own = c.is_own(stmt.buffer, *stmt.indices, stmt.value)
-    together = own and _is_of_tile(c, stmt)
-    act = _by_one(effect) if together else effect
+    whose = _shared_by(c, stmt) if own else None
+    together = whose is not None
+    act = _by_one(effect, whose) if together else effect
     of_memory = not is_private(stmt.buffer) or reads_memory(stmt.value, *stmt.indices)
     step = leaf(stmt.span, act, of_memory, own and not together)
     # What a thread does to its own memory concerns no other: it may go on through such statements while others wait elsewhere.
@@ -98,23 +99,30 @@ def _store(c: Compiler, stmt: Any) -> Step:
     return step
 
 
-def _is_of_tile(c: Compiler, stmt: Any) -> bool:
-    """Whether a store puts elements of fragments into memory, and nothing in it differs between threads: it is that of the
-    threads together that hold the tile."""
+def _shared_by(c: Compiler, stmt: Any) -> Callable[[int, int], bool] | None:
+    """Which threads, from a first to a last one, make a store together, if any do: nothing in it differs between threads, and it
+    puts elements of fragments into memory, which is that of the threads that hold the tile, or changes an element of memory."""
     exprs = (*stmt.indices, stmt.value)
+    if not is_memory(stmt.buffer) or any(map(c.differs, exprs)):
+        return None
     loads = (part for expr in exprs for part in walk_expr(expr) if isinstance(part, ir.TensorLoad))
-    return is_memory(stmt.buffer) and any(is_fragment(load.source) for load in loads) and not any(map(c.differs, exprs))
+    if any(is_fragment(load.source) for load in loads):
+        return lambda first, last: _in_one_warp(first, last) or first % WARP == (last + 1) % WARP == 0
+    return _in_one_warp if reads_its_place(stmt) else None
 
 
-def _by_one(effect: Callable[[Lanes], Any]) -> Callable[[Lanes], Any]:
-    """What neighbouring threads that can wait for each other do once; others, and those that data has chosen, each for itself."""
+def _in_one_warp(first: int, last: int) -> bool:
+    return first // WARP == last // WARP
+
+
+def _by_one(effect: Callable[[Lanes], Any], together: Callable[[int, int], bool]) -> Callable[[Lanes], Any]:
+    """What neighbouring threads do once that make it together; others, and those that data has chosen, each for itself."""
 
     def run(x: Lanes) -> None:
         outer = x.mask
         lanes = np.arange(x.lanes) if outer is True else np.flatnonzero(outer)
         first, last = int(lanes[0]), int(lanes[-1])
-        in_warps = first // WARP == last // WARP or first % WARP == (last + 1) % WARP == 0
-        if outer is not True and not x.unordered and in_warps and lanes.size == last - first + 1:
+        if outer is not True and not x.unordered and together(first, last) and lanes.size == last - first + 1:
             x.mask = np.arange(x.lanes) == first
         effect(x)
         x.mask = outer

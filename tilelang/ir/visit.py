@@ -10,6 +10,8 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import tvm_ffi
+
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_variable
 
@@ -179,6 +181,12 @@ def any_call(expr: Any, test: Callable[[Any], bool]) -> bool:
 def reads_memory(expr: Any) -> bool:
     """Whether an expression loads from memory, so that its value depends on when it is evaluated."""
     return any(isinstance(node, ir.TensorLoad) for node in walk_expr(expr))
+
+
+def reads_its_place(store: Any) -> bool:
+    """Whether a store computes its value from the element that it stores to."""
+    loads = (part for part in walk_expr(store.value) if isinstance(part, ir.TensorLoad) and part.source.same_as(store.buffer))
+    return any(tvm_ffi.structural_equal(list(load.indices), list(store.indices)) for load in loads)
 
 
 def variables(expr: Any) -> Iterator[Any]:

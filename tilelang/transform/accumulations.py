@@ -28,6 +28,7 @@ from tilelang.ir.visit import (
     is_parallel,
     mentions,
     parallel_loops,
+    reads_its_place,
     walk,
     walk_expr,
     with_children,
@@ -142,16 +143,11 @@ def _once(body: Any, notes: Any = None) -> Any:
 
 def _stores(stmt: Any, reducers: set[Any], guards: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     """The accumulations into fragments in ``stmt``, each with the conditions around it."""
-    if isinstance(stmt, ir.BufferStore) and is_fragment(stmt.buffer) and stmt.buffer not in reducers and _reads_its_place(stmt):
+    if isinstance(stmt, ir.BufferStore) and is_fragment(stmt.buffer) and stmt.buffer not in reducers and reads_its_place(stmt):
         yield stmt, guards
     inner = (*guards, stmt.condition) if isinstance(stmt, ir.IfThenElse) else guards
     for child in children(stmt):
         yield from _stores(child, reducers, inner)
-
-
-def _reads_its_place(store: Any) -> bool:
-    loads = (part for part in walk_expr(store.value) if isinstance(part, ir.TensorLoad) and part.source.same_as(store.buffer))
-    return any(tvm_ffi.structural_equal(list(load.indices), list(store.indices)) for load in loads)
 
 
 class _Digit(NamedTuple):

@@ -588,3 +588,35 @@ def test_a_group_of_the_consumers_uses_what_they_all_hold(arch):
     a, c, d = torch.randint(-3, 4, (64, 128)).half(), torch.zeros(64, 64), torch.zeros(64, 64)
     simulate(main, a, c, d, arch=arch)
     assert torch.equal(c, a.float() @ a.float().T) and torch.equal(d, 2 * c)
+
+
+@pytest.mark.parametrize("target", ["interpret", *ARCHS])
+@pytest.mark.parametrize("chosen", [range(0, 32), range(224, 256), range(40, 50)], ids=["first warp", "last warp", "some lanes"])
+def test_a_warp_that_changes_an_element_changes_it_once(chosen: range, target: str) -> None:
+    """Its lanes would all read the element, and then all store the same sum; all of them see it next."""
+
+    @T.prim_func
+    def main(N: T.Tensor((1,), "int32"), B: T.Tensor((8,), "float32"), C: T.Tensor((256,), "float32")):
+        with T.Kernel(1, threads=256):
+            tx = T.get_thread_binding(0)
+            slot = T.alloc_shared((4,), "float32")
+            last = T.alloc_var("int32")
+            T.fill(slot, 3)
+            last = N[0]
+            if (tx >= chosen.start) & (tx < chosen.stop):
+                if last % 4 > 0:
+                    B[last - 1] += slot[3]
+                slot[1] = slot[1] * 2 + 1
+                C[tx] = slot[1] + B[last - 1]
+
+    n, b, c = torch.tensor([6], dtype=torch.int32), torch.arange(8.0), torch.zeros(256)
+    if target == "interpret":
+        with tilelang.interpret():
+            tilelang.compile(main)(n, b, c)
+    else:
+        simulate(main, n, b, c, arch=target)
+    expected = torch.arange(8.0)
+    expected[5] += 3
+    numbers = torch.arange(256)
+    assert torch.equal(b, expected)
+    assert torch.equal(c, torch.where((numbers >= chosen.start) & (numbers < chosen.stop), 15.0, 0.0))

@@ -18,10 +18,11 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_array, is_declared_fragment, is_fragment, is_local, is_memory, is_variable
-from tilelang.ir.visit import mentions, own_expressions, statement_exprs, variables, walk_expr
+from tilelang.ir.visit import mentions, own_expressions, reads_its_place, statement_exprs, variables, walk_expr
 from tilelang.ir.visit import operands as children_of
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.assumptions import assumed
+from tilelang.target.cuda.arch import in_one_warp
 from tilelang.target.cuda.intrinsics.table import BLOCK, intrinsic, is_atomic, names_threads
 from tilelang.target.cuda.tile.nest import Nest, evaluated
 from tilelang.target.cuda.tile.program import thread_digits
@@ -206,8 +207,7 @@ class Uniformity:
             control: the group that agrees on whether, and how often, the node runs.
             by_thread: whether it is the statement of each of them, and not of all together.
         """
-        # A store of a fragment's elements is that of the threads together that hold the tile, as a T.Parallel over them is.
-        together = len(threads) > 1 and _agree(control, threads) and stores_of_tile(node)
+        together = len(threads) > 1 and _agree(control, threads) and is_store_of_all(node, threads)
         if by_thread and not (together and not self.varies(evaluated(node.stmt))):
             self.by_thread.add(node)
         if not _agree(control, threads):
@@ -302,11 +302,14 @@ class Uniformity:
         return (self.tree.root_of(var) for var in variables(expr) if _is_local(var))
 
 
-def stores_of_tile(node: Any) -> bool:
-    """Whether a node is a statement that stores to memory what it computes from elements of fragments."""
+def is_store_of_all(node: Any, threads: range) -> bool:
+    """Whether a node is a store to memory that threads make together, if they agree on its operands: as a ``T.Parallel`` over
+    them, that of elements of fragments, which they hold together; and within a warp, one that changes an element of memory."""
     stmt: Any = node.stmt if isinstance(node, Scalar) else None
     if not isinstance(stmt, ir.BufferStore) or not is_memory(stmt.buffer):
         return False
+    if in_one_warp(threads) and reads_its_place(stmt):
+        return True
     parts = (part for expr in evaluated(stmt) for part in walk_expr(expr))
     return any(isinstance(part, ir.TensorLoad) and is_declared_fragment(part.source) for part in parts)
 

@@ -16,7 +16,7 @@ from tilelang.errors import DivergenceError
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of
 from tilelang.target.cuda.analysis.groups import ThreadConditions
-from tilelang.target.cuda.analysis.uniformity import stores_of_tile
+from tilelang.target.cuda.analysis.uniformity import is_store_of_all
 from tilelang.target.cuda.arch import in_one_warp, is_whole_warps
 from tilelang.target.cuda.normalise.early_exit import branch_early_exits
 from tilelang.target.cuda.normalise.group_copies import fill_group_copies, merge_copies
@@ -90,7 +90,8 @@ class _Splitter:
     def branch(self, node: Branch, threads: range) -> list[Any]:
         """The groups that a branch becomes; the branch itself where its condition or its contents do not ask for any."""
         members = rest = None
-        if any(_is_shared_out(inner) or stores_of_tile(inner) for inner in walk(node)):
+        # Which threads a group has is known only after it is made: those of some stores are together within one warp.
+        if any(_is_shared_out(inner) or is_store_of_all(inner, threads[:1]) for inner in walk(node)):
             members, rest = ThreadConditions(self.kernel.threads, self.values).members(node.stmt.condition, threads)
         if members is None or (rest is not None and node.otherwise is not None):
             otherwise = None if node.otherwise is None else self.sequence(node.otherwise, threads)
