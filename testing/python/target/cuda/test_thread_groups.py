@@ -537,8 +537,22 @@ def _inside_of_a_read(tx, tile, C):
         T.copy(tile, C)
 
 
+def _in_a_loop(tx, tile, C):
+    for _ in T.serial(2):
+        for i, j in T.Parallel(32, 64):
+            tile[i, j] += 1
+        if tx < 32:
+            for i, j in T.Parallel(16, 64):
+                tile[i, j] *= 2
+        else:
+            if tx < 64:
+                for i, j in T.Parallel(16, 64):
+                    tile[i + 16, j] *= 3
+    T.copy(tile, C)
+
+
 USES = [_reads, _reads_elements, _copies_some, _updates, _reduces, _both_sides, _with_another, _nested, _in_one_another]
-USES += [_overlapping, _overlapping_in_the_block, _inside_of_a_read]
+USES += [_in_a_loop, _overlapping, _overlapping_in_the_block, _inside_of_a_read]
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
@@ -565,6 +579,21 @@ def test_a_group_inside_of_two_others_is_told_where_to_copy_a_tile():
     with pytest.raises(LayoutConflictError, match="threads 0 to 63 run this, and its elements are in threads 32 to 63") as raised:
         source(of_a_product(use))
     assert "copy it to shared memory where threads 32 to 63 run, before the condition on threads" in str(raised.value)
+
+
+def test_a_group_does_not_see_what_another_has_changed():
+    def use(tx, tile, C):
+        for _ in T.serial(2):
+            for i, j in T.Parallel(32, 64):
+                tile[i, j] += 1
+            if tx < 32:
+                T.fill(tile, 7)
+        if tx // 32 == 1:
+            T.copy(tile, C)
+
+    with pytest.raises(DivergenceError, match="no statement of all of them has used it since") as raised:
+        source(of_a_product(use))
+    assert "copy it to shared memory between the two" in str(raised.value)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])

@@ -30,16 +30,18 @@ from dataclasses import replace
 from typing import Any
 
 from tilelang.dtypes import canonical
+from tilelang.errors import DivergenceError
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment, is_memory
 from tilelang.ir.region import Region
+from tilelang.ir.span import location_of
 from tilelang.target.cuda.analysis.groups import are_separate, contains, homes_of, threads_of, widest
 from tilelang.target.cuda.analysis.uniformity import computes_once
 from tilelang.target.cuda.tile.build import axes_of, load_at, store_at, typed
 from tilelang.target.cuda.tile.nest import Nest
 from tilelang.target.cuda.tile.rename import buffer_like, renamed_inside, spliced
-from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Sequence, ThreadGroup, TileTree, copy_between, walk
+from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Repeat, Sequence, ThreadGroup, TileTree, copy_between, walk
 
 # What groups hold ----------------------------------------------------------------------------------------------------
 
@@ -229,6 +231,11 @@ class _Merge:
         return cls(tree, block, threads, buffer, {user: found[0] for user, found in group_of.items()})
 
     def tree_with_copies(self) -> TileTree:
+        """The tree in which groups have their copies.
+
+        Raises:
+            DivergenceError: what a group would find is not what the language says.
+        """
         new = [*self.own.values(), self.start, *self.ends.values()]
         # Copies move all elements, also those that nothing has written, and a register without a value has no meaning in C++.
         zero = self._around(self._stored(typed(0, str(self.buffer.dtype))), self.block)
@@ -261,9 +268,30 @@ class _Merge:
                 parts[place] = [renamed_inside(items[place], self._own_buffers, {})]
             groups = _by_start({self.group_of[user] for place in run for user in users[place]})
             storing = [group for group in groups if any(self._stores(items[place], group) for place in run)]
+            if storing and not any(users[run[-1] + 1 :]):
+                self._check_next(items[run[-1]], storing)
             parts[run[0]] = [*self._begun(groups, running), *parts[run[0]]]
             parts[run[-1]] = [*parts[run[-1]], *self._ended(storing, running)]
         return parts
+
+    def _check_next(self, item: Any, storing: list[range]) -> None:
+        """Checks who uses next what groups change at the end of statements, where their copies are merged.
+
+        Another group must not see the changes before the outer threads have used the fragment.
+
+        Raises:
+            DivergenceError: another group may use it next.
+        """
+        order = [node for node in self.threads if self._uses(node)]
+        last = next(node for node in reversed(order) if any(node is inner for inner in walk(item)))
+        loops = [node for node in self.tree.around[last] if isinstance(node, (Loop, Repeat))]
+        following = [next(node for node in order if loop in self.tree.around[node]) for loop in loops]
+        for node in (*following, *order[order.index(last) + 1 :][:1]):
+            if self.threads[node] != self.outer and storing != [self.group_of[self.threads[node]]]:
+                raise DivergenceError(
+                    f"other threads have changed {self.buffer.name} before, and no statement of all of them has used it since",
+                    hint="copy it to shared memory between the two",
+                ).at(location_of(node.span))
 
     def _own_buffers(self, node: Any) -> dict[Any, Any]:
         group = self.group_of.get(self.threads[node])
