@@ -9,7 +9,7 @@ import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.support import cuda, simulate, source
 from tilelang import interpreter
-from tilelang.errors import CompileError, LayoutConflictError
+from tilelang.errors import CompileError, DivergenceError, LayoutConflictError
 
 ARCHS = ("sm_80", "sm_90a")
 
