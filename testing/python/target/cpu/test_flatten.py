@@ -76,7 +76,7 @@ SQUARE, TILE = (96, 96), (32, 32)
         {"grid": (3, 2)},
         {"dtype": "int4"},
     ],
-    ids=str,
+    ids=["transposed", "diagonal", "shifted", "value of a place", "wider", "grid of two axes", "packed"],
 )
 def test_other_kernels_keep_their_tiles(options):
     assert 9216 // 3 not in extents(tiles(SQUARE, TILE, **options))
