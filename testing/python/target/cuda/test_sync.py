@@ -163,7 +163,9 @@ def test_a_layout_conflict_in_divergent_code_names_both_statements():
                     c[i, j] = c[i, j] + d[j, i]
             T.copy(c, B)
 
-    with pytest.raises(LayoutConflictError, match=r"no layout of fragment \w+ suits every statement: threads \d+ to \d+ run this"):
+    with pytest.raises(
+        LayoutConflictError, match=r"no layout of fragment \w+ suits every statement: threads \d+ to \d+ run this"
+    ):
         source(main)
 
 
