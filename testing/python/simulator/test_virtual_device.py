@@ -4,9 +4,11 @@ import subprocess
 import sys
 import textwrap
 import types
+from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 
 import tilelang
 import tilelang.language as T
@@ -300,3 +302,17 @@ def test_the_pytest_plugin(tmp_path):
     options = ["-p", "tilelang.simulator.pytest", "-p", "no:cacheprovider", "--simulated-device=a100"]
     run = subprocess.run([sys.executable, "-m", "pytest", *options, str(path)], capture_output=True, text=True, cwd=tmp_path)
     assert run.returncode == 0 and "1 passed" in run.stdout and "NVIDIA A100" in run.stdout, run.stdout
+
+
+def _threads_of_gloo():
+    return sum(path.read_text().startswith("pt_gloo") for path in Path("/proc/self/task").glob("*/comm"))
+
+
+def test_groups_of_processes_are_there_as_long_as_the_device(tmp_path):
+    """A module that were the last to hold one would end Gloo's threads, with the lock that these need for the device's mode."""
+    before = _threads_of_gloo()
+    with virtual_device("h100"):
+        dist.init_process_group("nccl", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+        dist.destroy_process_group()
+        assert _threads_of_gloo() > before
+    assert _threads_of_gloo() == before

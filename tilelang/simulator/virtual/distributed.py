@@ -14,19 +14,28 @@ def distributed() -> list[tuple[Any, str, Any]]:
         return []
     from torch.distributed import distributed_c10d
 
-    names = {"init_process_group": dist.init_process_group, "new_group": dist.new_group}
+    # Gloo's threads hold the device's mode until they have dropped their last operation, and need Python's lock for that. Were a
+    # DistributedDataParallel the last to hold a group, its destructor would wait for them with that lock.
+    groups: list[Any] = []
+    functions = {
+        "init_process_group": _by_gloo(dist.init_process_group, lambda _: groups.append(dist.group.WORLD)),
+        "new_group": _by_gloo(dist.new_group, groups.append),
+    }
     changes: list[tuple[Any, str, Any]] = [
-        (owner, name, _by_gloo(function)) for name, function in names.items() for owner in (dist, distributed_c10d)
+        (owner, name, function) for name, function in functions.items() for owner in (dist, distributed_c10d)
     ]
     return [*changes, (dist, "is_nccl_available", lambda: True)]
 
 
-def _by_gloo(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that makes a group of processes, with the one backend that there is."""
+def _by_gloo(function: Callable[..., Any], keep: Callable[[Any], None]) -> Callable[..., Any]:
+    """A function that makes a group of processes, with the one backend that there is, and what it returns given to ``keep``."""
 
     def call(*args: Any, backend: Any = None, device_id: Any = None, pg_options: Any = None, **settings: Any) -> Any:
         if args and isinstance(args[0], str):  # the backend is ``init_process_group``'s first argument
-            return function("gloo", *args[1:], **settings)
-        return function(*args, backend="gloo", **settings)
+            made = function("gloo", *args[1:], **settings)
+        else:
+            made = function(*args, backend="gloo", **settings)
+        keep(made)
+        return made
 
     return call
