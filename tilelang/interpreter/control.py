@@ -153,11 +153,12 @@ def _side(x: Lanes, mask: Any, step: Step) -> Any:
 def _run_sides(x: Lanes, sides: list[tuple[Any, Step]]) -> list[Any]:
     """Runs the sides of a branch for different threads, which are in no order with each other."""
     strand, before, views, whole, left, diverged = x.strand, x.diverged, x.views, x.mask, [], []
+    parts = sum(some(mask) for mask, _ in sides) > 1
     for mask, step in sides:
         # Each side starts from the clock before the branch. Going on with the first side's clock would order the second after it.
         x.strand, x.diverged, x.views, x.mask = strand, before, views, whole
         x.strand, x.diverged, x.mask = x.separate(mask), [], mask
-        copies = fragments.enter(x, step.fragments) if some(mask) else []
+        copies = fragments.enter(x, step.fragments) if parts and some(mask) else []
         left.append(_side(x, mask, step))
         x.meet()
         fragments.leave(x, copies, mask)

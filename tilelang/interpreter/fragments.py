@@ -93,7 +93,8 @@ def meet(x: Any, slots: Sequence[int]) -> None:
 
 def _is_held_by(base: Storage, threads: Any) -> bool:
     """Whether the threads are all that hold a fragment, or a copy of it."""
-    return threads is True if base.owners is None else threads is not True and np.array_equal(threads, base.owners)
+    held = True if base.owners is None else base.owners
+    return bool(np.all(threads == held))
 
 
 def _merge(target: Storage, versions: Sequence[Storage]) -> None:

@@ -92,16 +92,12 @@ class _Groups:
             # A branch that parts no threads begins no strand: what they arrive at next publishes all that they have accessed.
             mask, step = taken[0]
             x.meet()
-            self._add(x.fork(mask), index, step)
+            self.groups.append(_Group(state := x.fork(mask), index, _as_task(step, state)))
             return
         for mask, step in taken:
             state = x.fork(mask)
             state.strand = x.separate(mask)
-            self._add(state, index, step)
-
-    def _add(self, state: Lanes, index: int, step: Step) -> None:
-        """A group that takes a side."""
-        self.groups.append(_Group(state, index, _side(step, state)))
+            self.groups.append(_Group(state, index, _side(step, state) if len(taken) > 1 else _as_task(step, state)))
 
     def _are_together(self) -> bool:
         return all(group.task is None and group.index == self.groups[0].index for group in self.groups)

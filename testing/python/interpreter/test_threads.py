@@ -326,6 +326,88 @@ def test_a_side_keeps_its_copy_of_a_fragment(reader):
         assert (c == expected).all() and (d == 2).all()
 
 
+INSIDE = {
+    # what reads the tile afterwards -> what it finds of the element that the inner branch changes, and of another one, where the
+    # outer branch has not used the tile in between, and where it has
+    "the inner branch": (lambda tx: tx < 32, (7, 2), (7, 2)),
+    "others of the outer one": (lambda tx: tx // 32 == 1, (2, 2), (7, 2)),
+    "the outer branch": (lambda tx: tx < 96, (7, 2), (7, 2)),
+    "neither": (lambda tx: tx >= 96, (1, 1), (1, 1)),
+    "a branch of all": (lambda tx: tx >= 0, (7, 2), (7, 2)),
+}
+
+
+@pytest.mark.parametrize("used", [False, True], ids=["unused", "used"])
+@pytest.mark.parametrize("reader", INSIDE)
+def test_a_branch_inside_of_a_branch_keeps_its_copy(reader, used):
+    """Until the threads of the outer one use it."""
+    condition, *expected = INSIDE[reader]
+
+    @T.prim_func
+    def main(C: T.Tensor((32,), "float32"), D: T.Tensor((32,), "float32"), E: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            tile = T.alloc_fragment((32,), "float32")
+            T.fill(tile, 1)
+            if tx < 96:
+                T.fill(tile, 2)
+                if tx < 32:
+                    T.fill(tile[0:8], 7)
+                if used:
+                    T.copy(tile, E)
+            if condition(tx):
+                T.copy(tile, C)
+            T.copy(tile, D)
+
+    c, d, e = torch.zeros(32), torch.zeros(32), torch.zeros(32)
+    run(main, c, d, e)
+    assert (c[0], c[20]) == expected[used] and (d[0], d[20]) == (7, 2)
+    assert (e[0], e[20]) == ((7, 2) if used else (0, 0))
+
+
+def test_branches_inside_that_all_threads_of_a_branch_take_keep_what_it_stored():
+    @T.prim_func
+    def main(C: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            tile = T.alloc_fragment((32,), "float32")
+            T.fill(tile, 1)
+            if tx < 64:
+                T.fill(tile, 2)
+                if tx < 32:
+                    T.fill(tile[0:8], 7)
+                else:
+                    T.fill(tile[8:16], 5)
+            T.copy(tile, C)
+
+    c = torch.zeros(32)
+    run(main, c)
+    assert c.tolist() == [7] * 8 + [5] * 8 + [2] * 16
+
+
+def test_a_side_that_all_threads_take_has_no_copies():
+    @T.prim_func
+    def main(C: T.Tensor((32,), "float32"), D: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            tile = T.alloc_fragment((32,), "float32")
+            T.fill(tile, 1)
+            if tx >= 64:
+                T.fill(tile, 2)
+            if tx >= 0:
+                if tx < 64:
+                    T.copy(tile, C)
+            T.copy(tile, D)
+
+    c, d = torch.zeros(32), torch.zeros(32)
+    run(main, c, d)
+    assert (c == 1).all() and (d == 2).all()
+    for arch in ("sm_80", "sm_90a"):
+        c, d = torch.zeros(32), torch.zeros(32)
+        simulate(main, c, d, arch=arch)
+        assert (c == 1).all() and (d == 2).all()
+
+
 @pytest.mark.parametrize("kind", ["store", "atomic"])
 def test_a_fragment_that_single_threads_change_is_one_tile(kind):
     @T.prim_func

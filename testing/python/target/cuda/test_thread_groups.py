@@ -9,7 +9,7 @@ import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.support import cuda, simulate, source
 from tilelang import interpreter
-from tilelang.errors import CompileError, DivergenceError, LayoutConflictError
+from tilelang.errors import CompileError, DivergenceError, LayoutConflictError, SimulatorError
 
 ARCHS = ("sm_80", "sm_90a")
 
@@ -551,8 +551,20 @@ def _in_a_loop(tx, tile, C):
     T.copy(tile, C)
 
 
+def _groups_first_in_a_loop(tx, tile, C):
+    for _ in T.serial(2):
+        if tx // 32 == 1:
+            for i, j in T.Parallel(16, 64):
+                C[i, j] = tile[i + 16, j]
+        if tx < 32:
+            for i, j in T.Parallel(16, 64):
+                tile[i, j] *= 2
+        for i, j in T.Parallel(16, 64):
+            C[i + 16, j] = tile[i, 63 - j]
+
+
 USES = [_reads, _reads_elements, _copies_some, _updates, _reduces, _both_sides, _with_another, _nested, _in_one_another]
-USES += [_in_a_loop, _overlapping, _overlapping_in_the_block, _inside_of_a_read]
+USES += [_in_a_loop, _overlapping, _overlapping_in_the_block, _inside_of_a_read, _groups_first_in_a_loop]
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
@@ -591,9 +603,9 @@ def test_a_group_does_not_see_what_another_has_changed():
         if tx // 32 == 1:
             T.copy(tile, C)
 
-    with pytest.raises(DivergenceError, match="no statement of all of them has used it since") as raised:
+    with pytest.raises(DivergenceError, match="may have changed tile, and no statement of both has used it since") as raised:
         source(of_a_product(use))
-    assert "copy it to shared memory between the two" in str(raised.value)
+    assert "exchange the values through shared memory" in str(raised.value)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
@@ -649,3 +661,36 @@ def test_a_warp_that_changes_an_element_changes_it_once(chosen: range, target: s
     numbers = torch.arange(256)
     assert torch.equal(b, expected)
     assert torch.equal(c, torch.where((numbers >= chosen.start) & (numbers < chosen.stop), 15.0, 0.0))
+
+
+def test_two_warps_that_change_an_element_race():
+    @T.prim_func
+    def main(B: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=128):
+            if T.get_thread_binding() < 64:
+                B[0] += 1
+
+    found = interpreter.run(main, torch.zeros(8))
+    assert {finding.kind for finding in found} == {"race"}
+    with pytest.raises(SimulatorError, match="race"):
+        simulate(main, torch.zeros(8))
+
+
+def test_groups_with_threads_in_common_hold_a_product_in_registers_of_their_own():
+    """They multiply for themselves; nothing goes through shared memory but the operands."""
+    text = source(of_a_product(_overlapping))
+    assert text.count("float tile") == 2 and "tile_start" not in text
+
+
+def test_of_groups_with_threads_in_common_a_view_cannot_have_two_places():
+    def use(tx, tile, C):
+        rows = T.view(tile, (2048,))
+        if tx < 64:
+            for i, j in T.Parallel(16, 64):
+                C[i, j] = rows[i * 64 + j] + 1
+        if tx // 32 == 1 or tx // 32 == 2:
+            for i, j in T.Parallel(16, 64):
+                C[i + 16, j] = tile[i + 16, j] * 2
+
+    with pytest.raises(LayoutConflictError, match="threads 32 to 95 run this, and its elements are in threads 0 to 63"):
+        source(of_a_product(use))

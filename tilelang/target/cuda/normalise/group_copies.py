@@ -289,8 +289,8 @@ class _Merge:
         for node in (*following, *order[order.index(last) + 1 :][:1]):
             if self.threads[node] != self.outer and storing != [self.group_of[self.threads[node]]]:
                 raise DivergenceError(
-                    f"other threads have changed {self.buffer.name} before, and no statement of all of them has used it since",
-                    hint="copy it to shared memory between the two",
+                    f"another group of threads may have changed {self.buffer.name}, and no statement of both has used it since",
+                    hint="use it once without the conditions, or exchange the values through shared memory",
                 ).at(location_of(node.span))
 
     def _own_buffers(self, node: Any) -> dict[Any, Any]:
