@@ -16,6 +16,10 @@ from tilelang.ir.visit import is_large, walk_expr
 _READS_ONLY = 2
 """TVM's effect kinds up to this one (``kReadState``) change nothing."""
 
+NO_ANSWER = (ir.tvm.error.InternalError, ValueError)
+"""What TVM's analyzer raises where it has no answer: for quotients by an expression that it simplifies to zero, and for
+coefficients beyond their type, such as 2400000000 for ``(i - i // 4 * 4) * 600000000``, whose values int32 holds."""
+
 
 def is_pure(call: Any) -> bool:
     """Whether a call does nothing but compute its value."""
@@ -32,12 +36,17 @@ def _analyzer() -> Any:
 
 
 def simplify(expr: Any) -> Any:
-    """``expr`` in its simplest form without assumptions about its variables; a large one stays as it is."""
+    """``expr`` in its simplest form without assumptions about its variables; a large one, and one about which the analyzer has no
+    answer, stays as it is.
+    """
     if isinstance(expr, int) or is_misjudged(expr) or is_large(expr):
         return expr
     stand_ins = StandIns()
     seen = hidden(expr, stand_ins.variable, is_positive=lambda divisor: False)  # nothing is known about a variable
-    found = _analyzer().simplify(seen)
+    try:
+        found = _analyzer().simplify(seen)
+    except NO_ANSWER:
+        return expr
     return found if seen is expr else restored(found, stand_ins.parts)
 
 

@@ -12,13 +12,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import constant
+from tilelang.ir.expr import NO_ANSWER, constant
 from tilelang.ir.interval import Interval, interval_of
 from tilelang.ir.misjudged import StandIns, hidden, is_misjudged, restored
 from tilelang.ir.visit import LARGE, tree_size, walk_expr
-
-_InternalError = ir.tvm.error.InternalError
-"""The analyzer raises it for quotients by an expression that it simplifies to zero."""
 
 _LEAST, _MOST = -(2**63) + 1, 2**63 - 1
 """The bounds that the analyzer gives for a value without a known lower or upper end."""
@@ -52,8 +49,9 @@ class Facts:
             return
         self._sizes[var] = tree_size(value, self._sizes)
         if self._sizes[var] < LARGE:
-            self._analyzer.bind(var, self._seen(value))
-            return
+            with suppress(*NO_ANSWER):
+                self._analyzer.bind(var, self._seen(value))
+                return
         self._sizes[var] = 1
         self.bind_bounds(var, value)
 
@@ -72,7 +70,7 @@ class Facts:
         with ExitStack() as stack:
             for fact in _conjuncts(condition, holds):
                 # A condition that the analyzer cannot take is left out: facts may be missing, and never wrong.
-                with suppress(_InternalError):
+                with suppress(*NO_ANSWER):
                     stack.enter_context(self._analyzer.constraint_scope(self._seen(fact)))
             yield
 
@@ -87,7 +85,10 @@ class Facts:
 
     def _simplified(self, expr: Any) -> Any:
         seen = self._seen(expr)
-        found = self._analyzer.simplify(seen)
+        try:
+            found = self._analyzer.simplify(seen)
+        except NO_ANSWER:
+            return expr
         return restored(found, self._stand_ins.parts)
 
     def bounds(self, expr: Any) -> tuple[int, int]:
@@ -128,7 +129,7 @@ class Facts:
             return condition
         try:
             return self._analyzer.can_prove(self._seen(condition))
-        except _InternalError:
+        except NO_ANSWER:
             return False
 
     def divisor(self, expr: Any) -> int:

@@ -140,3 +140,28 @@ def test_arguments_and_variables(target):
     later = (MOST + np.arange(N, dtype=np.int64)).astype(np.int32) > MOST
     expected = np.stack([np.array(states) < 0, np.array(states) % 100, later])
     np.testing.assert_array_equal(run(main, target, 42, MOST).numpy(), expected)
+
+
+@every_target
+def test_coefficients_beyond_the_type_of_an_expression(target):
+    """In sums of products, ``i // 4 * 2400000000`` and ``i * 2400000000`` would have coefficients that int32 does not hold."""
+
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32"), B: T.Tensor((3, N), "int32")):
+        with T.Kernel(1, threads=N):
+            for i in T.Parallel(N):
+                step = (i - i // 4 * 4) * 600_000_000
+                B[0, i] = A[(i - i // 4 * 4) * 600_000_000 // 600_000_000]
+                B[1, i] = T.if_then_else((i - i // 4 * 4) * 600_000_000 != 0, step, 7)
+                if i * 600_000_000 * 4 < 0:
+                    B[2, i] = i * 65536 * 65536
+                else:
+                    B[2, i] = i + 2147483647 + 5
+
+    table, i = np.array([2, 3, 5, 7], "int32"), np.arange(N, dtype="int32")
+    found = run(main, target, torch.from_numpy(table)).numpy()
+    np.testing.assert_array_equal(found[0], table[i % 4])
+    np.testing.assert_array_equal(found[1], np.where(i % 4 == 0, 7, i % 4 * np.int32(600_000_000)))
+    np.testing.assert_array_equal(
+        found[2], np.where(i * np.int32(600_000_000) * np.int32(4) < 0, 0, i + np.int32(2147483647) + np.int32(5))
+    )
