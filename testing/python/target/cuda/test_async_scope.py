@@ -64,6 +64,31 @@ def test_iterations_of_a_parallel_loop_copy_once_each(arch):
     assert torch.equal(x, y)
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_the_block_makes_a_copy_without_threads_once(arch):
+    """Copies of each thread into one place would race; the tile is a ring, which the next copy overwrites."""
+
+    @T.prim_func
+    def main(X: T.Tensor((64,), "uint8"), Y: T.Tensor((64,), "uint8")):
+        with T.Kernel(1, threads=64):
+            ring = T.alloc_shared((2, 16), "uint8")
+            T.ptx_cp_async(ring[0, 0], X[0], 16)
+            T.ptx_commit_group()
+            for k in T.serial(4):
+                if k < 3:
+                    T.ptx_cp_async(ring[(k + 1) % 2, 0], X[k * 16 + 16], 16)
+                    T.ptx_commit_group()
+                    T.ptx_wait_group(1)
+                else:
+                    T.ptx_wait_group(0)
+                for i in T.Parallel(16):
+                    Y[k * 16 + i] = ring[k % 2, i]
+
+    x, y = torch.randint(0, 256, (64,), dtype=torch.uint8), torch.zeros(64, dtype=torch.uint8)
+    simulate(main, x, y, arch=arch)
+    assert torch.equal(x, y)
+
+
 @pytest.mark.parametrize(
     ("vector", "dtype", "size"), [(8, "float16", 16), (4, "float16", 8), (2, "float16", 4), (4, "float32", 16)]
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 from tilelang.errors import CompileError, DivergenceError
 from tilelang.ir import nodes as ir
-from tilelang.ir.access import READ, UPDATE, WRITE
+from tilelang.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.ir.memory import is_memory, lies_in_registers
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
@@ -168,7 +168,7 @@ class Generator:
         if isinstance(stmt, (ir.Bind, ir.Evaluate)) and is_atomic(stmt.value):
             return self._atomic(stmt)
         # Every thread runs the statement for its own registers; the first one alone does what it does to memory.
-        stored = isinstance(stmt, ir.BufferStore) and is_memory(stmt.buffer)
+        stored = is_memory(stmt.buffer) if isinstance(stmt, ir.BufferStore) else known is not None and known.place == ADDRESS
         first = e.thread_maps.single(e.threads.start)  # it alone makes the block's stores
         maps = (lambda access: first) if stored else self.map_of_threads
         return [e.annotated(leaf(statement(e, stmt, e.is_first), hands_over=publishes), node.accesses, maps)]

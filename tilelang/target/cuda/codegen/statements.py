@@ -7,6 +7,7 @@ from math import inf
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.access import ADDRESS
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_array, lies_in_registers
 from tilelang.ir.visit import children, is_parallel, reads_memory, variables, walk, walk_expr
@@ -107,7 +108,7 @@ def _evaluate(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
         exists = e.places.bounds_guard(target.source, list(target.indices)) if isinstance(target, ir.TensorLoad) else None
         return under(both([exists, owner]), [Evaluate(e.value(value))])
     if known.statement is None:
-        return [Evaluate(e.value(value))]
+        return under(owner if known.place == ADDRESS else None, [Evaluate(e.value(value))])
     known.require(e.target)
     return known.statement(value)
 
