@@ -200,7 +200,13 @@ TL_DEVICE void atomic_add_x2(T* address, const T* value) {
 #ifdef __CUDA_BF16_TYPES_EXIST__
   if constexpr (is_same<T, nv_bfloat16>::value) {
     if (is_aligned<4>(address)) {
-      atomicAdd(reinterpret_cast<nv_bfloat162*>(address), nv_bfloat162{value[0], value[1]});
+      const nv_bfloat162 added{value[0], value[1]};
+      auto* pair = reinterpret_cast<nv_bfloat162*>(address);
+      if constexpr (__CUDA_ARCH__ >= 900) {
+        atomicAdd(pair, added);
+      } else {  // as for one element
+        atomic_update(pair, [=](nv_bfloat162 old) { return __hadd2(old, added); });
+      }
       return fence_after<Order>();
     }
   }

@@ -47,6 +47,28 @@ def test_bytes_updated_by_many_threads():
     assert torch.equal(b[0], a.sum(0).to(torch.int8)) and torch.equal(b[1], a.amax(0).clamp(min=0))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_pairs_updated_by_several_blocks(arch, dtype):
+    """Also by atomics of four elements, which no barrier orders with those of two."""
+    name = str(dtype).removeprefix("torch.")
+
+    @T.prim_func
+    def main(A: T.Tensor((128,), name), B: T.Tensor((4,), name)):
+        with T.Kernel(2, threads=32) as bx:
+            for i in T.Parallel(16):
+                T.atomic_addx2(B[2], A[bx * 64 + i * 2])
+            for i in T.Parallel(16):
+                T.atomic_addx4(B[0], A[bx * 64 + i * 4])
+
+    a = torch.randint(0, 3, (2, 64), generator=torch.Generator().manual_seed(0)).to(dtype)
+    b = torch.zeros(4, dtype=dtype)
+    simulate(main, a.view(128), b, arch=arch)
+    expected = a.view(-1, 4).sum(0)
+    expected[2:] += a[:, :32].reshape(-1, 2).sum(0)
+    assert torch.equal(b, expected)
+
+
 @pytest.mark.parametrize("kind", ["add", "max", "store"])
 def test_atomics_beyond_the_end_of_a_tensor_do_nothing(kind):
     """The end is that of the tensor that is updated, not of the one with the values."""
