@@ -150,6 +150,7 @@ def started(c: Compiler, record: Any, source: Callable[[Lanes], Box], target: Ca
             x.block.copies.commit(x)
         elif barrier is None:
             x.block.stores.start(x, complete)
+            x.block.stores.commit(x)
         else:
             slot, index = barrier
             x.views[slot].at(x, index(x)).copies.append((complete, x.strand.frozen()))

@@ -7,7 +7,7 @@ import torch
 
 import tilelang.language as T
 
-from .support import kinds
+from .support import kinds, run
 
 
 def beside_updates(access, synchronised):
@@ -467,3 +467,22 @@ def of_the_group():
 )
 def test_one_thread_arrives_for_its_warp_or_its_group(sync, step, found):
     assert kinds(handed_back(sync, step), torch.ones(2, 16, 32), torch.zeros(16, 32)) == found
+
+
+@pytest.mark.parametrize("arrive", [False, True])
+def test_a_bulk_store_is_a_group_of_its_own(arrive):
+    """So that a wait alone completes it."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64,), "float32")
+            T.copy(A, tile)
+            T.tma_copy(tile, B)
+            if arrive:
+                T.tma_store_arrive()
+            T.tma_store_wait()
+
+    a, b = torch.randn(64), torch.zeros(64)
+    run(main, a, b)
+    assert torch.equal(a, b)
