@@ -16,7 +16,14 @@ from testing.fuzz import dtypes, ends, toolchain
 from testing.fuzz.outcome import CRASH, DIFFERENT, FINDING, INTERNAL, LIMIT, REFUSED, RIGHT, Outcome
 from testing.fuzz.tree import Program, Tensor
 from tilelang import interpreter
-from tilelang.errors import LayoutProofError, PassFailedError, SharedMemoryError, SimulatorError, TileLangError
+from tilelang.errors import (
+    DeviceCompileError,
+    LayoutProofError,
+    PassFailedError,
+    SharedMemoryError,
+    SimulatorError,
+    TileLangError,
+)
 from tilelang.target.info import parse_target
 from tilelang.target.request import CompileRequest
 from tilelang.transform import pipeline
@@ -146,8 +153,9 @@ def attempt(program: Program, func: Any, target: str) -> tuple[Outcome, list[tor
     """The outcome of a run of ``func``, which ``program`` builds, and the tensors if it came to an end."""
     try:
         return Outcome(RIGHT), run(program, func, target)
-    except SharedMemoryError as error:
-        return Outcome(LIMIT, str(error)), []
+    except (SharedMemoryError, DeviceCompileError) as error:
+        too_large = isinstance(error, SharedMemoryError) or "Register allocation failed" in error.log
+        return Outcome(LIMIT if too_large else REFUSED, str(error)), []
     except SimulatorError as error:
         return Outcome(FINDING, str(error)), []
     except (PassFailedError, LayoutProofError) as error:

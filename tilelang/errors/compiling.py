@@ -97,6 +97,13 @@ class ToolchainError(CompileError):
         self.log = detail
 
 
+_HINTS = {
+    "Register allocation failed": "more values live through a group of threads than the registers that T.set_max_nreg leaves it: "
+    "raise its count, or make the fragments that are used before and after the group smaller",
+}
+"""What to do about a message of the device compiler that contains a text."""
+
+
 class DeviceCompileError(CompileError):
     """Generated CUDA source that the device compiler refuses.
 
@@ -106,9 +113,11 @@ class DeviceCompileError(CompileError):
     """
 
     def __init__(self, compiler: str, log: str, options: str):
+        log = log.replace("\0", "")  # NVRTC ends the assembler's messages as C does
         lines = log.splitlines() or ["no message"]
         first = next((line for line in lines if re.search("error|fatal", line, re.IGNORECASE)), lines[0])
-        super().__init__(f"{compiler} failed: {first}", hint=f"the options were: {options}" if options else None)
+        known = (hint for text, hint in _HINTS.items() if text in first)
+        super().__init__(f"{compiler} failed: {first}", hint=next(known, f"the options were: {options}" if options else None))
         self.log = log
         place = re.search(r"device_kernel\.cu\((\d+)\)", first)
         self.line = int(place[1]) if place else None

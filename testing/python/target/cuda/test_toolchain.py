@@ -51,6 +51,26 @@ def test_the_first_error_is_shown_whatever_was_warned_of_before(error: str) -> N
     assert str(DeviceCompileError("nvrtc 13.5", log, "")) == f"nvrtc 13.5 failed: {error}"
 
 
+def test_too_few_registers_for_what_lives_through_a_group_of_threads_is_explained() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((256, 64), "float16"), C: T.Tensor((256, 64), "float32")):
+        with T.Kernel(1, threads=256):
+            a = T.alloc_shared((256, 64), "float16")
+            product = T.alloc_fragment((256, 64), "float32")
+            T.copy(A, a)
+            T.gemm(a, a[0:64, :], product, transpose_B=True, clear_accum=True)
+            with T.ws(0):
+                T.set_max_nreg(160, 1)
+            with T.ws(1):
+                T.set_max_nreg(24, 0)
+                T.fill(a, 0)
+            T.copy(product, C)
+
+    with pytest.raises(DeviceCompileError, match="Register allocation failed") as caught:
+        tilelang.lower(main, target=cuda("sm_90a"))
+    assert "the registers that T.set_max_nreg leaves it" in str(caught.value) and "\0" not in str(caught.value)
+
+
 def test_what_the_device_compiler_refuses_is_said_of_the_programs_line() -> None:
     @T.prim_func
     def main(A: T.Tensor((64,), "float32")):
