@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -151,8 +152,13 @@ def run(program: Program, func: Any, target: str) -> list[torch.Tensor]:
 
 def attempt(program: Program, func: Any, target: str) -> tuple[Outcome, list[torch.Tensor]]:
     """The outcome of a run of ``func``, which ``program`` builds, and the tensors if it came to an end."""
+    return attempted(lambda: run(program, func, target))
+
+
+def attempted(run: Callable[[], list[torch.Tensor]]) -> tuple[Outcome, list[torch.Tensor]]:
+    """The outcome of compiling and calling a kernel, and the tensors that it gives if it came to an end."""
     try:
-        return Outcome(RIGHT), run(program, func, target)
+        return Outcome(RIGHT), run()
     except (SharedMemoryError, DeviceCompileError) as error:
         too_large = isinstance(error, SharedMemoryError) or "Register allocation failed" in error.log
         return Outcome(LIMIT if too_large else REFUSED, str(error)), []

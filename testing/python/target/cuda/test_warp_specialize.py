@@ -289,6 +289,37 @@ def test_both_roles_leave_an_iteration_around_a_ring(leave: str) -> None:
     assert torch.equal(c[done], (a.float() @ a.float()).sum(1)[done]) and not c[2].any()
 
 
+def test_a_loop_of_some_threads_has_no_producer() -> None:
+    """The threads of a producer have other numbers: they do not take the branch."""
+
+    @T.prim_func
+    def main(A: T.Tensor((2, 4, 32, 32), "float16"), C: T.Tensor((2, 32, 32), "float32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            warp = tx // 32
+            a, b = T.alloc_shared((32, 32), "float16"), T.alloc_shared((32, 32), "float16")
+            c, d = T.alloc_fragment((32, 32), "float32"), T.alloc_fragment((32, 32), "float32")
+            T.clear(c)
+            T.clear(d)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[1, k, 0, 0], b)
+                for i, j in T.Parallel(32, 32):
+                    d[i, j] += b[i, j]
+            if warp == 1:
+                for k in T.Pipelined(4, num_stages=2):
+                    T.copy(A[0, k, 0, 0], a)
+                    for i, j in T.Parallel(32, 32):
+                        c[i, j] += a[i, j]
+                T.copy(c, C[0, 0, 0])
+            T.copy(d, C[1, 0, 0])
+
+    a, c = torch.randint(-2, 3, (2, 4, 32, 32)).half(), torch.zeros(2, 32, 32)
+    simulate(main, a, c, arch="sm_90a")
+    assert torch.equal(c, a.float().sum(1))
+    text = source(main, "sm_90a")
+    assert "b_full" in text and "a_full" not in text
+
+
 def test_an_early_exit_known_only_to_the_consumers_prevents_warp_specialisation() -> None:
     @T.prim_func
     def main(A: T.Tensor((4, 3, 64, 64), "float16"), C: T.Tensor((4, 64, 64), "float32")):

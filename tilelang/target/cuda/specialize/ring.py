@@ -130,9 +130,10 @@ class Usage:
         registers: the statements that set registers: whose, and how many.
         is_manual: whether the program orders shared memory, or splits the block, by itself.
         setup: the leading statements that only compute scalars, from what nothing in the kernel writes.
+        unknown: variables whose value a producer cannot compute. Its threads have other numbers than those of the consumers.
     """
 
-    def __init__(self, body: Any):
+    def __init__(self, body: Any, threads: Iterable[Any] = ()):
         self.body = body
         every = list(walk(body))
         self.written = writes_in(body)
@@ -147,7 +148,7 @@ class Usage:
         self.setup = self._setup(flattened(body))
         # In this order: which variables keep their value decides which bindings the producer can compute.
         self.settled = self._settled()
-        self.unknown: set[Any] = set()
+        self.unknown = set(threads)
         for stmt in every:
             if isinstance(stmt, ir.Bind) and not self.is_known(stmt.value):
                 self.unknown.add(stmt.var)
@@ -220,6 +221,8 @@ def _rings(stmt: Any, usage: Usage, facts: Facts, nested: bool) -> Iterator[Ring
     ring = _ring(stmt, usage, facts, nested) if isinstance(stmt, ir.For) and "num_stages" in stmt.annotations else None
     if ring is not None:
         yield ring
+        return
+    if isinstance(stmt, ir.IfThenElse) and not usage.is_known(stmt.condition):
         return
     repeats = isinstance(stmt, (ir.For, ir.While))
     for child in children(stmt):
