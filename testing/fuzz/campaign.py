@@ -37,9 +37,17 @@ class Campaign:
         seconds: processor time of the programs, without that of shrinking.
     """
 
-    def __init__(self, targets: Sequence[str], folder: Path | None, say: Say, steered: bool = True, avoid: Sequence[str] = ()):
+    def __init__(
+        self,
+        targets: Sequence[str],
+        folder: Path | None,
+        say: Say,
+        steered: bool = True,
+        avoid: Sequence[str] = (),
+        whole: bool = False,
+    ):
         self.targets, self.folder, self.say = tuple(targets), folder, say
-        self.steered, self.avoid = steered, tuple(avoid)
+        self.steered, self.avoid, self.whole = steered, tuple(avoid), whole
         self.coverage = Coverage()
         self.counts: Counter[tuple[str, str]] = Counter()
         self.known: dict[tuple[str, str], list[int]] = {}
@@ -76,7 +84,7 @@ class Campaign:
         if seed is None:
             return None
         aim = self.coverage.aim() if self.steered and seed % 2 else None
-        return Task(seed, aim, self.targets, avoid=self.avoid)
+        return Task(seed, aim, self.targets, avoid=self.avoid, whole=self.whole)
 
     def _hear(self, crew: list[Worker]) -> None:
         ready = wait([worker.connection for worker in crew if worker.task is not None], timeout=5)
@@ -147,7 +155,8 @@ class Campaign:
     def summary(self) -> str:
         """Counts and coverage."""
         each = self.seconds / max(self.programs, 1)
-        lines = [f"{self.programs} programs, {each:.2f} s of processor time each; {self.coverage.summary()}"]
+        drawn = "whole kernels rewritten" if self.whole else self.coverage.summary()
+        lines = [f"{self.programs} programs, {each:.2f} s of processor time each; {drawn}"]
         for target in self.targets:
             found = {status: count for (of, status), count in sorted(self.counts.items()) if of == target}
             lines.append(f"  {target}: " + ", ".join(f"{count} {status}" for status, count in found.items()))

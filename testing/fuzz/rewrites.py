@@ -1,7 +1,7 @@
-"""Changes of whole kernels that people wrote: statements deleted, doubled, exchanged, moved, put in loops and branches, tiles in other
-memory, other numbers of threads and stages.
+"""Random changes of kernels that people wrote, by their Python text.
 
-What comes of it is a program in the idioms of real kernels that nobody had in mind. The interpreter says whether it has a meaning.
+Statements are deleted, doubled, exchanged, moved, repeated and restricted to some threads; tiles change their memory, kernels the
+number of their threads and stages. What comes of it is a program in the idioms of real kernels that nobody had in mind.
 """
 
 from __future__ import annotations
@@ -52,9 +52,11 @@ def _called(node: ast.AST | None) -> str:
 
 def _is_movable(stmt: ast.stmt) -> bool:
     """Whether a statement declares nothing that others name."""
-    return not isinstance(stmt, (ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.Return)) or isinstance(
-        stmt, ast.Assign
-    ) and isinstance(stmt.targets[0], ast.Subscript)
+    return (
+        not isinstance(stmt, (ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.Return))
+        or isinstance(stmt, ast.Assign)
+        and isinstance(stmt.targets[0], ast.Subscript)
+    )
 
 
 def _movable(module: ast.Module) -> Iterator[tuple[Block, int]]:
@@ -89,7 +91,10 @@ def _move(module: ast.Module) -> Iterator:
     for block, at in _movable(module):
         later = [place for place in range(at + 1, len(block)) if _is_movable(block[place])]
         if later:
-            yield _line(block[at]), lambda drawn, block=block, at=at, later=later: block.insert(drawn.choice(later), block.pop(at))
+            yield (
+                _line(block[at]),
+                lambda drawn, block=block, at=at, later=later: block.insert(drawn.choice(later), block.pop(at)),
+            )
 
 
 _LOOPS = ("for _again in T.serial(2):", "for _again in T.unroll(2):", "for _again in T.Pipelined(2, num_stages=2):")

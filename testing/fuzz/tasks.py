@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 from dataclasses import replace
 
+from testing.fuzz import whole_kernels
 from testing.fuzz.coverage import pairs_of
 from testing.fuzz.generator import draw_program
 from testing.fuzz.judge import judge, smallest
@@ -18,6 +19,9 @@ def perform(task: Task) -> Answer:
 
 
 def _answer(task: Task) -> Answer:
+    if task.whole:
+        outcomes, text = whole_kernels.judge(task.seed, task.targets)
+        return Answer(task, outcomes) if task.outcome is None else Answer(task, {}, text=text)
     program = draw_program(task.seed, task.aim, task.avoid)
     if task.outcome is None:
         return Answer(task, judge(program, task.targets), frozenset(pairs_of(program)))

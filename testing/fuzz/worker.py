@@ -25,6 +25,7 @@ class Task:
         targets: the targets to run the program on.
         target, outcome: the failure to shrink; None for a plain run.
         avoid: constructs that are not generated.
+        whole: rewrite a whole kernel that somebody wrote, in place of drawing a program.
     """
 
     seed: int
@@ -33,6 +34,7 @@ class Task:
     target: str | None = None
     outcome: Outcome | None = None
     avoid: tuple[str, ...] = ()
+    whole: bool = False
 
 
 @dataclass(frozen=True)

@@ -563,8 +563,37 @@ def _groups_first_in_a_loop(tx, tile, C):
             C[i + 16, j] = tile[i, 63 - j]
 
 
+def _overlapping_with_a_view(tx, tile, C):
+    rows = T.view(tile, (2048,))
+    if tx < 64:
+        for i, j in T.Parallel(16, 64):
+            C[i, j] = rows[i * 64 + j] + 1
+    if tx // 32 == 1 or tx // 32 == 2:
+        for i, j in T.Parallel(16, 64):
+            C[i + 16, j] = tile[i + 16, j] * 2
+
+
+def _reduces_a_view(tx, tile, C):
+    parts, largest = T.reshape(tile, (32, 4, 16)), T.alloc_fragment((32, 4), "float32")
+    if tx < 64:
+        T.reduce_max(parts, largest, dim=2)
+        T.copy(largest, C[0:32, 0:4])
+
+
+def _changes_a_view(tx, tile, C):
+    bits, rows = T.view(tile, (32, 64), "int32"), T.view(tile, (64, 32))
+    if tx < 64:
+        for i, j in T.Parallel(16, 64):
+            bits[i, j] = T.if_then_else(tile[i, j] < 0, 0, bits[i, j])
+    if tx >= 96:
+        for i, j in T.Parallel(32, 32):
+            rows[i + 32, j] *= 2
+    T.copy(tile, C)
+
+
 USES = [_reads, _reads_elements, _copies_some, _updates, _reduces, _both_sides, _with_another, _nested, _in_one_another]
 USES += [_in_a_loop, _overlapping, _overlapping_in_the_block, _inside_of_a_read, _groups_first_in_a_loop]
+USES += [_overlapping_with_a_view, _reduces_a_view, _changes_a_view]
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
@@ -680,17 +709,3 @@ def test_groups_with_threads_in_common_hold_a_product_in_registers_of_their_own(
     """They multiply for themselves; nothing goes through shared memory but the operands."""
     text = source(of_a_product(_overlapping))
     assert text.count("float tile") == 2 and "tile_start" not in text
-
-
-def test_of_groups_with_threads_in_common_a_view_cannot_have_two_places():
-    def use(tx, tile, C):
-        rows = T.view(tile, (2048,))
-        if tx < 64:
-            for i, j in T.Parallel(16, 64):
-                C[i, j] = rows[i * 64 + j] + 1
-        if tx // 32 == 1 or tx // 32 == 2:
-            for i, j in T.Parallel(16, 64):
-                C[i + 16, j] = tile[i + 16, j] * 2
-
-    with pytest.raises(LayoutConflictError, match="threads 32 to 95 run this, and its elements are in threads 0 to 63"):
-        source(of_a_product(use))

@@ -46,6 +46,6 @@ def _spread(problem: Problem, layouts: Layouts) -> dict[Any, None]:
     """The fragments of the program of which a group of threads needs elements that lie in other threads."""
     if not problem.has_groups:
         return {}
-    found = dict.fromkeys(buffer for buffer, _ in misplaced(problem.tree, layouts))
+    found = dict.fromkeys(problem.tree.root_of(buffer) for buffer, _ in misplaced(problem.tree, layouts))
     allocated = {stmt.buffer for stmt in walk(problem.kernel.body) if isinstance(stmt, ir.AllocBuffer)}
     return {buffer: None for buffer in found if buffer in allocated}

@@ -95,7 +95,7 @@ def misplaced(tree: TileTree, layouts: Any) -> Iterator[tuple[Any, LayoutConflic
             layout, threads = layouts.fragments.get(buffer), layouts.threads_of[node]
             if layout is None or layout.is_whole:
                 continue
-            found = homes.setdefault(buffer, [])
+            found = homes.setdefault(tree.root_of(buffer), [])
             if all(len(threads) == len(home) and threads != home for home, _ in found):
                 found.append((threads, node))
             # A layout numbers threads from 0 in whatever group runs the statement. If threads 128 to 255 read what 0 to 255 have

@@ -46,9 +46,9 @@ from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Repeat, Seq
 # What groups hold ----------------------------------------------------------------------------------------------------
 
 
-def _users_of(threads: Mapping[Any, range], buffer: Any) -> set[range]:
-    """The threads that run the statements which use a buffer."""
-    return {running for node, running in threads.items() if any(each.buffer == buffer for each in node.touched)}
+def _users_of(tree: TileTree, threads: Mapping[Any, range], root: Any) -> set[range]:
+    """The threads that run the statements which use a buffer or a view of it."""
+    return {running for node, running in threads.items() if any(tree.root_of(each.buffer) == root for each in node.touched)}
 
 
 class _GroupCopies:
@@ -70,13 +70,9 @@ class _GroupCopies:
 
     def widest(self, buffer: Any) -> range:
         """The widest group that uses a buffer or a view of it."""
-        root_of = self.tree.root_of
-        root = root_of(buffer)
+        root = self.tree.root_of(buffer)
         if root not in self._widest:
-            using = (
-                running for node, running in self.threads.items() if any(root_of(each.buffer) == root for each in node.touched)
-            )
-            self._widest[root] = widest(set(using))
+            self._widest[root] = widest(_users_of(self.tree, self.threads, root))
         return self._widest[root]
 
     def filled_by(self, node: Any, running: range) -> list[range]:
@@ -139,7 +135,7 @@ def _with_own_names(tree: TileTree, block: range) -> TileTree:
     allocations = dict(tree.allocations)
     aliased = tree.aliased() | {buffer for buffer, *_ in tree.hints.layouts}
     for buffer, homes in homes_of(threads, tree.root_of).items():
-        users = _users_of(threads, buffer)
+        users = _users_of(tree, threads, buffer)
         # All threads may use the fragment too, or a view or a layout may name it: then it has to stay one buffer.
         alike = len({len(home) for home in homes}) == 1 and are_separate(homes)
         if not alike and users == set(homes) and buffer not in aliased:
@@ -173,7 +169,7 @@ def _divided(tree: TileTree, block: range, buffer: Any) -> TileTree:
         return tree
     tree = merge.tree_with_copies()
     for own in merge.own.values():
-        tree = _divided(tree, block, own)
+        tree = _divided(tree, block, own[buffer])
     return tree
 
 
@@ -183,17 +179,17 @@ def _used_around(tree: TileTree, block: range) -> Iterator[_Merge]:
     for node, running in copies.threads.items():
         if copies.filled_by(node, running):
             continue
-        for buffer in {access.buffer for access in node.touched if is_fragment(access.buffer)}:
+        for buffer in {tree.root_of(access.buffer) for access in node.touched if is_fragment(access.buffer)}:
             if running == copies.widest(buffer) and copies.lie_elsewhere(node, buffer):
                 merge = _Merge.of(tree, block, copies.threads, buffer)
                 if merge is not None:
                     yield merge
 
 
-def _may_be_divided(tree: TileTree, buffer: Any) -> bool:
-    """Whether no view, layout or reducer names a buffer."""
-    named = tree.aliased() | {annotated for annotated, *_ in tree.hints.layouts}
-    return buffer not in named and not tree.allocations[buffer] and canonical(str(buffer.dtype)).lanes == 1
+def _may_be_divided(tree: TileTree, buffer: Any, views: Collection[Any]) -> bool:
+    """Whether no layout or reducer names a buffer or one of its views."""
+    named = {annotated for annotated, *_ in tree.hints.layouts}
+    return named.isdisjoint((buffer, *views)) and not tree.allocations[buffer] and canonical(str(buffer.dtype)).lanes == 1
 
 
 class _Merge:
@@ -202,18 +198,23 @@ class _Merge:
     Attributes:
         outer: the threads around all groups; they use the fragment itself.
         group_of: the threads of each other statement -> the widest group that has them.
-        own: the fragment of each group.
+        views: of the fragment; the order is that of their declarations.
+        own: the fragment of each group, and under each view's name one of that.
         start: what the fragment holds where the groups begin.
         ends: what each group's copy holds where they end.
     """
 
     def __init__(self, tree: TileTree, block: range, threads: Mapping[Any, range], buffer: Any, group_of: dict[range, range]):
         self.tree, self.block, self.buffer, self.threads, self.group_of = tree, block, buffer, threads, group_of
-        self.outer = widest(_users_of(threads, buffer))
+        self.outer = widest(_users_of(tree, threads, buffer))
+        self.views = _views_of(tree, buffer)
         self.span = next(node for node in threads if self._uses(node)).span
         self.stmts = {node.threads: node.stmt for node in walk(tree.root) if isinstance(node, ThreadGroup)}
         groups = _by_start(group_of.values())
-        self.own = {group: buffer_like(buffer, FRAGMENT, f"_{number}") for number, group in enumerate(groups)}
+        self.own = {
+            group: {each: buffer_like(each, FRAGMENT, f"_{number}") for each in (buffer, *self.views)}
+            for number, group in enumerate(groups)
+        }
         self.start = buffer_like(buffer, SHARED, "_start")
         self.ends = {group: buffer_like(buffer, SHARED, f"_end_{number}") for number, group in enumerate(groups)}
 
@@ -221,12 +222,17 @@ class _Merge:
     def of(cls, tree: TileTree, block: range, threads: Mapping[Any, range], buffer: Any) -> _Merge | None:
         """The copies of the groups that use a fragment besides the threads around them; None where there are no such groups, or
         where one is inside of two others, both of which would have to see what it stores."""
-        users = _users_of(threads, buffer)
+        users = _users_of(tree, threads, buffer)
         inside = users - {widest(users)}
         groups = [one for one in inside if not any(one != other and contains(other, one) for other in inside)]
         group_of = {user: [group for group in groups if contains(group, user)] for user in inside}
         around = all(contains(widest(users), group) for group in groups)
-        if not inside or not around or any(len(found) > 1 for found in group_of.values()) or not _may_be_divided(tree, buffer):
+        if (
+            not inside
+            or not around
+            or any(len(found) > 1 for found in group_of.values())
+            or not _may_be_divided(tree, buffer, _views_of(tree, buffer))
+        ):
             return None
         return cls(tree, block, threads, buffer, {user: found[0] for user, found in group_of.items()})
 
@@ -236,14 +242,19 @@ class _Merge:
         Raises:
             DivergenceError: what a group would find is not what the language says.
         """
-        new = [*self.own.values(), self.start, *self.ends.values()]
+        new = [*(own[self.buffer] for own in self.own.values()), self.start, *self.ends.values()]
+        views = {own[view]: own[self.tree.aliases[view]] for own in self.own.values() for view in self.views}
         # Copies move all elements, also those that nothing has written, and a register without a value has no meaning in C++.
         zero = self._around(self._stored(typed(0, str(self.buffer.dtype))), self.block)
         root = Sequence([zero, *self._node(self.tree.root, self.block).items])
-        return replace(self.tree, root=root, allocations={**self.tree.allocations, **dict.fromkeys(new, {})})
+        allocations = {**self.tree.allocations, **dict.fromkeys(new, {})}
+        return replace(self.tree, root=root, allocations=allocations, aliases={**self.tree.aliases, **views})
 
     def _uses(self, node: Any) -> bool:
-        return any(access.buffer == self.buffer for access in node.touched)
+        return any(self._is_named(access) for access in node.touched)
+
+    def _is_named(self, access: Any) -> bool:
+        return self.tree.root_of(access.buffer) == self.buffer
 
     def _node(self, node: Any, running: range) -> Any:
         """A node in which statements of the outer threads use the fragment.
@@ -295,19 +306,19 @@ class _Merge:
 
     def _own_buffers(self, node: Any) -> dict[Any, Any]:
         group = self.group_of.get(self.threads[node])
-        return {} if group is None else {self.buffer: self.own[group]}
+        return {} if group is None else self.own[group]
 
     def _stores(self, item: Any, group: range) -> bool:
         accesses = (access for node in walk(item) if self.group_of.get(self.threads[node]) == group for access in node.touched)
-        return any(access.buffer == self.buffer and access.kind != READ for access in accesses)
+        return any(self._is_named(access) and access.kind != READ for access in accesses)
 
     def _begun(self, groups: list[range], running: range) -> list[Any]:
         start = self._around(self._copy(self.buffer, self.start), running)
-        return [start, *(self._in(group, self._copy(self.start, self.own[group])) for group in groups)]
+        return [start, *(self._in(group, self._copy(self.start, self.own[group][self.buffer])) for group in groups)]
 
     def _ended(self, groups: list[range], running: range) -> list[Any]:
         """The statements after which the outer threads' fragment has what groups have changed."""
-        left = [self._in(group, self._copy(self.own[group], self.ends[group])) for group in groups]
+        left = [self._in(group, self._copy(self.own[group][self.buffer], self.ends[group])) for group in groups]
         _, offsets = axes = axes_of([Region.whole(self.buffer)])
         value = before = load_at(Region.whole(self.start), offsets)
         for group in groups:
@@ -330,6 +341,10 @@ class _Merge:
         region = Region.whole(self.buffer)
         names, offsets = axes or axes_of([region])
         return Parallel(Nest.build(names, store_at(region, offsets, value, self.span), self.span, "T.copy"))
+
+
+def _views_of(tree: TileTree, buffer: Any) -> list[Any]:
+    return [view for view in tree.aliases if tree.root_of(view) == buffer]
 
 
 def _runs(users: list[set[range]], outer: range) -> Iterator[list[int]]:
