@@ -25,6 +25,7 @@ from tilelang.target.cpu.exits import lower_exits
 from tilelang.target.cpu.flatten import flatten
 from tilelang.target.cpu.host import make_entry
 from tilelang.target.cpu.interchange import interchange
+from tilelang.target.cpu.jam import jam
 from tilelang.target.cpu.legalize import legalize
 from tilelang.target.cpu.lower import lower_tiles
 from tilelang.target.cpu.machine import lower_machine
@@ -52,6 +53,7 @@ COMMON = (
     Step("separate_iterations", separate_iterations, "a variable or array that iterations store to is each iteration's own"),
     Step("hold_partial_results", hold_partial_results, "sums over the iterations of a T.Parallel are each thread's own"),
     Step("flatten", flatten, "elements that are all treated alike follow each other in memory; tiles break their rows in pieces"),
+    Step("jam", jam, "a sum that is stored and loaded again at each of a few steps waits for memory; it can stay in a register"),
     Step("interchange", interchange, "iterations are unordered; neighbours in the innermost loop should be neighbours in memory"),
     Step("elide_copies", elide_copies, "products pack their operands themselves; a copy before them is a pass over memory"),
     Step("deepen", deepen, "depths that suit a GPU's shared memory are shallow here; C stays in registers over more of K"),
