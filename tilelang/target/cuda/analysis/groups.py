@@ -17,7 +17,7 @@ from tilelang.ir.memory import is_fragment
 from tilelang.ir.visit import conjunction, conjuncts, walk_expr
 from tilelang.target.cuda.intrinsics.table import digit_of
 from tilelang.target.cuda.tile.program import thread_digits
-from tilelang.target.cuda.tile.tree import ThreadGroup, TileTree
+from tilelang.target.cuda.tile.tree import TileTree
 
 # Conditions -----------------------------------------------------------------------------------------------------------
 
@@ -104,8 +104,7 @@ def threads_of(tree: TileTree, block: range) -> dict[Any, range]:
     """The threads that run each node, in program order."""
     found: dict[Any, range] = {}
     for node, around in tree.around.items():
-        own = node.threads if isinstance(node, ThreadGroup) else None
-        found[node] = own if own is not None else found[around[-1]] if around else block
+        found[node] = node.runners(found[around[-1]] if around else block)
     return found
 
 

@@ -212,8 +212,8 @@ class Uniformity:
             self.by_thread.add(node)
         if not _agree(control, threads):
             self.divergent.add(node)
+        threads = node.runners(threads)
         if isinstance(node, ThreadGroup):
-            threads = node.threads or threads
             by_thread = by_thread or node.by_thread
         elif isinstance(node, (Branch, Loop, Repeat)):
             self._note_reads(statement_exprs(node.stmt), threads)

@@ -38,7 +38,7 @@ def branch_early_exits(tree: TileTree, threads: Mapping[Any, int]) -> TileTree:
 
 def _branched(node: Any, uniformity: Uniformity, allocations: dict[Any, Any]) -> Any:
     """A node with the exits of the iterations of each loop in it as branches."""
-    if isinstance(node, (Loop, Repeat)) and not _is_pipelined(node):
+    if isinstance(node, (Loop, Repeat)) and not node.is_pipelined:
         node = replace(node, body=_Exits(uniformity, _is_continue, allocations).body(node.body))
     return node.with_parts(lambda part: _branched(part, uniformity, allocations))
 
@@ -92,7 +92,7 @@ class _Exits:
             below = below or self.uniformity.control(node) < BLOCK
         elif isinstance(node, ThreadGroup):
             below = below or node.threads is not None
-        if isinstance(node, (Loop, Repeat)) and (self.is_exit is not is_return or _is_pipelined(node)):
+        if isinstance(node, (Loop, Repeat)) and (self.is_exit is not is_return or node.is_pipelined):
             return False
         return (below and self.is_exit(node)) or any(self.may_leave(part, below) for part in node.inside)
 
@@ -155,10 +155,6 @@ def _with_barriers_marked(node: Any) -> Any:
         marked = intrinsic_call("sync_threads", attrs={AFTER_EXIT: True}, span=node.stmt.span)
         return node if call.args else Scalar(ir.Evaluate(marked, node.stmt.span))
     return node.with_parts(_with_barriers_marked)
-
-
-def _is_pipelined(node: Loop | Repeat) -> bool:
-    return isinstance(node, Loop) and node.is_pipelined
 
 
 def _is_continue(node: Any) -> bool:

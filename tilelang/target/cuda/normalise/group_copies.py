@@ -264,11 +264,8 @@ class _Merge:
             running: the threads that come to it.
         """
         if isinstance(node, Sequence):
-            return Sequence([new for part in self._parts(node.items, running) for new in part])
-        if isinstance(node, Loop):
-            return node.regrouped(self._parts(node.body.items, running))
-        inside = node.threads if isinstance(node, ThreadGroup) and node.threads is not None else running
-        return node.with_parts(lambda part: self._node(part, inside))
+            return node.regrouped(self._parts(node.items, running))
+        return node.with_parts(lambda part: self._node(part, node.runners(running)))
 
     def _parts(self, items: list[Any], running: range) -> list[list[Any]]:
         """What each statement becomes."""

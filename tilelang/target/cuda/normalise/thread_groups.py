@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from tilelang.errors import DivergenceError
@@ -24,10 +24,8 @@ from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import (
     Branch,
-    Loop,
     Operator,
     Parallel,
-    Repeat,
     Scalar,
     Sequence,
     ThreadGroup,
@@ -71,7 +69,9 @@ class _Splitter:
     # The tree ----------------------------------------------------------------------------------------------------------
 
     def sequence(self, sequence: Sequence, threads: range) -> Sequence:
-        return Sequence(_joined_roles([new for node in sequence.items for new in self.node(node, threads)]))
+        groups = [self.node(node, threads) for node in sequence.items]
+        # The statements of a pipelined loop keep their places.
+        return sequence.regrouped(groups if sequence.origins else [_joined_roles([*chain(*groups)])])
 
     def node(self, node: Any, threads: range) -> list[Any]:
         """What a node becomes."""
@@ -79,13 +79,7 @@ class _Splitter:
             return self.branch(node, threads)
         if isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind):
             self.values[node.stmt.var] = node.stmt.value
-        elif isinstance(node, Loop):
-            return [node.regrouped([self.node(each, threads) for each in node.body.items])]
-        elif isinstance(node, Repeat):
-            return [replace(node, body=self.sequence(node.body, threads))]
-        elif isinstance(node, ThreadGroup):
-            return [replace(node, body=self.sequence(node.body, node.threads or threads))]
-        return [node]
+        return [node.with_parts(lambda part: self.sequence(part, node.runners(threads)))]
 
     def branch(self, node: Branch, threads: range) -> list[Any]:
         """The groups that a branch becomes; the branch itself where its condition or its contents do not ask for any."""

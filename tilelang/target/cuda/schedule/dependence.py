@@ -84,7 +84,7 @@ class Body(LoopBody, eq=False):
         statements: list[Statement] = []
         replays: list[Any] = []
         with_replays: list[Statement] = []
-        for stmt, nodes in loop.parts:
+        for stmt, nodes in loop.body.parts:
             defines = stmt.var if isinstance(stmt, ir.Bind) else None
             # A binding of a known value needs no place in the schedule: j = k * 2 is the same number whenever it is computed for
             # iteration k.

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
-from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Sequence, walk
+from tilelang.target.cuda.tile.tree import Operator, Parallel, Sequence
 from tilelang.transform.substitute import substitute
 
 
@@ -40,12 +40,10 @@ def renamed_inside(
         keep_operators: as in :func:`renamed`.
     """
     # What was computed for a node is kept by the node (`Memo`): nodes that nothing changes must stay the same objects.
-    if not any(access.buffer in values(inner) for inner in walk(node) for access in inner.touched):
-        return node
-    new = node.with_parts(lambda part: renamed_inside(part, values, renewed, keep_operators))
-    own = values(node)
-    renewed[node] = renamed(new, own, keep_operators) if any(access.buffer in own for access in node.touched) else new
-    return renewed[node]
+    new, own = node.with_parts(lambda part: renamed_inside(part, values, renewed, keep_operators)), values(node)
+    if any(access.buffer in own for access in node.touched):
+        new = renamed(new, own, keep_operators)
+    return _noted(node, new, renewed)
 
 
 def _with_buffers(op: Any, values: Mapping[Any, Any]) -> Any:
@@ -58,19 +56,13 @@ def spliced(node: Any, values: Mapping[Any, list[Any]], renewed: dict[Any, Any])
     """The node with some of its statements replaced by others; the node itself if it contains none of them.
 
     ``renewed`` receives each rebuilt container under the old one."""
-    if not any(inner in values for inner in walk(node)):
-        return node
-    if isinstance(node, Sequence):
-        new: Any = Sequence([item for group in _spliced_groups(node, values, renewed) for item in group])
-    elif isinstance(node, Loop):
-        groups = _spliced_groups(node.body, values, renewed)
-        new = node.regrouped(groups)
-        renewed[node.body] = new.body
-    else:
-        new = node.with_parts(lambda child: spliced(child, values, renewed))
-    renewed[node] = new
+    new = node.with_parts(lambda part: part if part in values else spliced(part, values, renewed))
+    if isinstance(node, Sequence) and not values.keys().isdisjoint(node.items):
+        new = new.regrouped(values.get(item, [item]) for item in new.items)
+    return _noted(node, new, renewed)
+
+
+def _noted(node: Any, new: Any, renewed: dict[Any, Any]) -> Any:
+    if new is not node:
+        renewed[node] = new
     return new
-
-
-def _spliced_groups(sequence: Sequence, values: Mapping[Any, list[Any]], renewed: dict[Any, Any]) -> list[list[Any]]:
-    return [values[item] if item in values else [spliced(item, values, renewed)] for item in sequence.items]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
+from operator import is_
 from typing import Any, Union
 
 from tilelang.errors import RunTimeValueError
@@ -56,8 +57,17 @@ class Node(Record, eq=False):
         return []
 
     def with_parts(self, of: Callable[[Any], Any]) -> Any:
-        """The node with ``of`` applied to those directly inside, whose number stays the same; itself where it has none inside."""
-        return self
+        """The node with ``of`` applied to those directly inside; itself where that changes none."""
+        parts = [of(part) for part in self.inside]
+        return self if all(map(is_, parts, self.inside)) else self._of(parts)
+
+    def _of(self, parts: list[Any]) -> Any:
+        """The node with others inside."""
+        raise NotImplementedError
+
+    def runners(self, threads: range) -> range:
+        """Those of the threads that come to the node that run what is inside."""
+        return threads
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:
@@ -81,16 +91,36 @@ class Node(Record, eq=False):
 
 
 class Sequence(Node):
-    """Statements in order."""
+    """Statements in order.
+
+    Attributes:
+        origins: of the body of a pipelined loop, each of its statements in the IR, with how many nodes it became.
+    """
 
     items: list[TileNode]
+    origins: tuple[tuple[Any, int], ...] | None = None
 
     @property
     def inside(self) -> list[Any]:
         return self.items
 
-    def with_parts(self, of: Callable[[Any], Any]) -> Sequence:
-        return Sequence([of(item) for item in self.items])
+    @property
+    def parts(self) -> Iterator[tuple[Any, list[TileNode]]]:
+        """Of the body of a pipelined loop, each statement in the IR, with its nodes."""
+        nodes = iter(self.items)
+        return ((stmt, list(islice(nodes, count))) for stmt, count in self.origins or ())
+
+    def regrouped(self, groups: Iterable[list[TileNode]]) -> Sequence:
+        """The statements with some nodes in place of each node."""
+        groups = list(groups)
+        # Groups stand for the old nodes in order, so each statement takes as many groups as it had nodes, and has as many nodes
+        # as they hold.
+        left = iter(groups)
+        origins = self.origins and tuple((stmt, sum(map(len, islice(left, count)))) for stmt, count in self.origins)
+        return Sequence([*chain(*groups)], origins)
+
+    def _of(self, parts: list[Any]) -> Sequence:
+        return Sequence(parts, self.origins)
 
 
 class _Statement(Node):
@@ -117,58 +147,31 @@ class _WithBody(_Statement):
     def inside(self) -> list[Any]:
         return [self.body]
 
-    def with_parts(self, of: Callable[[Any], Any]) -> Any:
-        return replace(self, body=of(self.body))
-
-
-class Loop(_WithBody):
-    """A ``for`` loop that every thread runs.
-
-    Attributes:
-        origins: where the loop is pipelined, each statement of the body in the IR, with how many nodes it became.
-    """
-
-    origins: tuple[tuple[Any, int], ...] | None = None
-
-    @staticmethod
-    def of(stmt: Any, parts: list[tuple[Any, list[TileNode]]]) -> Loop:
-        """A pipelined loop of statements of the IR, with the nodes that each became."""
-        body = Sequence([node for _, nodes in parts for node in nodes])
-        return Loop(stmt, body, tuple((child, len(nodes)) for child, nodes in parts))
-
     @property
     def is_pipelined(self) -> bool:
         """Whether a schedule may reorder its statements."""
-        return self.origins is not None
+        return self.body.origins is not None
 
-    @property
-    def parts(self) -> Iterator[tuple[Any, list[TileNode]]]:
-        """Each statement of a pipelined loop's body in the IR, with its nodes."""
-        nodes = iter(self.body.items)
-        return ((stmt, list(islice(nodes, count))) for stmt, count in self.origins or ())
+    def _of(self, parts: list[Any]) -> Any:
+        return replace(self, body=parts[0])
 
-    def regrouped(self, groups: Iterable[list[TileNode]]) -> Loop:
-        """The loop with some nodes in place of each node of its body."""
-        if self.origins is None:
-            return Loop(self.stmt, Sequence([node for group in groups for node in group]))
-        # Groups stand for the old nodes in order, so each statement takes as many groups as it had nodes, and has as many nodes
-        # as they hold.
-        left = iter(groups)
-        return Loop.of(self.stmt, [(stmt, [*chain(*islice(left, count))]) for stmt, count in self.origins])
+
+class Loop(_WithBody):
+    """A ``for`` loop that every thread runs."""
 
 
 class Branch(_Statement):
     """An ``if``."""
 
     then: Sequence
-    otherwise: Sequence | None
+    otherwise: Sequence | None = None
 
     @property
     def inside(self) -> list[Any]:
         return [self.then] + ([self.otherwise] if self.otherwise is not None else [])
 
-    def with_parts(self, of: Callable[[Any], Any]) -> Branch:
-        return Branch(self.stmt, of(self.then), None if self.otherwise is None else of(self.otherwise))
+    def _of(self, parts: list[Any]) -> Branch:
+        return Branch(self.stmt, *parts)
 
 
 class Repeat(_WithBody):
@@ -189,6 +192,9 @@ class ThreadGroup(_WithBody):
     @property
     def accesses(self) -> tuple[Access, ...]:
         return ()
+
+    def runners(self, threads: range) -> range:
+        return threads if self.threads is None else self.threads
 
 
 class Operator(Node):
@@ -390,8 +396,9 @@ class Reader:
             return Loop(stmt, self.block(stmt.body))
         # A schedule numbers statements of the source, and one of these may become several nodes (a product with copies of its
         # operands): the numbers go to all of them. Allocations become none, and are not numbered.
-        parts = ((child, self.statement(child)) for child in flattened(stmt.body))
-        return Loop.of(stmt, [(child, nodes) for child, nodes in parts if nodes])
+        parts = [(child, nodes) for child in flattened(stmt.body) if (nodes := self.statement(child))]
+        origins = tuple((child, len(nodes)) for child, nodes in parts)
+        return Loop(stmt, Sequence([node for _, nodes in parts for node in nodes], origins))
 
     def parallel(self, nest: Nest, op: Any = None) -> Any:
         """The node of a nest, inside loops over chunks where its extents are known at run time only; nothing if it is empty."""
