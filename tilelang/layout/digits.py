@@ -77,6 +77,12 @@ class Form:
         terms = _merged([*self.terms, *other.terms])
         return Form(terms, self.offset + other.offset)
 
+    def __sub__(self, other: Form) -> Form:
+        # Digits have weights above zero only: i - j of two of them has no form.
+        if other.terms:
+            raise NotMixedRadix
+        return self.shifted(-other.offset)
+
     def shifted(self, amount: Any) -> Form:
         """The form plus a constant or an expression without digits."""
         return Form(self.terms, self.offset + amount)

@@ -20,6 +20,7 @@ from tilelang.layout.fragment import REGISTER, THREAD
 from tilelang.records import Record
 from tilelang.target.cuda.intrinsics.table import digit_of, intrinsic
 from tilelang.target.cuda.ir.access import ThreadMap
+from tilelang.target.cuda.tile.nest import by_digits
 from tilelang.target.cuda.tile.program import thread_digits
 from tilelang.target.cuda.tile.tree import Loop, Scalar, TileTree, walk
 
@@ -33,6 +34,9 @@ class Index(Record):
     def __add__(self, other: Index) -> Index:
         return Index(self.form + other.form, math.gcd(self.step, other.step))
 
+    def __sub__(self, other: Index) -> Index:
+        return self + other.scaled(-1)
+
     def scaled(self, factor: int) -> Index:
         """The index times a constant. Negative multiples of thread digits are unknown, of others the common divisor is kept."""
         if factor < 0 and any(term.digit.coord == THREAD for term in self.form):
@@ -44,9 +48,9 @@ class Index(Record):
             return Index(Form((), self.form.offset * factor), math.gcd(self.step, *weights) * -factor)
         return Index(self.form.scaled(factor), self.step * factor)
 
-    def divided(self, divisor: int) -> tuple[Index, Index]:
-        """Quotient and remainder by a positive constant."""
-        if self.step % divisor:
+    def divmod(self, divisor: int) -> tuple[Index, Index]:
+        """Quotient and remainder by a constant that is not negative."""
+        if not divisor or self.step % divisor:
             return UNKNOWN, UNKNOWN
         try:
             quotient, remainder = self.form.divmod(divisor)
@@ -136,34 +140,15 @@ class ThreadMaps:
         return Index(Form((Term(self._thread, 1, low, extent),) if extent > 1 else ()))
 
     def _index(self, expr: Any, axes: Mapping[Any, Index]) -> Index:
-        value = _constant(expr)
-        if value is not None:
-            return Index(Form((), value))
-        if isinstance(expr, ir.Var):
-            return axes[expr] if expr in axes else self._variable(expr)
-        if isinstance(expr, ir.Cast) and str(expr.ty) in ("int32", "int64"):
-            return self._index(expr.value, axes)
-        if isinstance(expr, (ir.Add, ir.Sub)):
-            return self._index(expr.a, axes) + self._index(expr.b, axes).scaled(1 if isinstance(expr, ir.Add) else -1)
-        if intrinsic(expr) is not None:
-            return self._intrinsic(expr)
-        return self._with_constant(expr, axes)
+        def part(expr: Any) -> Index | None:
+            value = _constant(expr)
+            if value is not None:
+                return Index(Form((), value))
+            if isinstance(expr, ir.Var):
+                return axes[expr] if expr in axes else self._variable(expr)
+            return None if intrinsic(expr) is None else self._intrinsic(expr)
 
-    def _with_constant(self, expr: Any, axes: Mapping[Any, Index]) -> Index:
-        """A product, quotient or remainder with a constant."""
-        factor = _constant(expr.a) if isinstance(expr, ir.Mul) else None
-        if factor is not None:
-            return self._index(expr.b, axes).scaled(factor)
-        constant = _constant(expr.b) if isinstance(expr, (ir.Mul, ir.FloorDiv, ir.FloorMod, ir.LShift, ir.RShift)) else None
-        if constant is None or constant < 0:
-            return UNKNOWN
-        inner = self._index(expr.a, axes)
-        if isinstance(expr, ir.Mul):
-            return inner.scaled(constant)
-        if isinstance(expr, ir.LShift):
-            return inner.scaled(1 << constant)
-        quotient, remainder = inner.divided(1 << constant if isinstance(expr, ir.RShift) else max(constant, 1))
-        return remainder if isinstance(expr, ir.FloorMod) else quotient
+        return by_digits(expr, part, lambda expr: UNKNOWN)
 
     def _variable(self, var: Any) -> Index:
         if var not in self._known:

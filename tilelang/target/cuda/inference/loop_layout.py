@@ -107,6 +107,15 @@ class LoopLayout(Record, eq=False):
         """The position along a dimension as a sum of digits."""
         return sum((Form.of_digit(digit, weight) for digit, weight in self.digits[place]), Form())
 
+    def position_of(self, index: Any, modes: Sequence[Mode]) -> Form:
+        """An index along an axis with these modes as a sum of digits; a fixed one is the position of the hidden dimension that
+        stands for it."""
+        form = form_of(index, self.forms)
+        for place, dim in enumerate(() if form.terms else self.dims):
+            if dim.var is None and dim.modes == modes and same_index(dim.equals, form.offset):
+                return self.position(place)
+        return form
+
 
 # From a fragment to the loop that walks it ---------------------------------------------------------------------------
 
@@ -357,14 +366,11 @@ def register_form(
     Returns:
         None if a thread runs an iteration whose element it does not hold, or if ``every_copy`` does not hold.
     """
-    forms = loop.forms
     position = Form()
     threads: dict[tuple[Digit, int, int], int] = {}
     for index, modes in zip(access_indices, layout.modes):
         try:
-            form = form_of(index, forms)
-            if not form.terms:
-                form = _hidden_form(loop, form.offset, modes) or form
+            form = loop.position_of(index, modes)
             if not form.terms and not isinstance(form.offset, int):
                 if any(mode.coord == THREAD for mode in modes):
                     return None
@@ -403,13 +409,6 @@ def register_of(index: Any, modes: Sequence[Mode]) -> Any:
         total = total + (index if number == len(modes) - 1 else index % mode.extent) * mode.stride
         index = index // mode.extent
     return total
-
-
-def _hidden_form(loop: LoopLayout, index: Any, modes: Sequence[Mode]) -> Form | None:
-    """The position of the hidden dimension that stands for a fixed index along an axis with these modes."""
-    hidden = ((place, dim.equals) for place, dim in enumerate(loop.dims) if dim.var is None and dim.modes == modes)
-    place = next((place for place, fixed in hidden if same_index(fixed, index)), None)
-    return None if place is None else loop.position(place)
 
 
 def same_index(a: Any, b: Any) -> bool:

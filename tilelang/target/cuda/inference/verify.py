@@ -19,10 +19,9 @@ from tilelang.ir.span import location_of
 from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, join_modes
 from tilelang.target.cuda.inference.layouts import Layouts
-from tilelang.target.cuda.inference.loop_layout import LoopLayout, same_index
+from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import form_of
 from tilelang.target.cuda.tile.tree import Branch, Operator, Parallel, Scalar, TileTree, walk
 
 _REPLICA = "replica"
@@ -148,24 +147,13 @@ def _thread_digits(index: Any, modes: tuple[Mode, ...], loop: LoopLayout) -> Ite
     last = max((place for place, mode in enumerate(modes) if mode.coord == THREAD), default=-1)
     if last < 0:
         return
-    form, weight = _position(index, modes, loop), 1
+    form, weight = loop.position_of(index, modes), 1
     for place, mode in enumerate(modes[: last + 1]):
         if mode.coord == THREAD:
             # The outermost digit is not reduced: positions in the padding of an axis are never accessed.
             outermost = place == len(modes) - 1
             yield mode, form.divmod(weight)[0] if outermost else form.between(weight, mode.extent)
         weight *= mode.extent
-
-
-def _position(index: Any, modes: tuple[Mode, ...], loop: LoopLayout) -> Form:
-    """An index as a sum of digits; one that no axis moves is where the body's guard lets a hidden dimension be."""
-    form = form_of(index, loop.forms)
-    if form.terms:
-        return form
-    for place, dim in enumerate(loop.dims):
-        if dim.var is None and dim.modes == modes and same_index(dim.equals, form.offset):
-            return loop.position(place)
-    return form
 
 
 def same_values(a: Form, b: Form) -> bool:

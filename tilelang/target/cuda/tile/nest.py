@@ -293,33 +293,44 @@ def form_of(expr: Any, forms: Mapping[Any, Form]) -> Form:
     Raises:
         NotMixedRadix: it is none.
     """
-    value = as_int(expr) if isinstance(expr, (int, ir.IntImm)) else expr
-    if isinstance(value, int):
-        return Form((), value)
-    if isinstance(value, ir.Var) and value in forms:
-        return forms[value]
-    if not mentions(value, forms):
-        return Form((), value)
-    if isinstance(value, ir.Add):
-        return form_of(value.a, forms) + form_of(value.b, forms)
-    # Digits have weights above zero only; i - j of two axes has no form.
-    if isinstance(value, ir.Sub) and not mentions(value.b, forms):
-        return form_of(value.a, forms).shifted(-as_int(value.b))
-    # An index that is cast to fewer bits may wrap.
-    if isinstance(value, ir.Cast) and str(value.ty) in ("int32", "int64"):
-        return form_of(value.value, forms)
-    right = as_int(value.b) if isinstance(value, (ir.Mul, ir.FloorDiv, ir.FloorMod, ir.LShift, ir.RShift)) else None
-    if isinstance(value, ir.Mul):
-        left = as_int(value.a)
-        if isinstance(left, int):
-            return form_of(value.b, forms).scaled(left)
-    if not isinstance(right, int):
+
+    def part(expr: Any) -> Form | None:
+        if isinstance(expr, ir.Var) and expr in forms:
+            return forms[expr]
+        if isinstance(expr, (int, ir.IntImm)):
+            return Form((), as_int(expr))
+        return None if mentions(expr, forms) else Form((), expr)
+
+    def unknown(expr: Any) -> Form:
         raise NotMixedRadix
-    inner = form_of(value.a, forms)
-    if isinstance(value, ir.Mul):
-        return inner.scaled(right)
-    if isinstance(value, ir.LShift):
-        return inner.scaled(1 << right)
-    if isinstance(value, ir.RShift):
-        return inner.divmod(1 << right)[0]
-    return inner.divmod(right)[0 if isinstance(value, ir.FloorDiv) else 1]
+
+    return by_digits(expr, part, unknown)
+
+
+def by_digits(expr: Any, part: Callable[[Any], Any], unknown: Callable[[Any], Any]) -> Any:
+    """The value of an index expression in an arithmetic of digits: sums, multiples, and quotients and remainders by constants.
+
+    Args:
+        part: the value of an expression, None where it follows from those of its operands.
+        unknown: the value of an expression of another kind.
+    """
+    value = part(expr)
+    if value is not None:
+        return value
+    # An index that is cast to fewer bits may wrap.
+    if isinstance(expr, ir.Cast) and str(expr.ty) in ("int32", "int64"):
+        return by_digits(expr.value, part, unknown)
+    if isinstance(expr, ir.Add):
+        return by_digits(expr.a, part, unknown) + by_digits(expr.b, part, unknown)
+    if isinstance(expr, ir.Sub):
+        return by_digits(expr.a, part, unknown) - by_digits(expr.b, part, unknown)
+    if isinstance(expr, ir.Mul) and isinstance(factor := as_int(expr.a), int):
+        return by_digits(expr.b, part, unknown).scaled(factor)
+    constant = as_int(expr.b) if isinstance(expr, (ir.Mul, ir.FloorDiv, ir.FloorMod, ir.LShift, ir.RShift)) else None
+    if not isinstance(constant, int) or constant < 0:
+        return unknown(expr)
+    inner = by_digits(expr.a, part, unknown)
+    if isinstance(expr, (ir.Mul, ir.LShift)):
+        return inner.scaled(constant if isinstance(expr, ir.Mul) else 1 << constant)
+    quotient, remainder = inner.divmod(1 << constant if isinstance(expr, ir.RShift) else constant)
+    return remainder if isinstance(expr, ir.FloorMod) else quotient
