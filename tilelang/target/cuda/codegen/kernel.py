@@ -10,7 +10,6 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_barrier, is_shared, lies_in_shared
 from tilelang.ir.span import location_of
-from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.arch import arch_of
 from tilelang.target.cuda.codegen.emitter import Emitter, Names
 from tilelang.target.cuda.codegen.generate import Generator
@@ -104,9 +103,9 @@ def plan_memory(stage: KernelCode, context: CudaContext) -> PlannedCode:
 def _place_of_largest(stage: KernelCode) -> Location | None:
     """Where the program allocates the largest of its shared tiles; those that the compiler made have no place."""
     sizes = {buffer: size for buffer, (size, _) in stage.declarations.shared.items()}
-    allocations = [stmt for stmt in walk_statements(stage.kernel.body) if isinstance(stmt, ir.AllocBuffer) and stmt.span]
-    largest = max(allocations, key=lambda stmt: sizes.get(stmt.buffer, 0), default=None)
-    return None if largest is None else location_of(largest.span)
+    spans = {buffer: span for buffer, span in stage.kernel.allocations.items() if span}
+    largest = max(spans, key=lambda buffer: sizes.get(buffer, 0), default=None)
+    return None if largest is None else location_of(spans[largest])
 
 
 def arrivals(tree: TileTree) -> dict[Any, list[int]]:
@@ -121,10 +120,9 @@ def place_barriers(stage: PlannedCode, context: CudaContext) -> PlannedCode:
     Where a program orders its statements itself, operators still get what they need inside.
     """
     declarations = stage.declarations
-    allocated = {stmt.buffer for stmt in walk_statements(stage.kernel.body) if isinstance(stmt, ir.AllocBuffer)}
 
     def is_ordered(buffer: Any) -> bool:
-        return context.options.barriers or (lies_in_shared(buffer) and buffer not in allocated)
+        return context.options.barriers or (lies_in_shared(buffer) and buffer not in stage.kernel.allocations)
 
     conflicts = Conflicts(stage.plan.overlap, is_ordered)
     names, barriers = Names(declarations.identifiers), NamedBarriers(stage.tree.root, declarations.barriers)

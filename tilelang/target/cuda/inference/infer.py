@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from tilelang.ir import nodes as ir
-from tilelang.ir.visit import walk
 from tilelang.target.cuda.inference.layouts import Layouts, check_fragments, misplaced
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.solver import lopsided_nests, solve
@@ -47,5 +45,4 @@ def _spread(problem: Problem, layouts: Layouts) -> dict[Any, None]:
     if not problem.has_groups:
         return {}
     found = dict.fromkeys(problem.tree.root_of(buffer) for buffer, _ in misplaced(problem.tree, layouts))
-    allocated = {stmt.buffer for stmt in walk(problem.kernel.body) if isinstance(stmt, ir.AllocBuffer)}
-    return {buffer: None for buffer in found if buffer in allocated}
+    return {buffer: None for buffer in found if buffer in problem.kernel.allocations}

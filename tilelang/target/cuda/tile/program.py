@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from tilelang.errors import RunTimeValueError, UnsupportedError
@@ -15,7 +16,7 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.host_value import host_value
 from tilelang.ir.span import location_of
 from tilelang.ir.text import expr_text
-from tilelang.ir.visit import variables
+from tilelang.ir.visit import variables, walk
 from tilelang.records import Record
 from tilelang.target.assumptions import assumed
 from tilelang.target.cuda.tile.host_flow import HostValues
@@ -55,6 +56,11 @@ class Kernel(Record):
     def variables(self) -> tuple[tuple[Any, Any], ...]:
         """(variable, extent) of everything that numbers launches, blocks and threads."""
         return (*self.loops, *self.blocks, *self.cluster, *self.threads)
+
+    @cached_property
+    def allocations(self) -> Mapping[Any, Any]:
+        """Where the program allocates each buffer of the kernel; tiles that steps after this record add are not among them."""
+        return {stmt.buffer: stmt.span for stmt in walk(self.body) if isinstance(stmt, ir.AllocBuffer)}
 
     @property
     def thread_count(self) -> int:
