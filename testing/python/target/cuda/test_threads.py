@@ -8,6 +8,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.support import cuda, simulate, source
+from tilelang import interpreter
 
 ARCHES = ("sm_80", "sm_90a")
 
@@ -87,6 +88,93 @@ def test_a_copy_is_complete_before_blocks_that_overwrite_its_source_go_on(arch):
     a, b = torch.arange(64.0).reshape(2, 32), torch.zeros(2, 32)
     simulate(main, a, b, arch=arch)
     assert torch.equal(b, a)
+
+
+def waiting(wait):
+    """Blocks 0 to 3 hand over a tile each; block 4 adds them up, and ``wait(flag, block, thread)`` says how it waits for each."""
+    inside = T.macro(wait)
+
+    @T.prim_func
+    def main(flag: T.Tensor((4,), "int32"), P: T.Tensor((4, 64, 64), "float32"), Y: T.Tensor((64, 64), "float32")):
+        with T.Kernel(5, threads=128) as bx:
+            tile, total = T.alloc_fragment((64, 64), "float32"), T.alloc_fragment((64, 64), "float32")
+            if bx < 4:
+                T.fill(tile, bx + 1)
+                T.copy(tile, P[bx, :, :])
+                T.atomic_store(flag[bx], 1, memory_order="release")
+            else:
+                T.clear(total)
+                for block in T.serial(4):
+                    inside(flag, block, T.get_thread_binding())
+                    T.copy(P[block, :, :], tile)
+                    for i, j in T.Parallel(64, 64):
+                        total[i, j] += tile[i, j]
+                T.copy(total, Y)
+
+    return main
+
+
+def _one_thread(flag, block, tx):
+    if tx == 5:
+        while T.atomic_load(flag[block], memory_order="acquire") == 0:
+            pass
+
+
+def _one_warp(flag, block, tx):
+    if tx // 32 == 1:
+        while T.atomic_load(flag[block], memory_order="seq_cst") == 0:
+            pass
+
+
+def _one_thread_by_an_update(flag, block, tx):
+    if tx == 0:
+        while T.atomic_add(flag[block], 0, memory_order="acq_rel", return_prev=True) == 0:
+            pass
+
+
+def _with_a_barrier(flag, block, tx):
+    T.macro(_one_thread)(flag, block, tx)
+    T.sync_threads()
+
+
+WAITS = {_one_thread: 1, _one_warp: 1, _one_thread_by_an_update: 1, _with_a_barrier: 1}
+"""How a block waits -> barriers of an iteration."""
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("wait", WAITS)
+def test_all_threads_see_what_one_has_waited_for(wait, arch):
+    main = waiting(wait)
+    y, expected = torch.zeros(64, 64), torch.full((64, 64), 10.0)
+    assert interpreter.run(main, torch.zeros(4, dtype=torch.int32), torch.zeros(4, 64, 64), y) == []
+    assert torch.equal(y, expected)
+    simulate(main, torch.zeros(4, dtype=torch.int32), torch.zeros(4, 64, 64), y.zero_(), arch=arch)
+    assert torch.equal(y, expected)
+    text = source(main, arch)
+    assert text[text.rindex("while") :].count("__syncthreads()") == WAITS[wait]
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_group_of_threads_sees_what_one_of_them_has_waited_for(arch):
+    @T.prim_func
+    def main(flag: T.Tensor((1,), "int32"), P: T.Tensor((64, 64), "float32"), Y: T.Tensor((64, 64), "float32")):
+        with T.Kernel(2, threads=256) as bx:
+            tile = T.alloc_fragment((64, 64), "float32")
+            if bx == 1:
+                T.fill(tile, 3)
+                T.copy(tile, P)
+                T.atomic_store(flag[0], 1, memory_order="release")
+            else:
+                with T.ws(1):
+                    if T.get_thread_binding() == 128:
+                        while T.atomic_load(flag[0], memory_order="acquire") == 0:
+                            pass
+                    T.copy(P, tile)
+                    T.copy(tile, Y)
+
+    y = torch.zeros(64, 64)
+    simulate(main, torch.zeros(1, dtype=torch.int32), torch.zeros(64, 64), y, arch=arch)
+    assert (y == 3).all()
 
 
 @pytest.mark.parametrize("arch", ARCHES)

@@ -26,6 +26,8 @@ HARDWARE_BARRIERS = 16
 _RANKS = ((128, WARP_GROUP_NUMBER), (32, Call("tl::warp_rank")), (1, TID))
 """Threads of a warp group, a warp and a thread, with its number in the block."""
 
+_ACQUIRING = {"acquire", "acq_rel", "seq_cst"}
+
 
 def emit_loop(generator: Any, node: Loop) -> list[Code]:
     """A ``for`` loop, pipelined where its schedule says so."""
@@ -63,7 +65,7 @@ def emit_repeat(generator: Any, node: Repeat) -> list[Code]:
     # while (atomic_load(flag) == 0): a condition by which the program waits for other threads is evaluated again after each
     # iteration, and so orders what stands before and after.
     waits = orders_threads([condition]) or any(map(is_atomic, walk_expr(condition)))
-    body.items += [*_guarded_reads(value), *([Leaf([], synchronises=True)] if waits else [])]
+    body.items += [*_guarded_reads(value), *([Leaf([], synchronises=True, acquires=acquires([condition]))] if waits else [])]
     return [*_guarded_reads(value), LoopCode(value, body, divergent=divergent, by_warps=e.warps_agree(node), span=node.stmt.span)]
 
 
@@ -98,10 +100,22 @@ def _takers(emitter: Any, condition: Any) -> range | None:
 
 def orders_threads(exprs: Iterable[Any]) -> bool:
     """Whether a program orders its threads by one of these expressions: it waits for others, or they for it."""
-    calls = [part for expr in exprs if isinstance(expr, ir.PrimExpr) for part in walk_expr(expr) if isinstance(part, ir.Call)]
-    orders = (str(call.attrs.get("memory_order", "relaxed")) for call in calls if is_atomic(call))
+    calls = _calls(exprs)
     known = filter(None, map(intrinsic, calls))
-    return any(call.orders for call in known) or any(order != "relaxed" for order in orders)
+    return any(call.orders for call in known) or any(order != "relaxed" for order in _memory_orders(calls))
+
+
+def acquires(exprs: Iterable[Any]) -> bool:
+    """Whether one of these expressions is an atomic access that acquires."""
+    return not _ACQUIRING.isdisjoint(_memory_orders(_calls(exprs)))
+
+
+def _calls(exprs: Iterable[Any]) -> list[Any]:
+    return [part for expr in exprs if isinstance(expr, ir.PrimExpr) for part in walk_expr(expr) if isinstance(part, ir.Call)]
+
+
+def _memory_orders(calls: Iterable[Any]) -> set[str]:
+    return {str(call.attrs.get("memory_order", "relaxed")) for call in calls if is_atomic(call)}
 
 
 def decide_once(generator: Any, condition: Any) -> tuple[list[Code], Value]:

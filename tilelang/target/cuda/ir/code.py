@@ -46,6 +46,7 @@ class Leaf:
         detached: whether the program waits for their asynchronous copies by statements of its own.
         hands_over: whether the statements signal other threads that they may access what was written before, as an arrival does.
         synchronises: whether the program itself orders its threads here.
+        acquires: whether some threads see from here on what other blocks have written; the other threads do after a barrier.
         uniform: whether the statements compute the same in all threads, so that threads that do not need the result may run them.
         span: of the statement.
     """
@@ -56,6 +57,7 @@ class Leaf:
     detached: bool = False
     hands_over: bool = False
     synchronises: bool = False
+    acquires: bool = False
     uniform: bool = False
     span: Any = None
 

@@ -4,11 +4,14 @@ The code is walked in program order with the accesses since the last barrier. A 
 accesses conflicts with one of those (:class:`Conflicts`: one of them writes, they are not the same atomic operation, and
 different threads may make them of the same element); one that touches a buffer which an asynchronous copy fills, or writes one
 that such a copy reads, gets a wait as well, and so does one that tells other threads to go on. Buffers conflict where their
-bytes overlap, so memory that liveness gave to two buffers is covered too. Loops are walked twice: what is pending at the end of
-an iteration, or where one is left, is pending at the start of the next. A loop whose iterations need no barrier among
-themselves is one leaf: what it needs stands before it, and not in every iteration. What threads wrote and an asynchronous agent
-reads (wgmma, TMA stores) gets a proxy fence before the first barrier that follows, one for it alone where there is none; where
-threads of another group wrote it, the program's own barrier orders the two, and the readers fence after it.
+bytes overlap, so memory that liveness gave to two buffers is covered too. Where some threads have waited for another block (an
+atomic access that acquires), the others come to a barrier with them before they touch a tensor.
+
+Loops are walked twice: what is pending at the end of an iteration, or where one is left, is pending at the start of the next. A
+loop whose iterations need no barrier among themselves is one leaf: what it needs stands before it, and not in every iteration.
+What threads wrote and an asynchronous agent reads (wgmma, TMA stores) gets a proxy fence before the first barrier that follows,
+one for it alone where there is none; where threads of another group wrote it, the program's own barrier orders the two, and the
+readers fence after it.
 
 Code below a condition that threads disagree on is one leaf: no barrier can be inside. Where its own statements have an order it
 is rewritten first (schedule/divergence.py).
@@ -21,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilelang.ir.access import READ
+from tilelang.ir.memory import is_global
 from tilelang.target.cuda.ir.access import Access, Agent
 from tilelang.target.cuda.ir.code import (
     Barrier,
@@ -63,6 +67,7 @@ class _Pending:
         unfenced: storages that threads wrote since the last fence for asynchronous agents.
         of_others: storages that threads of other groups write, at any time.
         fenced: whether nothing but asynchronous reads came since the last fence.
+        acquired: whether some threads have seen what other blocks wrote, and the others have not come to a barrier with them.
     """
 
     accesses: set[Access] = field(default_factory=set)
@@ -72,6 +77,7 @@ class _Pending:
     unfenced: set[Any] = field(default_factory=set)
     of_others: frozenset[Any] = frozenset()
     fenced: bool = False
+    acquired: bool = False
 
     def copy(self) -> _Pending:
         return replace(self, **{name: set(getattr(self, name)) for name in _SETS})
@@ -80,13 +86,14 @@ class _Pending:
         for name in _SETS:
             getattr(self, name).update(getattr(other, name))
         self.fenced &= other.fenced
+        self.acquired |= other.acquired
 
     def leave(self) -> _Pending:
         """The state at a jump. The statements after a jump are unreachable: nothing is pending there."""
         left = self.copy()
         for name in _SETS:
             getattr(self, name).clear()
-        self.fenced = True
+        self.fenced, self.acquired = True, False
         return left
 
     def complete(self, wait: Wait) -> None:
@@ -167,7 +174,8 @@ class _Inserter:
             # them.
             stores = (access for leaf in others for access in leaf.accesses if access.kind != READ and not access.is_bulk_load)
             written = frozenset(owner(access.buffer) for access in stores)
-            if not group.barrier and self.divergence.has_order(group.body):
+            acquires = any(leaf.acquires for leaf in leaves(group.body))
+            if not group.barrier and (acquires or self.divergence.has_order(group.body)):
                 group.barrier = self.divergence.barrier(group.threads)
             if group.barrier:
                 self.block(group.body, _Pending(of_others=written))
@@ -199,7 +207,8 @@ class _Inserter:
         # `detached` copies are those that the program itself waits for. One copy of the compiler's is enough that the whole is to
         # be waited for.
         detached = all(leaf.detached for leaf in found for access in leaf.accesses if access.agent is Agent.CP_ASYNC)
-        whole = Leaf(list(find(code, WaitBulk)), detached=detached, hands_over=any(leaf.hands_over for leaf in found))
+        hands_over, acquires = (any(getattr(leaf, name) for leaf in found) for name in ("hands_over", "acquires"))
+        whole = Leaf(list(find(code, WaitBulk)), detached=detached, hands_over=hands_over, acquires=acquires)
         return self.leaf(whole, combined_accesses(code), pending)
 
     def is_unordered(self, code: LoopCode | BranchCode) -> bool:
@@ -220,7 +229,10 @@ class _Inserter:
         by_proxy = [access for access in accesses if access.agent in _ASYNC_PROXY]
         unfenced = self.conflicts.any_overlap([access.buffer for access in by_proxy], pending.unfenced)
         ordered = all(self.conflicts.is_ordered(owner(access.buffer)) for access in by_proxy)
-        if self.conflicts.between(accesses, pending.accesses) is not None or (unfenced and ordered):
+        late = pending.acquired and any(
+            is_global(access.buffer) and self.conflicts.is_ordered(access.buffer) for access in accesses
+        )
+        if late or self.conflicts.between(accesses, pending.accesses) is not None or (unfenced and ordered):
             between = Barrier()
             added.append(between)
             self.barrier(between, pending)
@@ -245,6 +257,7 @@ class _Inserter:
         # A bulk load completes on the mbarrier that it was given, and only the program waits there. What follows that wait is
         # ordered by it.
         loads = {access for access in accesses if access.is_bulk_load}
+        pending.acquired |= code.acquires
         pending.accesses |= set(accesses) - copies - loads
         pending.copies |= copies
         pending.implicit |= set() if code.detached else {access for access in copies if access.kind != READ}
@@ -275,6 +288,7 @@ class _Inserter:
         code.fence |= bool(ready)
         pending.unfenced -= ready
         pending.accesses.clear()
+        pending.acquired = False
         return before
 
     def loop(self, code: LoopCode, pending: _Pending) -> None:
