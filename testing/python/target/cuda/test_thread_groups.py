@@ -709,3 +709,34 @@ def test_groups_with_threads_in_common_hold_a_product_in_registers_of_their_own(
     """They multiply for themselves; nothing goes through shared memory but the operands."""
     text = source(of_a_product(_overlapping))
     assert text.count("float tile") == 2 and "tile_start" not in text
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_group_fills_a_tile_whose_layout_only_the_search_finds(arch):
+    @T.prim_func
+    def main(X: T.Tensor((8, 128), "float32"), Y: T.Tensor((8, 128), "float32")):
+        with T.Kernel(1, threads=128):
+            x, e = T.alloc_fragment((8, 128), "float32"), T.alloc_fragment((8, 128), "float32")
+            largest, last = T.alloc_fragment((8,), "float32"), T.alloc_fragment((8,), "float32")
+            part, total = T.alloc_fragment((8,), "float32"), T.alloc_fragment((8,), "float32")
+            T.fill(total, 1)
+            T.fill(last, 2)
+            for _ in T.serial(2):
+                T.copy(X, x)
+                T.reduce_max(x, largest, dim=1)
+                for i, j in T.Parallel(8, 128):
+                    e[i, j] = x[i, j] - largest[i]
+                T.reduce_sum(e, part, dim=1)
+                for i in T.Parallel(8):
+                    total[i] = total[i] * (last[i] - largest[i]) + part[i]
+                    last[i] = largest[i]
+            if T.get_thread_binding() < 64:
+                T.copy(X, x)
+            for i, j in T.Parallel(8, 128):
+                x[i, j] *= total[i]
+            T.copy(x, Y)
+
+    x, expected, found = torch.randint(-3, 4, (8, 128)).float(), torch.zeros(8, 128), torch.zeros(8, 128)
+    assert interpreter.run(main, x, expected) == []
+    simulate(main, x, found, arch=arch)
+    assert torch.equal(found, expected)

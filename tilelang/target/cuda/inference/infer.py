@@ -21,28 +21,31 @@ def infer(problem: Problem, divided: Callable[[Collection[Any]], TileTree]) -> t
     Raises:
         LayoutConflictError: a statement that some threads alone run needs elements in other threads.
     """
-    layouts, conflicts = solve(problem)
-    # A group of threads that needs elements of others cannot be helped by another layout.
     copied: dict[Any, None] = {}
-    while not (needed := _spread(problem, layouts)).keys() <= copied.keys():
+    while True:
+        layouts, conflicts = solve(problem)
+        tree = problem.tree
+        # A group of threads that needs elements of others cannot be helped by another layout.
+        needed = _spread(problem, tree, layouts)
+        # A nest that few threads run for all is no conflict, but distributing it first may be cheaper.
+        if needed.keys() <= copied.keys() and (conflicts or lopsided_nests(problem, layouts)):
+            from tilelang.target.cuda.inference.search import search  # most kernels have no need of it
+
+            tree, layouts = search(problem, layouts, conflicts)
+            needed = _spread(problem, tree, layouts)
+        if needed.keys() <= copied.keys():
+            break
         copied |= needed
         problem = problem.with_tree(divided(copied))
-        layouts, conflicts = solve(problem)
-    tree = problem.tree
-    # A nest that few threads run for all is no conflict, but distributing it first may be cheaper.
-    if conflicts or lopsided_nests(problem, layouts):
-        from tilelang.target.cuda.inference.search import search  # most kernels have no need of it
-
-        tree, layouts = search(problem, layouts, conflicts)
     layouts = layouts.frozen()
     check_fragments(tree, layouts)  # what the user's program asks for, before what only a defect of the compiler breaks
     verify(tree, layouts)
     return tree, layouts
 
 
-def _spread(problem: Problem, layouts: Layouts) -> dict[Any, None]:
+def _spread(problem: Problem, tree: TileTree, layouts: Layouts) -> dict[Any, None]:
     """The fragments of the program of which a group of threads needs elements that lie in other threads."""
     if not problem.has_groups:
         return {}
-    found = dict.fromkeys(problem.tree.root_of(buffer) for buffer, _ in misplaced(problem.tree, layouts))
+    found = dict.fromkeys(tree.root_of(buffer) for buffer, _ in misplaced(tree, layouts))
     return {buffer: None for buffer in found if buffer in problem.kernel.allocations}
