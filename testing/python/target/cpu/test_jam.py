@@ -109,6 +109,19 @@ def _one_row(X, tile):
             tile[a, j] += X[a, j]
 
 
+def _two_updates(X, tile):
+    for a in T.serial(3):
+        for i, j in T.Parallel(*SHAPE):
+            tile[i, j] += X[i, j + a]
+            tile[i, j] = T.max(tile[i, j], a)
+
+
+def _of_a_tensor(X, tile):
+    for a in T.serial(3):
+        for i, j in T.Parallel(*SHAPE):
+            X[i, j] += tile[i, j] * a
+
+
 LEFT = [
     _reads_twice,
     _reads_a_neighbour,
@@ -117,6 +130,8 @@ LEFT = [
     _under_another_name,
     _another_statement,
     _one_row,
+    _two_updates,
+    _of_a_tensor,
 ]
 
 
