@@ -231,3 +231,36 @@ def test_warps_and_their_groups_are_numbered_over_all_axes_of_the_block(shape):
     simulate(main, a)
     rank = torch.arange(256)
     assert torch.equal(a, torch.stack([rank // 128, rank // 32, rank // 128], 1).int())
+
+
+BRANCHES = {
+    # the outer branch, the inner one, whether a thread takes both
+    "one thread, two warps": (lambda tx, x: tx == 3, lambda tx: tx < 64, True),
+    "one thread, another warp": (lambda tx, x: tx == 3, lambda tx: tx // 32 == 1, False),
+    "one thread of the second warp": (lambda tx, x: tx == 40, lambda tx: tx < 64, True),
+    "data, a warp": (lambda tx, x: x == 3, lambda tx: tx < 32, True),
+    "data, two warps": (lambda tx, x: x == 3, lambda tx: tx < 64, True),
+}
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("name", BRANCHES)
+def test_a_branch_of_warps_below_one_that_single_threads_take(name, arch):
+    """Each thread asks for its own number: the rank of a warp is computed by all of its threads together."""
+    outer, inner, taken = BRANCHES[name]
+
+    @T.prim_func
+    def main(X: T.Tensor((128,), "int32"), Y: T.Tensor((1,), "int32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            left = T.alloc_shared((1,), "int32")
+            T.fill(left, 50)
+            if outer(tx, X[tx]):
+                if inner(tx):
+                    left[0] = left[0] - X[1]
+            T.copy(left, Y)
+
+    x, expected, y = torch.arange(128).int(), torch.zeros(1).int(), torch.zeros(1).int()
+    assert interpreter.run(main, x, expected) == [] and expected[0] == (49 if taken else 50)
+    simulate(main, x, y, arch=arch)
+    assert torch.equal(y, expected)

@@ -164,7 +164,7 @@ class Generator:
         if self.divergent or e.is_by_thread(node):
             code = leaf(statement(e, stmt), hands_over=publishes)
             code.synchronises = orders_threads(statement_exprs(stmt))
-            code.acquires = acquires(statement_exprs(stmt))
+            code.acquires = code.synchronises and acquires(statement_exprs(stmt))
             code.uniform = self.divergent and e.uniformity.agree(statement_exprs(stmt), e.uniformity.block)
             return [e.annotated(code, node.accesses, self.map_of_threads)]
         if isinstance(stmt, (ir.Bind, ir.Evaluate)) and is_atomic(stmt.value):

@@ -134,7 +134,9 @@ def emit_group(generator: Any, node: ThreadGroup) -> list[Code]:
     by_thread = e.uniformity.by_thread
     shared = (isinstance(each, (Parallel, Operator)) or isinstance(each, Scalar) and each not in by_thread for each in walk(node))
     barrier = None if node.by_thread and not any(shared) else generator.barriers.of(threads)
-    return [GroupCode(_membership(threads, outer), body, threads, barrier)]
+    # The rank of a warp is computed by all of its threads together; below a branch that some of them take, each asks for itself.
+    ranks = _RANKS[-1:] if generator.divergent else _RANKS
+    return [GroupCode(_membership(threads, outer, ranks), body, threads, barrier)]
 
 
 def emit_single_thread(generator: Any, node: ThreadGroup) -> list[Code]:
@@ -203,12 +205,12 @@ def _guarded_reads(*values: Value) -> list[Code]:
     return [replace(touched, body=[])] if touched.accesses else []
 
 
-def _membership(threads: range, outer: range) -> Value:
+def _membership(threads: range, outer: range, ranks: Iterable[tuple[int, Value]]) -> Value:
     """Whether a thread of ``outer`` is one of ``threads``, by the number of its warp group or warp where both consist of such."""
     # The number of the warp or warp group is in a uniform register: a condition on it is one branch for the whole warp, where one
     # on the thread's number is evaluated by each thread.
     start, stop = threads.start, threads.stop
-    size, rank = next((n, rank) for n, rank in _RANKS if start % n == 0 and (stop % n == 0 or stop == outer.stop))
+    size, rank = next((n, rank) for n, rank in ranks if start % n == 0 and (stop % n == 0 or stop == outer.stop))
     first, last = start // size, -(-stop // size)
     if last - first == 1 and stop != outer.stop:
         return rank.is_("==", first)
