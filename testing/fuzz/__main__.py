@@ -33,8 +33,7 @@ def main() -> int:
     parser.add_argument("--show", action="store_true", help="only print the program of --seed")
     options = parser.parse_args()
     if options.show:
-        whole = whole_kernels.drawn(options.seed)[1] if options.whole else ""
-        print(whole or draw_program(options.seed, avoid=options.avoid))
+        print(whole_kernels.drawn(options.seed)[1] if options.whole else draw_program(options.seed, avoid=options.avoid))
         return 0
     seeds = itertools.count(options.seed) if options.count is None else iter(range(options.seed, options.seed + options.count))
     targets, until = options.target or TARGETS, time.monotonic() + 60 * options.minutes

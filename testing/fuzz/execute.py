@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,20 +38,26 @@ INTERPRETER = "interpret"
 _FOLDER = tempfile.TemporaryDirectory(prefix="tilelang-fuzz-")
 
 
-def traced(program: Program) -> Any:
-    """The traced program that all targets compile. The text is written to a file, since tracing reads the source of functions."""
-    text = str(program)
+@contextlib.contextmanager
+def module_of(text: str) -> Iterator[Any]:
+    """The module of a text, while it lasts. The text is written to a file, since tracing reads the source of functions."""
     name = f"program_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     path = Path(_FOLDER.name) / f"{name}.py"
     path.write_text(text)
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # while it is traced: ``inspect`` looks there first
+    sys.modules[name] = module  # ``inspect`` looks there first
     try:
         spec.loader.exec_module(module)
-        return module.build()
+        yield module
     finally:
         del sys.modules[name]
+
+
+def traced(program: Program) -> Any:
+    """The traced program that all targets compile."""
+    with module_of(str(program)) as module:
+        return module.build()
 
 
 def arguments(program: Program) -> list[torch.Tensor]:

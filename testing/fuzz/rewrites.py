@@ -52,11 +52,9 @@ def _called(node: ast.AST | None) -> str:
 
 def _is_movable(stmt: ast.stmt) -> bool:
     """Whether a statement declares nothing that others name."""
-    return (
-        not isinstance(stmt, (ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.Return))
-        or isinstance(stmt, ast.Assign)
-        and isinstance(stmt.targets[0], ast.Subscript)
-    )
+    if isinstance(stmt, ast.Assign):
+        return isinstance(stmt.targets[0], ast.Subscript)
+    return not isinstance(stmt, (ast.AnnAssign, ast.FunctionDef, ast.Return))
 
 
 def _movable(module: ast.Module) -> Iterator[tuple[Block, int]]:

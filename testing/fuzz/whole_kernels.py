@@ -7,12 +7,8 @@ rewritten; each target is compared with the interpreter.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import io
-import os
 import pkgutil
-import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +20,7 @@ import torch
 
 import tilelang
 from testing import programs
-from testing.fuzz.execute import INTERPRETER, attempted, target_of
+from testing.fuzz.execute import INTERPRETER, attempted, module_of, target_of
 from testing.fuzz.outcome import BAD, CRASH, DIFFERENT, REFUSED, RIGHT, Outcome
 from testing.fuzz.rewrites import rewritten
 from testing.python.examples import test_examples
@@ -34,7 +30,6 @@ from tilelang.execution import Executor
 from tilelang.jit import compiler, interpreted
 from tilelang.jit.kernel import JITKernel
 
-_FOLDER = tempfile.TemporaryDirectory(prefix="tilelang-rewritten-")
 NO_MEANING = "no meaning"
 """The interpreter finds a fault, or the program is refused before it runs: there is nothing to compare."""
 NAMES_THREADS = "names threads"
@@ -80,8 +75,8 @@ def run(name: str, text: str, targets: Sequence[str]) -> dict[str, Outcome]:
     observed = _Launches(targets, "return_prev=True" not in text)
     with _filled_memory(), mock.patch.object(compiler, "interpreted", observed.kernel), contextlib.redirect_stdout(io.StringIO()):
         try:
-            with tilelang.interpret():
-                _check(name, _module(text))
+            with tilelang.interpret(), module_of(text) as module:
+                _check(name, module)
         except _Enough:
             pass
         except (TileLangError, NotImplementedError) as error:  # torch cannot fill tensors of every narrow type
@@ -101,17 +96,6 @@ def _filled_memory() -> Iterator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(False)
-
-
-def _module(text: str) -> Any:
-    """The module of a text. It is written to a file, since tracing reads the source of functions."""
-    path = Path(_FOLDER.name) / f"rewritten_{os.getpid()}_{len(list(Path(_FOLDER.name).iterdir()))}.py"
-    path.write_text(text)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _check(name: str, module: Any) -> None:

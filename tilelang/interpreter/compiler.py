@@ -17,7 +17,7 @@ from tilelang.errors import CompileError, UnsupportedError
 from tilelang.interpreter import fragments
 from tilelang.interpreter.differing import differing, may_differ, may_leave, thread_names
 from tilelang.interpreter.numbers import element
-from tilelang.interpreter.survey import element_stores, loaded, stored_by_threads, touched, updated_atomically
+from tilelang.interpreter.survey import element_stores, loaded, stored_by_threads, touched, touched_by_all, updated_atomically
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.span import location_of
@@ -88,7 +88,8 @@ class Compiler:
         differing: variables, and memory of threads, that may differ between threads.
         thread_names: variables that are computed from a thread's number.
         below: whether the statement is under divergent control flow, so that each thread executes it by itself.
-        undivided: fragments of which the sides of a branch have no copies, since single threads store elements of them.
+        undivided: fragments of which the sides of a branch have no copies: reducers of all threads, and those that single threads
+            store elements of.
     """
 
     def __init__(self, func: Any):
@@ -128,7 +129,9 @@ class Compiler:
         self.differing = differing(func.body, self.root, self.aliased)
         self.thread_names = thread_names(func.body)
         single = stored_by_threads(func.body, self.differs) | updated_atomically(func.body)
-        self.undivided = {self.root(buffer) for buffer in single}
+        # What sides of branches add to a reducer of all threads is combined.
+        shared = self.reducers.keys() & touched_by_all(func.body, self.differs)
+        self.undivided = {self.root(buffer) for buffer in (*single, *shared)}
 
     def root(self, buffer: Any) -> Any:
         """The buffer whose memory a view names."""

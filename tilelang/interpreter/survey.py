@@ -50,6 +50,26 @@ def touched(body: Any) -> set[Any]:
     return found | loaded(evaluated(body))
 
 
+def touched_by_all(body: Any, differs: Callable[[Any], bool]) -> set[Any]:
+    """The buffers that statements read or write which stand below no branch for some threads.
+
+    Args:
+        body: the statements.
+        differs: whether an expression may differ between threads.
+    """
+    if isinstance(body, ir.AllocBuffer):
+        return set()
+    if (
+        isinstance(body, ir.IfThenElse)
+        and differs(body.condition)
+        or isinstance(body, ir.AttrStmt)
+        and body.attr_key == WARP_GROUP
+    ):
+        return set()
+    inside = children(body)
+    return set().union(*(touched_by_all(each, differs) for each in inside)) if inside else touched(body)
+
+
 def loaded(exprs: Iterable[Any]) -> set[Any]:
     """The buffers that expressions name elements or regions of."""
     nodes = (node for expr in exprs for node in walk_expr(expr))

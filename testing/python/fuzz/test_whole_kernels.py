@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import time
 from typing import Any
 
 import pytest
 
 import tilelang
 from testing.fuzz import whole_kernels
+from testing.fuzz.campaign import Campaign
 from testing.fuzz.execute import INTERPRETER, TARGETS
 from testing.fuzz.outcome import BAD, DIFFERENT, RIGHT
 from testing.fuzz.rewrites import CHANGES, rewritten
@@ -85,6 +87,14 @@ def test_another_value_is_a_difference(by: float, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(tilelang, "compile", wrong)
     (outcome,) = whole_kernels.run("example_elementwise", KERNEL, ["cpu"]).values()
     assert outcome.status == (DIFFERENT if by == 1 else RIGHT)
+
+
+def test_a_campaign_of_whole_kernels():
+    said: list[str] = []
+    campaign = Campaign(("cpu",), None, said.append, whole=True)
+    assert campaign.run(iter([1, 9]), 1, time.monotonic() + 300), said  # one that is right, one without a meaning
+    assert campaign.counts == {("cpu", RIGHT): 1, (INTERPRETER, whole_kernels.NO_MEANING): 1}
+    assert campaign.summary().splitlines()[0].endswith("whole kernels rewritten")
 
 
 @pytest.mark.parametrize("seed", range(5, 400, 33))

@@ -1,4 +1,4 @@
-"""Fragments that several groups of threads use: each group has a copy, which statements of all threads reach as well."""
+"""Groups of threads that use and change a tile which other statements spread over all threads: each has a copy."""
 
 from __future__ import annotations
 
@@ -7,210 +7,282 @@ import torch
 
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
-from testing.python.target.definition import check_meaning
-from tilelang.errors import CompileError
+from tilelang import interpreter
+from tilelang.errors import DivergenceError, LayoutConflictError
 
 ARCHS = ("sm_80", "sm_90a")
 
 
-def two_products(fill):
-    """Two groups add a product each to one fragment, which all threads have filled."""
+def _reads(tx, tile, C):
+    if tx // 32 == 0:
+        for i, j in T.Parallel(32, 64):
+            C[i, j] = tile[i, j] * 2
+
+
+def _reads_elements(tx, tile, C):
+    if tx // 32 == 1:
+        for j in T.serial(32):
+            C[tx - 32, j] = tile[tx - 32, j]
+
+
+def _copies_some(tx, tile, C):
+    if tx >= 64:
+        T.copy(tile, C)
+
+
+def _updates(tx, tile, C):
+    if tx // 32 == 3:
+        for i, j in T.Parallel(16, 64):
+            tile[i, j] = tile[i + 16, j] + 1
+    T.copy(tile, C)
+
+
+def _reduces(tx, tile, C):
+    if tx < 64:
+        total = T.alloc_fragment((32,), "float32")
+        T.reduce_sum(tile, total, dim=1)
+        T.copy(total, C[0, 0:32])
+
+
+def _both_sides(tx, tile, C):
+    if tx < 64:
+        for i, j in T.Parallel(16, 64):
+            C[i, j] = tile[i, 63 - j] * 2
+    else:
+        for i, j in T.Parallel(16, 64):
+            C[i + 16, j] = tile[i + 16, j] - 1
+
+
+def _with_another(tx, tile, C):
+    own = T.alloc_fragment((32, 64), "float32")
+    if tx < 32:
+        T.fill(own, 3)
+    T.sync_threads()
+    if tx < 32:
+        for i, j in T.Parallel(32, 64):
+            C[i, j] = own[i, j] + tile[i, j]
+
+
+def of_a_product(use):
+    """A program in which groups use a tile that a product spreads over all threads."""
+    body = T.macro(use)
 
     @T.prim_func
-    def main(A: T.Tensor((2, 64, 64), "float16"), S: T.Tensor((64, 64), "float32"), B: T.Tensor((2, 64, 64), "float32")):
-        with T.Kernel(1, threads=256):
-            tile = T.alloc_shared((2, 64, 64), "float16")
-            acc = T.alloc_fragment((64, 64), "float32")
-            T.copy(A, tile)
-            fill(S, acc)
-            for group in [0, 1]:
-                with T.ws(group):
-                    T.gemm(tile[group, :, :], tile[group, :, :], acc)
-                    T.copy(acc, B[group, :, :])
+    def main(A: T.Tensor((32, 16), "float16"), B: T.Tensor((16, 64), "float16"), C: T.Tensor((32, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            a, b = T.alloc_shared((32, 16), "float16"), T.alloc_shared((16, 64), "float16")
+            tile = T.alloc_fragment((32, 64), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, tile, clear_accum=True)
+            body(tx, tile, C)
 
     return main
 
 
-FILLS = {
-    "zeros": (lambda start, acc: T.clear(acc), torch.zeros_like),
-    "tensor": (T.copy, lambda start: start),
-}
+def _nested(tx, tile, C):
+    if tx < 96:
+        for i, j in T.Parallel(32, 64):
+            tile[i, j] += 1
+        if tx >= 32:
+            for i, j in T.Parallel(32, 64):
+                tile[i, j] *= 2
+        for i, j in T.Parallel(16, 64):
+            tile[i, j] += tile[i + 16, 63 - j]
+    T.copy(tile, C)
 
 
-@pytest.mark.parametrize("name", FILLS)
+def _in_one_another(tx, tile, C):
+    if tx < 64:
+        T.copy(tile, C)
+    if tx < 32:
+        for i, j in T.Parallel(16, 64):
+            tile[i, j] = tile[i + 16, j] * 2
+    T.sync_threads()
+    if tx < 64:
+        for i, j in T.Parallel(32, 64):
+            C[i, j] += tile[i, j]
+
+
+def _overlapping(tx, tile, C):
+    if tx < 64:
+        for i, j in T.Parallel(16, 64):
+            C[i, j] = tile[i, j] + 1
+    if tx // 32 == 1 or tx // 32 == 2:
+        for i, j in T.Parallel(16, 64):
+            C[i + 16, j] = tile[i + 16, j] * 2
+
+
+def _overlapping_in_the_block(tx, tile, C):
+    T.macro(_overlapping)(tx, tile, C)
+    for i, j in T.Parallel(32, 64):
+        C[i, j] += tile[i, 63 - j]
+
+
+def _inside_of_a_read(tx, tile, C):
+    if tx < 96:
+        if tx >= 32:
+            for i, j in T.Parallel(32, 64):
+                tile[i, j] *= 2
+        T.copy(tile, C)
+
+
+def _in_a_loop(tx, tile, C):
+    for _ in T.serial(2):
+        for i, j in T.Parallel(32, 64):
+            tile[i, j] += 1
+        if tx < 32:
+            for i, j in T.Parallel(16, 64):
+                tile[i, j] *= 2
+        else:
+            if tx < 64:
+                for i, j in T.Parallel(16, 64):
+                    tile[i + 16, j] *= 3
+    T.copy(tile, C)
+
+
+def _groups_first_in_a_loop(tx, tile, C):
+    for _ in T.serial(2):
+        if tx // 32 == 1:
+            for i, j in T.Parallel(16, 64):
+                C[i, j] = tile[i + 16, j]
+        if tx < 32:
+            for i, j in T.Parallel(16, 64):
+                tile[i, j] *= 2
+        for i, j in T.Parallel(16, 64):
+            C[i + 16, j] = tile[i, 63 - j]
+
+
+def _overlapping_with_a_view(tx, tile, C):
+    rows = T.view(tile, (2048,))
+    if tx < 64:
+        for i, j in T.Parallel(16, 64):
+            C[i, j] = rows[i * 64 + j] + 1
+    if tx // 32 == 1 or tx // 32 == 2:
+        for i, j in T.Parallel(16, 64):
+            C[i + 16, j] = tile[i + 16, j] * 2
+
+
+def _reduces_a_view(tx, tile, C):
+    parts, largest = T.reshape(tile, (32, 4, 16)), T.alloc_fragment((32, 4), "float32")
+    if tx < 64:
+        T.reduce_max(parts, largest, dim=2)
+        T.copy(largest, C[0:32, 0:4])
+
+
+def _changes_a_view(tx, tile, C):
+    bits, rows = T.view(tile, (32, 64), "int32"), T.view(tile, (64, 32))
+    if tx < 64:
+        for i, j in T.Parallel(16, 64):
+            bits[i, j] = T.if_then_else(tile[i, j] < 0, 0, bits[i, j])
+    if tx >= 96:
+        for i, j in T.Parallel(32, 32):
+            rows[i + 32, j] *= 2
+    T.copy(tile, C)
+
+
+USES = [_reads, _reads_elements, _copies_some, _updates, _reduces, _both_sides, _with_another, _nested, _in_one_another]
+USES += [_in_a_loop, _overlapping, _overlapping_in_the_block, _inside_of_a_read, _groups_first_in_a_loop]
+USES += [_overlapping_with_a_view, _reduces_a_view, _changes_a_view]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("use", USES)
+def test_a_group_uses_what_all_threads_hold(use, arch):
+    main = of_a_product(use)
+    a, b = torch.randint(-3, 4, (32, 16)).half(), torch.randint(-3, 4, (16, 64)).half()
+    expected, found = torch.zeros(32, 64), torch.zeros(32, 64)
+    assert interpreter.run(main, a, b, expected) == []
+    simulate(main, a, b, found, arch=arch)
+    assert torch.equal(found, expected)
+
+
+def test_a_group_inside_of_two_others_is_told_where_to_copy_a_tile():
+    def use(tx, tile, C):
+        if tx < 64:
+            T.copy(tile, C)
+        if tx // 32 == 1:
+            for i, j in T.Parallel(32, 64):
+                tile[i, j] *= 2
+        if tx // 32 == 1 or tx // 32 == 2:
+            T.copy(tile, C)
+
+    with pytest.raises(LayoutConflictError, match="threads 0 to 63 run this, and its elements are in threads 32 to 63") as raised:
+        source(of_a_product(use))
+    assert "copy it to shared memory where threads 32 to 63 run, before the condition on threads" in str(raised.value)
+
+
+def test_a_group_does_not_see_what_another_has_changed():
+    def use(tx, tile, C):
+        for _ in T.serial(2):
+            for i, j in T.Parallel(32, 64):
+                tile[i, j] += 1
+            if tx < 32:
+                T.fill(tile, 7)
+        if tx // 32 == 1:
+            T.copy(tile, C)
+
+    with pytest.raises(DivergenceError, match="may have changed tile, and no statement of both has used it since") as raised:
+        source(of_a_product(use))
+    assert "exchange the values through shared memory" in str(raised.value)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_group_of_the_consumers_uses_what_they_all_hold(arch):
+    @T.prim_func
+    def main(A: T.Tensor((64, 128), "float16"), C: T.Tensor((64, 64), "float32"), D: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            product, twice = T.alloc_fragment((64, 64), "float32"), T.alloc_fragment((64, 64), "float32")
+            T.clear(product)
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[0, k * 64], a)
+                T.gemm(a, a, product, transpose_B=True)
+            if T.get_thread_binding() >= 64:
+                T.copy(product, C)
+            for i, j in T.Parallel(64, 64):
+                twice[i, j] = product[i, j] * 2
+            if T.get_thread_binding() < 64:
+                T.copy(twice, D)
+
+    a, c, d = torch.randint(-3, 4, (64, 128)).half(), torch.zeros(64, 64), torch.zeros(64, 64)
+    simulate(main, a, c, d, arch=arch)
+    assert torch.equal(c, a.float() @ a.float().T) and torch.equal(d, 2 * c)
+
+
+def test_groups_with_threads_in_common_hold_a_product_in_registers_of_their_own():
+    """They multiply for themselves; nothing goes through shared memory but the operands."""
+    text = source(of_a_product(_overlapping))
+    assert text.count("float tile") == 2 and "tile_start" not in text
+
+
 @pytest.mark.parametrize("arch", ARCHS)
-def test_all_threads_fill_the_copies_of_groups(name, arch):
-    fill, value = FILLS[name]
-    a = torch.randint(-1, 2, (2, 64, 64)).half()
-    start, b = torch.randint(-3, 4, (64, 64)).float(), torch.zeros(2, 64, 64)
-    program = two_products(fill)
-    simulate(program, a, start, b, arch=arch)
-    assert torch.equal(b, a.float() @ a.float() + value(start))
-    # What a register holds that nothing has written is a matter of luck: the second group fills its own, then multiplies.
-    assert source(program, arch).count("if (warp_group_id >= 1)") == 2
-
-
-def products_of_each_step():
-    """Two groups add a product each to one fragment in every step of a pipeline, which all threads have cleared."""
-
+def test_a_group_fills_a_tile_whose_layout_only_the_search_finds(arch):
     @T.prim_func
-    def main(A: T.Tensor((3, 32, 64), "float16"), B: T.Tensor((3, 2, 32, 32), "float32")):
-        with T.Kernel(1, threads=256):
-            tile = T.alloc_shared((32, 64), "float16")
-            acc = T.alloc_fragment((32, 32), "float32")
-            for k in T.Pipelined(3, num_stages=2):
-                T.copy(A[k, :, :], tile)
-                T.clear(acc)
-                for group in [0, 1]:
-                    with T.ws(group):
-                        T.gemm(tile, tile, acc, transpose_B=True)
-                        T.copy(acc, B[k, group, :, :])
-
-    return main
-
-
-def test_groups_fill_their_copies_in_a_pipelined_loop():
-    a, b = torch.randint(-1, 2, (3, 32, 64)).half(), torch.zeros(3, 2, 32, 32)
-    simulate(products_of_each_step(), a, b, arch="sm_80")
-    assert torch.equal(b, (a.float() @ a.float().mT)[:, None].expand(3, 2, 32, 32))
-
-
-def elementwise(form: str):
-    """A nest of each of two groups after statements of all threads."""
-
-    @T.prim_func
-    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((2, 64, 64), "float32"), C: T.Tensor((64, 64), "float32")):
-        with T.Kernel(1, threads=256):
-            tile = T.alloc_fragment((64, 64), "float32")
-            rows = T.alloc_fragment((64,), "float32")
-            if form == "rows":
-                T.copy(A, tile)
-                T.reduce_sum(tile, rows, dim=1)
-            else:
-                T.clear(rows)
+    def main(X: T.Tensor((8, 128), "float32"), Y: T.Tensor((8, 128), "float32")):
+        with T.Kernel(1, threads=128):
+            x, e = T.alloc_fragment((8, 128), "float32"), T.alloc_fragment((8, 128), "float32")
+            largest, last = T.alloc_fragment((8,), "float32"), T.alloc_fragment((8,), "float32")
+            part, total = T.alloc_fragment((8,), "float32"), T.alloc_fragment((8,), "float32")
+            T.fill(total, 1)
+            T.fill(last, 2)
             for _ in T.serial(2):
-                if form != "own":
-                    T.copy(A, tile)
-                for group in [0, 1]:
-                    with T.ws(group):
-                        if form == "own":
-                            T.copy(A, tile)
-                        for i, j in T.Parallel(64, 64):
-                            tile[i, j] = tile[i, j] * (group + 2) + rows[i]
-                        T.copy(tile, B[group, :, :])
-            T.copy(A, C)
+                T.copy(X, x)
+                T.reduce_max(x, largest, dim=1)
+                for i, j in T.Parallel(8, 128):
+                    e[i, j] = x[i, j] - largest[i]
+                T.reduce_sum(e, part, dim=1)
+                for i in T.Parallel(8):
+                    total[i] = total[i] * (last[i] - largest[i]) + part[i]
+                    last[i] = largest[i]
+            if T.get_thread_binding() < 64:
+                T.copy(X, x)
+            for i, j in T.Parallel(8, 128):
+                x[i, j] *= total[i]
+            T.copy(x, Y)
 
-    return main
-
-
-@pytest.mark.parametrize("form", ["own", "loop", "rows"])
-@pytest.mark.parametrize("arch", ARCHS)
-def test_groups_go_on_from_what_all_threads_have_computed(form, arch):
-    a, b, c = torch.randint(-3, 4, (64, 64)).float(), torch.zeros(2, 64, 64), torch.zeros(64, 64)
-    simulate(elementwise(form), a, b, c, arch=arch)
-    rows = a.sum(1, keepdim=True) if form == "rows" else 0
-    assert torch.equal(b, torch.stack([a * 2 + rows, a * 3 + rows]))
-    assert torch.equal(c, a)
-
-
-def test_a_group_of_the_first_threads_and_all_threads_share_a_fragment():
-    """The layout suits the group, although the statements of all threads move more."""
-
-    @T.prim_func
-    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((64, 64), "float32")):
-        with T.Kernel(1, threads=384):
-            tile = T.alloc_fragment((64, 64), "float32")
-            T.copy(A, tile)
-            with T.ws(0):
-                for i, j in T.Parallel(64, 64):
-                    tile[i, j] = tile[i, j] * 2
-            T.copy(tile, B)
-
-    a, b = torch.randn(64, 64), torch.zeros(64, 64)
-    simulate(main, a, b)
-    assert torch.equal(b, a * 2)
-
-
-@pytest.mark.parametrize("sizes", [(32, 64), (96, 32), (64, 32, 32)])
-@pytest.mark.parametrize("arch", ARCHS)
-def test_groups_of_different_sizes_use_one_name(sizes, arch):
-    """No one layout suits them, so each has a fragment of its own."""
-    firsts = [sum(sizes[:group]) for group in range(len(sizes))]
-
-    @T.prim_func
-    def main(A: T.Tensor((32, 40), "float32"), B: T.Tensor((len(sizes), 32, 40), "float32")):
-        with T.Kernel(1, threads=sum(sizes)):
-            tile, rows = T.alloc_fragment((32, 40), "float32"), T.alloc_fragment((32,), "float32")
-            tx = T.get_thread_binding(0)
-            T.copy(A, tile)
-            for group, (first, size) in enumerate(zip(firsts, sizes)):
-                if tx >= first and tx < first + size:
-                    for _ in T.serial(2):
-                        T.reduce_max(tile, rows, dim=1)
-                        for i, j in T.Parallel(32, 40):
-                            tile[i, j] = tile[i, j] * (group + 1) - rows[i]
-                    T.copy(tile, B[group, :, :])
-
-    a, b = torch.randint(-3, 4, (32, 40)).float(), torch.zeros(len(sizes), 32, 40)
-    simulate(main, a, b, arch=arch)
-    for group in range(len(sizes)):
-        tile = a
-        for _ in range(2):
-            tile = tile * (group + 1) - tile.amax(1, keepdim=True)
-        assert torch.equal(b[group], tile)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "int8"])
-def test_all_threads_see_what_either_group_has_stored(dtype):
-    """Each group changes its half three times, from what all threads have made of both."""
-
-    @T.prim_func
-    def main(A: T.Tensor((16, 32), dtype), B: T.Tensor((16, 32), dtype), C: T.Tensor((16, 32), dtype)):
-        with T.Kernel(1, threads=256):
-            tile, other = T.alloc_fragment((16, 32), dtype), T.alloc_fragment((16, 32), dtype)
-            T.copy(A, tile)
-            for k in T.serial(3):
-                for group in [0, 1]:
-                    with T.ws(group):
-                        T.copy(A, other)
-                        for i, j in T.Parallel(8, 32):
-                            tile[i + group * 8, j] = tile[i + group * 8, j] * (1 - 2 * group) + k
-                for i, j in T.Parallel(16, 32):
-                    tile[i, j] -= 1
-            T.copy(tile, B)
-            T.copy(other, C)
-
-    a = torch.randint(-3, 4, (16, 32)).to(getattr(torch, dtype))
-    _, b, c = check_meaning(main, a, torch.zeros_like(a), torch.zeros_like(a))
-    for k in range(3):
-        a = torch.cat([a[:8] + k, k - a[8:]]) - 1
-    assert torch.equal(b, a)
-
-
-def test_single_threads_of_several_groups_do_not_store_to_one_fragment():
-    """It would lie in shared memory, where the groups met."""
-
-    @T.prim_func
-    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((2, 64), "float32")):
-        with T.Kernel(1, threads=256):
-            tile = T.alloc_fragment((64,), "float32")
-            for group in [0, 1]:
-                with T.ws(group):
-                    T.copy(A, tile)
-                    if T.get_thread_binding(0) % 128 == 3:
-                        tile[5] = 7.0
-                    T.copy(tile, B[group, :])
-
-    with pytest.raises(CompileError, match=r"(?s)single threads store to fragment tile.*allocate a fragment for each group"):
-        source(main)
-
-
-def test_warp_groups_are_chosen_when_the_program_is_traced():
-    with pytest.raises(CompileError, match=r"(?s)T.ws: a warp group is a compile-time number, not group.*for group in \[0, 1\]"):
-
-        @T.prim_func
-        def main(B: T.Tensor((2,), "float32")):
-            with T.Kernel(1, threads=256):
-                for group in range(2):
-                    with T.ws(group):
-                        B[group] = 1.0
+    x, expected, found = torch.randint(-3, 4, (8, 128)).float(), torch.zeros(8, 128), torch.zeros(8, 128)
+    assert interpreter.run(main, x, expected) == []
+    simulate(main, x, found, arch=arch)
+    assert torch.equal(found, expected)

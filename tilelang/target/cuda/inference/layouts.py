@@ -5,8 +5,9 @@ The solver fills such a table; :meth:`Layouts.frozen` is what all later steps se
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import field, fields
+from itertools import product
 from math import prod
 from types import MappingProxyType
 from typing import Any
@@ -19,7 +20,7 @@ from tilelang.ir.memory import is_fragment
 from tilelang.ir.span import location_of
 from tilelang.layout.fragment import FragmentLayout
 from tilelang.records import Record
-from tilelang.target.cuda.analysis.groups import are_separate
+from tilelang.target.cuda.analysis.groups import are_separate, contains
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, TileTree
 
@@ -79,7 +80,10 @@ def check_fragments(tree: TileTree, layouts: Any) -> None:
     """
     for _, error in misplaced(tree, layouts):
         raise error
-    _check_copies(tree, layouts)
+    nodes = [node for node in tree.around if node in layouts.threads_of]
+    if len({layouts.threads_of[node] for node in nodes}) > 1:
+        _check_copies(tree, layouts, nodes)
+        _check_reducers(layouts, nodes)
 
 
 def misplaced(tree: TileTree, layouts: Any) -> Iterator[tuple[Any, LayoutConflictError]]:
@@ -95,7 +99,7 @@ def misplaced(tree: TileTree, layouts: Any) -> Iterator[tuple[Any, LayoutConflic
             layout, threads = layouts.fragments.get(buffer), layouts.threads_of[node]
             if layout is None or layout.is_whole:
                 continue
-            found = homes.setdefault(tree.root_of(buffer), [])
+            found = homes.setdefault(buffer, [])
             if all(len(threads) == len(home) and threads != home for home, _ in found):
                 found.append((threads, node))
             # A layout numbers threads from 0 in whatever group runs the statement. If threads 128 to 255 read what 0 to 255 have
@@ -116,16 +120,13 @@ def _elsewhere(buffer: Any, origin: Any, node: Any, threads: range, holders: ran
     return LayoutConflictError(buffer.name, location_of(origin.span), reason, hint).at(location_of(node.span))
 
 
-def _check_copies(tree: TileTree, layouts: Any) -> None:
+def _check_copies(tree: TileTree, layouts: Any, nodes: Sequence[Any]) -> None:
     """Checks that others find what some threads store to a fragment that every thread holds whole.
 
     They read the copies of the first threads, so only one group that begins with those may store to it alone.
     """
-    nodes = [node for node in tree.around if node in layouts.threads_of]
-    if len({layouts.threads_of[node] for node in nodes}) == 1:
-        return
     touches = [(node, access) for node in nodes for access in node.touched]
-    whole = {buffer for buffer, layout in layouts.fragments.items() if layout.is_whole}
+    whole = {buffer for buffer, layout in layouts.fragments.items() if layout.is_whole} - layouts.reducers.keys()
     touches = [(node, access) for node, access in touches if access.buffer in whole]
     stores = [(node, access.buffer) for node, access in touches if access.kind != READ]
 
@@ -140,6 +141,28 @@ def _check_copies(tree: TileTree, layouts: Any) -> None:
             reason = f"{_range_text(threads)} read here what {_range_text(group)} alone have stored"
             error = LayoutConflictError(access.buffer.name, location_of(store.span), reason)
             raise error.at(location_of(node.span))
+
+
+def _check_reducers(layouts: Any, nodes: Sequence[Any]) -> None:
+    """Checks that the threads that add to a reducer begin and finalise it together: each has partial values of its own."""
+    for buffer in layouts.reducers:
+        kinds = {node: {access.kind for access in node.touched if access.buffer == buffer} for node in nodes}
+        begins = [node for node in nodes if kinds[node] == {WRITE}]
+        updates = [node for node in nodes if isinstance(node, Parallel) and kinds[node] - {WRITE}]
+        ends = [node for node in nodes if kinds[node] - {WRITE} and node not in updates]
+        for node, together in (*product(updates, (begins, ends)), *product(ends, (begins,))):
+            _check_all_come(buffer, node, together, layouts.threads_of)
+
+
+def _check_all_come(buffer: Any, node: Any, together: Sequence[Any], threads_of: Mapping[Any, range]) -> None:
+    """Checks that all threads of a node, or none, run each of some others, and that all run one of them."""
+    needed = threads_of[node]
+    partial = [each for each in together if not are_separate((threads_of[each], needed))] or list(together)
+    for each in partial:
+        if not contains(threads_of[each], needed):
+            reason = f"{_range_text(threads_of[each])} run this, and {_range_text(needed)} use it as well"
+            hint = "begin and finalise a reducer where all threads run that add to it"
+            raise LayoutConflictError(buffer.name, location_of(node.span), reason, hint).at(location_of(each.span))
 
 
 def _range_text(threads: range) -> str:

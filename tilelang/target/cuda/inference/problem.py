@@ -153,26 +153,16 @@ class Problem(Record, eq=False):
         return by_buffer((region.buffer, node) for node in self.operators for region, _ in node.op.regions())
 
     @cached_property
-    def reducers(self) -> Mapping[Any, str]:
-        """Reducers: fragments whose values are partial in each thread, with the operation that combines them."""
-        notes = self.tree.allocations.items()
-        return {buffer: _text(note["tl.reducer_op"]) for buffer, note in notes if "tl.reducer_op" in note}
-
-    @cached_property
     def exposed(self) -> set[Any]:
         """The buffers whose neighbours in a tile are taken for neighbours in memory, since their addresses are handed on."""
         return set().union(*(self.known(_exposed_by, node) for node in self.threads_of if isinstance(node, (Parallel, Scalar))))
 
     def is_fragment(self, buffer: Any) -> bool:
         """Whether a buffer is a fragment whose elements have a place each."""
-        return is_fragment(buffer) and buffer not in self.reducers
+        return is_fragment(buffer) and buffer not in self.tree.reducers
 
 
 def _exposed_by(node: Parallel | Scalar) -> set[Any]:
     stmt = node.nest.body if isinstance(node, Parallel) else node.stmt
     found = {access.buffer for access in node.accesses if access.kind in (UPDATE, ADDRESS)}
     return found.union(*(given_to_calls(each) | taken_with_neighbours(each) for each in walk_statements(stmt)))
-
-
-def _text(value: Any) -> str:
-    return str(getattr(value, "value", value))

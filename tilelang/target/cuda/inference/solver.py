@@ -132,7 +132,7 @@ class _Solver:
             self.memory[buffer] = min(ways, key=lambda layout: self._cost_of_users(buffer, layout)) if len(ways) > 1 else ways[0]
         self._check()
         per_thread = {node for node, is_own in problem.private.items() if is_own}
-        found = (self.fragments, self.memory, self.loops, self.plans, self.threads_of, problem.reducers, per_thread)
+        found = (self.fragments, self.memory, self.loops, self.plans, self.threads_of, problem.tree.reducers, per_thread)
         return Layouts(*found), self.conflicts
 
     def _annotations(self) -> None:
@@ -304,7 +304,7 @@ class _Solver:
 
     def _starts_reducer(self, nest: Nest) -> bool:
         """Whether the nest gives a reducer its first value, which every thread does for its own copy."""
-        reducers = {access.buffer for access in nest.accesses if access.buffer in self.problem.reducers}
+        reducers = {access.buffer for access in nest.accesses if access.buffer in self.problem.tree.reducers}
         # A reducer that is read in the nest, as in r[i] += x[i, j], is accumulated: there each thread adds its own share of the
         # iterations.
         read = {access.buffer for access in nest.accesses if access.kind == READ}
@@ -323,7 +323,7 @@ class _Solver:
             if self.problem.is_fragment(buffer) and buffer not in self.fragments:
                 self._fix_views(buffer, _whole(buffer, threads), None)
         # Each thread has partial values of every element of a reducer.
-        self.fragments.update((buffer, _whole(buffer, threads)) for buffer in self.problem.reducers)
+        self.fragments.update((buffer, _whole(buffer, threads)) for buffer in self.problem.tree.reducers)
 
     def _cost_of_users(self, tile: Any, layout: Any) -> float:
         """Cycles of the nests that use a shared tile, if it lies so."""

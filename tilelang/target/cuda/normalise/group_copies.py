@@ -83,6 +83,9 @@ class _GroupCopies:
         found = {tuple(self._homes[self.tree.root_of(access.buffer)]) for access in accesses if is_fragment(access.buffer)}
         if len(found) != 1 or not all(self._may_be_repeated(node, access) for access in accesses):
             return []
+        # Every thread has all elements of a reducer, whatever its number.
+        if not self.tree.reducers.keys().isdisjoint(access.buffer for access in accesses):
+            return []
         if all(access.kind == READ for access in accesses) or (isinstance(node, Parallel) and computes_once(node.nest.body)):
             return []
         chosen = [home for home in found.pop() if home != running and contains(running, home)]

@@ -5,7 +5,7 @@ Later steps walk this tree several times; it is far cheaper to walk than the IR 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
@@ -28,6 +28,7 @@ from tilelang.target.cuda.tile.build import block, chunked, parallel_nest
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
 from tilelang.target.cuda.tile.nest import Nest, accesses_in, given_to_calls, operand_accesses
 from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop.base import plain
 
 USER_WARP_GROUPS = "tl.warp_group"
 """Attribute of ``T.ws``: a statement below it is that of each thread of these warp groups."""
@@ -303,6 +304,12 @@ class TileTree:
         while buffer in self.aliases:
             buffer = self.aliases[buffer]
         return buffer
+
+    @cached_property
+    def reducers(self) -> Mapping[Any, str]:
+        """Reducers: fragments whose values are partial in each thread, with the operation that combines them."""
+        notes = self.allocations.items()
+        return {buffer: str(plain(note["tl.reducer_op"])) for buffer, note in notes if "tl.reducer_op" in note}
 
     @cached_property
     def around(self) -> dict[Any, tuple[Any, ...]]:
