@@ -15,8 +15,6 @@ from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 _DRAWING = ("rng_rand", "rng_rand_float")
 """Draws of random numbers: each thread has a generator, and the iterations of a ``T.Parallel`` draw one after the other."""
 _JUMPS = (ir.Break, ir.Continue)
-_FILLING = ("ptx_ldmatrix", "ptx_mma")
-"""Instructions of a warp that give each thread its own registers."""
 _OF_THE_BLOCK = frozenset(
     "block_rank_in_cluster syncthreads_count syncthreads_and syncthreads_or create_tma_descriptor store_cluster".split()
 )
@@ -153,9 +151,8 @@ class _Differences:
         if is_tile_op(call):
             if below or self.differ(call):
                 self._add_private(region.buffer for region, access in decode(call).regions() if "w" in access)
-        elif intrinsic_name(call) in _FILLING:
-            # The registers that these are given differ between lanes, whatever the arguments are.
-            self._add_private(arg.source for arg in call.args if isinstance(arg, ir.TensorLoad))
+        elif below or self.differ(call):
+            self._add_private(element_stores(stmt))
         return below
 
     def loop(self, stmt: Any, below: bool) -> bool:

@@ -15,6 +15,7 @@ from tilelang.frontend.values import as_expr
 from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import same
+from tilelang.ir.memory import is_local
 from tilelang.language import calls
 from tilelang.language.memory import alloc_local
 from tilelang.language.script import buffer_store
@@ -35,8 +36,16 @@ def _order(what: str, order: str | None, allowed: tuple[str, ...]) -> str:
     return order
 
 
-def _check_type(what: str, buffer: Any, updates: bool = True) -> None:
-    """Memory has no atomic access of less than a byte; floats of 8 bits can be exchanged, but not updated."""
+def _check(what: str, buffer: Any, updates: bool = True) -> None:
+    """Memory has no atomic access of less than a byte; floats of 8 bits can be exchanged, but not updated.
+
+    What each thread has for itself has none, either: the instructions take addresses of global and shared memory.
+    """
+    if is_local(buffer):
+        raise OperandError(
+            f"{what} takes memory that threads share, and each thread has its own {buffer.name}",
+            hint=f"access its elements directly, as in `{buffer.name}[i] += x`",
+        )
     dtype = canonical(str(buffer.dtype)).base
     kind = canonical(dtype)
     if kind.bits < 8 or updates and kind.is_float and kind.bits < 16:
@@ -53,13 +62,13 @@ def _tile(op: str, dst: Any, value: Any, order: str, use_tma: bool) -> None:
     what = f"T.atomic_{op}"
     source = as_region(value, what)
     target = anchored_region(dst, source.extents, what) if is_anchor(dst) else as_region(dst, what)
-    _check_type(what, target.buffer)
+    _check(what, target.buffer)
     require_kernel(what).perform(AtomicTile(source, target, op, order, bool(use_tma)))
 
 
 def _everywhere(op: str, target: Any, value: Any, order: str) -> None:
     """Every element of a tile is updated by one scalar."""
-    _check_type(f"T.atomic_{op}", target.buffer)
+    _check(f"T.atomic_{op}", target.buffer)
     with each_element(require_kernel(f"T.atomic_{op}"), target.extents) as indices:
         load = ir.BufferLoad(target.buffer, [as_expr(low) + index for low, index in zip(target.mins, indices)])
         calls.effect(f"atomic_{op}", load, _converted(load, value), attrs={"memory_order": order})
@@ -75,7 +84,7 @@ def _update(op: str, dst: Any, value: Any, memory_order: str | None, return_prev
     if not return_prev and calls.is_tile(dst) and any(extent != 1 for extent in as_region(dst, what).extents):
         return _everywhere(op, as_region(dst, what), value, order)
     load = calls.element(dst, what)
-    _check_type(what, load.source)
+    _check(what, load.source)
     emit = calls.value if return_prev else calls.effect
     return emit(f"atomic_{op}", load, _converted(load, value), attrs={"memory_order": order})
 
@@ -103,7 +112,8 @@ def atomic_add(
 
     Raises:
         CopyShapeError: the tiles differ in shape.
-        CompileError: an unknown memory order; ``return_prev`` with a tile; a type of less than a byte, or a float of 8 bits.
+        CompileError: an unknown memory order; ``return_prev`` with a tile; a type of less than a byte, or a float of 8 bits; a
+            variable or array of each thread.
     """
     ignored("T.atomic_add", annotations=annotations)
     return _update("add", dst, value, memory_order, return_prev, use_tma)
@@ -166,7 +176,7 @@ def atomic_or(dst: Any, value: Any, memory_order: str | None = None, return_prev
 def _consecutive(lanes: int, dst: Any, value: Any, return_prev: bool) -> Any:
     name = f"atomic_addx{lanes}"
     target, source = (calls.address(_first(each, lanes), f"T.{name}") for each in (dst, value))
-    _check_type(f"T.{name}", target.source)
+    _check(f"T.{name}", target.source)
     if str(target.source.dtype) != str(source.source.dtype):
         raise DtypeError(
             f"T.{name}: the destination is {target.source.dtype}, the value is {source.source.dtype}",
@@ -241,7 +251,7 @@ def atomic_load(src: Any, memory_order: str = "seq_cst") -> Any:
         memory_order: ``"relaxed"``, ``"acquire"`` (also ``"consume"``) or ``"seq_cst"``.
     """
     load = calls.element(src, "T.atomic_load")
-    _check_type("T.atomic_load", load.source, updates=False)
+    _check("T.atomic_load", load.source, updates=False)
     attrs = {"memory_order": _order("T.atomic_load", memory_order, _LOAD_ORDERS)}
     return calls.value("atomic_load", load, attrs=attrs)
 
@@ -260,6 +270,6 @@ def atomic_store(dst: Any, src: Any, memory_order: str = "seq_cst") -> None:
     if isinstance(src, ir.TensorRegion) or calls.is_tile(src):
         raise OperandError("T.atomic_store takes one value, not a tile")
     load = calls.element(dst, "T.atomic_store")
-    _check_type("T.atomic_store", load.source, updates=False)
+    _check("T.atomic_store", load.source, updates=False)
     attrs = {"memory_order": _order("T.atomic_store", memory_order, _STORE_ORDERS)}
     calls.effect("atomic_store", load, _converted(load, src), attrs=attrs)

@@ -98,6 +98,10 @@ def traced(body):
         (lambda A, B: T.atomic_add(A, 1, return_prev=True), CompileError, "acts on one element, A has several"),
         (lambda A, B: T.atomic_add(A, B, return_prev=True), CompileError, "return_prev=True needs a single element"),
         (lambda A, B: T.atomic_or(A[0], 1), CompileError, "T.atomic_or takes integers, A is float32"),
+        (lambda A, B: T.atomic_add(T.alloc_local((1,), "int32")[0], 1), CompileError, "takes memory that threads share"),
+        (lambda A, B: T.atomic_max(T.alloc_local((4,), "int32"), 1), CompileError, "each thread has its own"),
+        (lambda A, B: T.atomic_load(T.alloc_var("int32")), CompileError, "T.atomic_load takes memory that threads share"),
+        (lambda A, B: T.atomic_addx2(T.alloc_local((2,), "float32")[0], A[0]), CompileError, "T.atomic_addx2 takes memory"),
     ],
 )
 def test_mistakes(body, kind, message):

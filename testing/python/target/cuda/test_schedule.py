@@ -11,6 +11,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
+from testing.python.target.definition import check_meaning
 from tilelang.errors import PipelineScheduleError
 
 ARCHES = ("sm_80", "sm_90a")
@@ -429,3 +430,26 @@ def test_a_tile_that_no_iteration_fills_ahead(arch, source_is_shared):
     expected = torch.full((32, 64), 8.0)
     expected[:16] = a[:, :16].float().sum(0)
     assert torch.equal(b, 4 * a[3].float() + 6 if source_is_shared else expected)
+
+
+def test_a_part_of_a_tile_at_a_place_that_some_threads_hold():
+    """The place is a value of its own in the loop, and a copy of the fragment to shared memory comes before it."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 2), "int32"), B: T.Tensor((8, 2), "int32")):
+        with T.Kernel(1, threads=32):
+            tile, places = T.alloc_shared((8, 2), "int32"), T.alloc_fragment((64, 2), "int32")
+            terms, rows = T.alloc_fragment((2, 2), "int32"), T.alloc_fragment((8, 2), "int32")
+            T.copy(A, places)
+            T.fill(terms, 3)
+            T.clear(rows)
+            for k in T.Pipelined(1, num_stages=2):
+                T.copy(A[k * 8, 0], tile)
+                T.reduce_sum(terms, rows[places[0, 0] % 8, :], dim=1)
+                for i, j in T.Parallel(8, 2):
+                    rows[i, j] += tile[i, j]
+            T.copy(rows, B)
+
+    a = torch.arange(64 * 2, dtype=torch.int32).view(64, 2) + 5
+    _, b = check_meaning(main, a, torch.zeros(8, 2, dtype=torch.int32))
+    assert (b - a[:8]).tolist() == [[6, 6] if row == 5 else [0, 0] for row in range(8)]

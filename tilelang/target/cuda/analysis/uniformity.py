@@ -268,9 +268,16 @@ class Uniformity:
             self._stored.setdefault(buffer, set()).add(threads)
             self._lower(buffer, min(control, self._kept_group(exprs, node)))
         elif isinstance(stmt, ir.Evaluate) and _may_store(stmt):
-            # An atomic access stores to its first argument, CUDA source and instructions to anything that they are given.
-            for buffer in self._locals(stmt.value.args[0] if is_atomic(stmt.value) else stmt.value):
-                self._lower(buffer, 1)
+            # Instructions and CUDA source may store to anything that they are given.
+            group = min(control, self._stored_group(stmt.value))
+            for buffer in self._locals(stmt.value):
+                self._stored.setdefault(buffer, set()).add(threads)
+                self._lower(buffer, group)
+
+    def _stored_group(self, call: Any) -> int:
+        """The group of what a call stores to local memory."""
+        known = intrinsic(call)
+        return 1 if known is None or known.threads else self.group(call.args)
 
     def _kept_group(self, exprs: list[Any], node: Any) -> int:
         """The group of what a statement computes and keeps."""

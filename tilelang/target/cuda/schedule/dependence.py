@@ -87,8 +87,8 @@ class Body(LoopBody, eq=False):
         for stmt, nodes in loop.body.parts:
             defines = stmt.var if isinstance(stmt, ir.Bind) else None
             # A binding of a known value needs no place in the schedule: j = k * 2 is the same number whenever it is computed for
-            # iteration k.
-            if defines is not None and is_known(stmt.value):
+            # iteration k. Not so where a copy of an element that some threads hold comes before it.
+            if defines is not None and is_known(stmt.value) and len(nodes) == 1:
                 unknown.discard(defines)
                 replays.append(nodes[0])
                 with_replays.append(Statement(stmt, tuple(nodes), ()))
