@@ -79,6 +79,9 @@ def declare_argument(builder: Builder, name: str, present: Any, annotation: Any)
     # `B: T.Tensor(shape, dtype, A.data)`: evaluating the annotation has made the view already.
     if present is UNBOUND and ir.is_buffer_var(annotation):
         return annotation
+    # A macro may say what memory it is given (`values: T.SharedBuffer((n,), dtype)`): that is for readers, as in its signature.
+    if builder.macro_depths and ir.is_buffer_var(present):
+        return present
     state: EagerState | None = builder.eager
     if state is None or not isinstance(present, Placeholder):
         if isinstance(annotation, TensorSpec) and present is UNBOUND:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
+import tilelang
 import tilelang.language as T
 from tilelang.frontend.program_object import factory_of
 
@@ -29,3 +32,23 @@ def test_a_program_knows_the_function_that_it_was_written_in():
 
 def test_a_program_of_a_module_has_no_factory_and_keeps_its_own_name_in_the_cache():
     assert factory_of(alone) == ""
+
+
+def test_a_macro_may_annotate_the_memory_that_it_is_given():
+    @T.macro
+    def double(values, n):
+        values: T.SharedBuffer((n,), "float32")
+        for i in T.Parallel(n):
+            values[i] = values[i] * 2
+
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((8,), "float32")
+            T.copy(A, tile)
+            double(tile, 8)
+            T.copy(tile, A)
+
+    values = torch.arange(8, dtype=torch.float32)
+    tilelang.compile(main, target="interpret")(values)
+    assert torch.equal(values, 2 * torch.arange(8))
