@@ -38,7 +38,8 @@ _FLOATS = {
     "floor": "T.floor(({0}) * 0.5)", "ceil": "T.ceil(({0}) * 0.25)", "trunc": "T.trunc(({0}) * 0.5)",
     "round": "T.round(({0}) * 0.5)", "sqrt": "T.sqrt(({0}) * ({0}))", "halved": "({0}) / 2",
     "exp2": "T.exp2(T.min({0}, T.float32(2)) - T.abs({0}))",
-    "if_finite": "T.if_then_else(T.isfinite({0}), {0}, {1})", "copysign": "T.copysign({0}, {1})", "power": "T.abs({0}) ** 1",
+    "if_finite": "T.if_then_else(T.isfinite({0}), {0}, {1})", "power": "T.abs({0}) ** 1",
+    "copysign": "T.copysign({0}, ({1}) + 0.0)",
     "fma": "T.clamp(T.fma({0}, {1}, {1}), T.float32(-4), T.float32(4))",
     "nearbyint": "T.nearbyint(({0}) * 0.5)", "fabs": "T.fabs({0})",
     "table": '[0.5, -2.0, 3.0][T.cast(T.abs({0}), "int32") % 3]', "fmod": 'T.fmod(T.cast({0}, "float32"), T.float32(3))',
@@ -50,7 +51,8 @@ _FLOATS = {
     "ieee_fmaf": 'T.ieee_fmaf(T.cast({0}, "float32"), T.float32(0.5), T.float32(1), "ru")',
     "ieee_sub": 'T.fmul(T.ieee_sub(T.cast({0}, "float32"), T.cast({1}, "float32"), "rd"), T.float32(0.5))',
 }  # fmt: skip
-"""Functions whose result here is exact on every target."""
+"""Functions whose result here is exact on every target. `copysign` does not ask for the sign of a zero: which one `max` gives is
+unspecified."""
 _FLOATS |= {
     f"{name}_{dtype}": f'T.cast(T.{name}(T.cast({{0}}, "{dtype}") * T.cast(0.5, "{dtype}")), "float32")'
     for name in ("floor", "trunc", "ceil")

@@ -27,6 +27,11 @@ class Swizzle:
     shift: int
     position: int
 
+    @property
+    def reach(self) -> int:
+        """Elements of a row that it exchanges with each other: aligned groups of so many."""
+        return 1 << (self.position + self.bits)
+
     def mask(self, row: Any) -> Any:
         """What the offsets of a row are XORed with."""
         shifted = row // (1 << self.shift) if self.shift else row

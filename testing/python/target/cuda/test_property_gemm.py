@@ -48,7 +48,7 @@ def cases(draw: Any) -> Case:
     """Products whose tiles fit shared memory."""
     unit = draw(st.sampled_from([1, 8, 16]))
     sizes = tuple(unit * draw(st.integers(1, 200 // unit)) for _ in range(3))
-    tile = (draw(st.sampled_from([16, 48, 64, 96, 128, 192])), 8 * draw(st.integers(1, 17)), 16 * draw(st.integers(1, 6)))
+    tile = (draw(st.sampled_from([16, 48, 64, 96, 128, 192])), 8 * draw(st.integers(1, 17)), 16 * draw(st.integers(1, 8)))
     options = {
         "transpose_a": draw(st.booleans()),
         "transpose_b": draw(st.booleans()),

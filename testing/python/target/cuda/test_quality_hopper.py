@@ -10,7 +10,7 @@ import torch
 import tilelang
 from testing.python.target.cuda.hopper import attention
 from testing.python.target.cuda.programs import matmul
-from testing.python.target.cuda.support import budget, cuda, source
+from testing.python.target.cuda.support import budget, cuda, simulate, source
 from tilelang.execution.simulated import last_reports
 from tilelang.target.cuda.toolchain import sass
 from tilelang.target.cuda.toolchain.compile import compile_device
@@ -32,7 +32,7 @@ class Built:
         assert used.stack_bytes == used.spill_store_bytes == used.spill_load_bytes == 0
         assert "serialized" not in binary.log and "setmaxnreg" not in binary.log
         self.counts = function.counts()
-        self.loop = function.main_loop("HGMMA")
+        self.loop = function.main_loop("HMMA" if "mma_m16n8" in text else "HGMMA")
 
     def of(self, family: str) -> int:
         """Instructions of a family in the main loop."""
@@ -56,6 +56,37 @@ def test_the_main_loop_of_a_product(tile: Any, threads: int, stages: int, produc
     assert built.counts["UTMALDG"] == loads
     assert built.of("BAR") == built.of("MEMBAR") == built.of("FENCE") == 0
     assert len(built.loop) <= budget(most)
+
+
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize(("rows", "matrices", "most"), [(16, 24, 92), (32, 32, 132)])
+def test_the_main_loop_of_a_product_of_few_rows(rows: int, matrices: int, most: int, transpose_b: bool) -> None:
+    """Too few for wgmma: mma loads the two panels of a tile that the tensor memory accelerator has copied by ldmatrix."""
+    program = matmul(rows, 128, 1024, (rows, 128, 128), transpose_b=transpose_b)
+    built = Built(program)
+    assert built.counts["UTMALDG"] > 0
+    assert built.of("LDSM") == matrices
+    assert built.of("HMMA") == 2 * rows
+    assert built.of("LDS") == 0
+    assert len(built.loop) <= budget(most)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int8"])
+@pytest.mark.parametrize(("tile", "threads"), [((16, 128, 128), 128), ((64, 96, 64), 96), ((48, 64, 128), 32)])
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_products_by_mma_of_operands_in_panels(
+    dtype: str, tile: tuple[int, int, int], threads: int, transpose_a: bool, transpose_b: bool
+) -> None:
+    rows, columns, depth = (2 * size for size in tile)
+    accumulate = "int32" if dtype == "int8" else "float32"
+    options = {"transpose_a": transpose_a, "transpose_b": transpose_b, "accumulate": accumulate, "threads": threads}
+    program = matmul(rows, columns, depth, tile, dtype=dtype, **options)
+    a, b = (torch.randint(-3, 4, size).to(getattr(torch, dtype)) for size in ((rows, depth), (depth, columns)))
+    c = torch.zeros(rows, columns, dtype=getattr(torch, accumulate))
+    held = [each.T.contiguous() if turned else each for each, turned in ((a, transpose_a), (b, transpose_b))]
+    simulate(program, *held, c, arch="sm_90a", pass_configs={"tl.disable_wgmma": True})
+    assert torch.equal(c.double(), a.double() @ b.double())
 
 
 @pytest.mark.parametrize("stages", [2, 3])

@@ -152,7 +152,7 @@ def _step(loops: NestLoops, buffer: Any, indices: list[Any], dim: Dimension, wei
         # bits) to the row leaves the mask as it is; one that adds a multiple of 2**(position + bits) to the offset leaves the
         # masked bits as they are. Only then is the swizzled address of the next step that of this step and a constant.
         rows = grown[swizzle.axis] * weight
-        if rows % (1 << (swizzle.shift + swizzle.bits)) or step % (1 << (swizzle.position + swizzle.bits)):
+        if rows % (1 << (swizzle.shift + swizzle.bits)) or step % swizzle.reach:
             return None
         if rows and not (isinstance(dim.shift, int) and dim.shift <= 0):
             return None  # the swizzle is simplified for rows of the tile, and the first step may be before them

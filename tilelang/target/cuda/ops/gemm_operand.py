@@ -126,7 +126,7 @@ class Operand:
         row_axis, column_axis = region.matrix_axes
         rows, columns = layout.modes[row_axis], layout.modes[column_axis]
         # Each lane names 16 contiguous, aligned bytes.
-        if layout.vector < chunk or columns[0][1] != 1 or len(columns) > 1 or len(rows) > 1:
+        if layout.vector < chunk or columns[0][1] != 1 or len(rows) > 1 or not (len(columns) == 1 or _in_panels(layout, columns)):
             return None
         row_min, column_min = region.mins[row_axis], region.mins[column_axis]
         if not self.e.facts.divisible(row_min, 8) or not self.e.facts.divisible(column_min, chunk):
@@ -181,11 +181,16 @@ class Operand:
         return nested([(p.i, self.count), (p.r, self.side.elements)], [load])
 
 
+def _in_panels(layout: TileLayout, columns: Any) -> bool:
+    """Whether the columns lie in panels that are as wide as what the swizzle exchanges."""
+    return len(columns) == 2 and layout.swizzle is not None and columns[0][0] == layout.swizzle.reach
+
+
 class MatrixLoader:
     """Loads an operand by ldmatrix: each lane gives the address of a row of eight 16-byte chunks.
 
-    Addresses are a base, known before the loop over K, plus multiples of rows, XORed with the part of the column's chunk that
-    the swizzle covers; so a step costs one XOR and the immediate offsets of the loads.
+    Addresses are a base, known before the loop over K, plus multiples of rows and of panels, XORed with the part of the column's
+    chunk that the swizzle covers; so a step costs one XOR and the immediate offsets of the loads.
     """
 
     def __init__(self, operand: Operand, layout: TileLayout, chunk: int):
@@ -221,7 +226,7 @@ class MatrixLoader:
         # Rows that are less than a period apart are XORed with different numbers.
         if self._row_step() % (1 << (swizzle.shift + swizzle.bits)):
             return False
-        reach = 1 << (swizzle.position + swizzle.bits)
+        reach = swizzle.reach
         o = self.operand
         facts = self.p.e.facts
         # The XOR of a sum is the sum of the XORs only where nothing carries into the bits that the swizzle covers.
@@ -287,11 +292,15 @@ class MatrixLoader:
         swizzle = self.layout.swizzle
         # The mask depends on the row, and rows of all tiles and steps are whole periods apart: the base has it already. The
         # column's low part meets it by XOR, the rest lies above the masked bits and is added.
-        row_part = row * self.layout.modes[o.region.matrix_axes[0]][0][1]
+        rows, columns = (self.layout.modes[axis] for axis in o.region.matrix_axes)
+        row_part = row * rows[0][1]
         if swizzle is None:
             return start + self.base + column + row_part
-        reach = 1 << (swizzle.position + swizzle.bits)
-        return start + (self.base ^ (column & reach - 1)) + (column & ~(reach - 1)) + row_part
+        reach = swizzle.reach
+        high = column & ~(reach - 1)
+        if len(columns) > 1:  # a panel holds all rows
+            high = high * (columns[1][1] // reach)
+        return start + (self.base ^ (column & reach - 1)) + high + row_part
 
     def _full_offset(self, row: Value, column: Value) -> Value:
         e = self.p.e
