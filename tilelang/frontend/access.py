@@ -13,6 +13,7 @@ from tilelang.frontend.values import BufferLike, ExprLike, LocalVar, as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.interval import interval_of
+from tilelang.ir.memory import is_local
 from tilelang.ir.region import Region
 from tilelang.tileop.copy import Copy, Fill
 
@@ -159,14 +160,16 @@ def assign_subscript(target: Any, key: Any, value: Any) -> None:
 def _assign_part(target: Slice | StridedSlice, value: Any) -> None:
     """``target[...] = value`` of a slice."""
     is_tile = as_tile(value) is not None
-    if current().parallel and not is_tile and not is_vector(value):
+    # In a T.Parallel, an array of threads is the iteration's own: it assigns all elements.
+    is_own = current().parallel > 0 and is_local(target.buffer)
+    if current().parallel and not is_tile and not is_vector(value) and not is_own:
         name, rank = target.buffer.name, len(target.mins)
         raise ShapeError(
             f"{rank - len(target.axes)} of the {rank} axes of {name} are indexed, and T.Parallel assigns single elements",
             hint=f"{name}[{', '.join('ijkl'[:rank])}] = ... with a loop for each axis, or move it out of the loop",
         )
     by_element = isinstance(value, (StridedSlice, Computed)) or is_repeated(value, target) or (current().parallel and is_tile)
-    if isinstance(target, StridedSlice) or by_element:
+    if isinstance(target, StridedSlice) or by_element or (is_own and not is_vector(value)):
         assign(target, value)
     elif is_vector(value):
         _assign_lanes(target, convert(value, target.dtype, lanes.lanes_of(value)))

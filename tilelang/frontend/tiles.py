@@ -21,6 +21,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import same
 from tilelang.ir.region import Region
 from tilelang.ir.text import shape_text
+from tilelang.ir.visit import walk_expr
 
 Index = tuple[Any, ...]
 
@@ -185,7 +186,7 @@ def assign(target: Part, value: Any) -> None:
     """
     builder = current()
     tile = as_tile(value)
-    value = _scalar(as_operand(value)) if tile is None else tile
+    value = _scalar(_evaluated(builder, target, as_operand(value))) if tile is None else tile
     if not _fits(value.lengths, target.lengths):
         raise ShapeError(f"a value of shape {shape_text(value.lengths)} is assigned to a slice of {shape_text(target.lengths)}")
     _check_overlap(builder, target, value)
@@ -202,6 +203,14 @@ def is_repeated(value: Any, target: Part) -> bool:
         return False
     own, wanted = ([size for size in lengths if size != 1] for lengths in (tile.lengths, target.lengths))
     return len(own) != len(wanted)
+
+
+def _evaluated(builder: Builder, target: Part, value: Any) -> Any:
+    """A scalar; one that reads the target's memory is evaluated before any element is assigned: ``n[:] = n[0] + 1``."""
+    root = builder.root_of(target.buffer)
+    nodes = walk_expr(value) if isinstance(value, ir.PrimExpr) else ()
+    changes = any(type(node) is ir.TensorLoad and builder.root_of(node.source).same_as(root) for node in nodes)
+    return builder.bind("value", value) if changes else value
 
 
 def _scalar(value: Any) -> Computed:

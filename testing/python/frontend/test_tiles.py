@@ -194,6 +194,39 @@ def test_an_iteration_assigns_a_slice(target):
 
 
 @every_target
+def test_an_iteration_sets_its_array_of_a_thread(target):
+    @T.prim_func
+    def main(A: T.Tensor((32, 8), "float32"), B: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=32):
+            total = T.alloc_local((2,), "float32")
+            factor = T.alloc_local((2, 2), "float32")
+            for i in T.Parallel(32):
+                T.clear(total)
+                T.fill(factor[0, :], 2)
+                factor[1, :] = 3
+                for j in range(8):
+                    total[0] += A[i, j]
+                total[:] = total[0] + 1
+                B[i] = total[1] * factor[0, 1] + factor[1, 0]
+
+    a = torch.arange(256).float().reshape(32, 8)
+    assert torch.equal(run(main, target, a), (a.sum(1) + 1) * 2 + 3)
+
+
+@every_target
+def test_a_value_that_reads_the_assigned_slice_is_computed_once(target):
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32):
+            B[:] = A[:]
+            B[::2] = B[0] + 1
+
+    want = torch.arange(8).float()
+    want[::2] = 1
+    assert torch.equal(run(main, target, torch.arange(8).float()), want)
+
+
+@every_target
 def test_short_slices_are_vectors(target):
     @T.prim_func
     def main(A: T.Tensor((8, 8), "float32"), B: T.Tensor((5, 4), "float32")):

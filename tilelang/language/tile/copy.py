@@ -17,7 +17,7 @@ from tilelang.frontend.values import as_expr
 from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, same
-from tilelang.ir.memory import is_global
+from tilelang.ir.memory import is_global, is_local
 from tilelang.ir.region import Region
 from tilelang.ir.text import shape_text
 from tilelang.language.math import And, if_then_else
@@ -277,7 +277,13 @@ im2col = c2d_im2col
 
 def _fill(what: str, buffer: Any, value: Any) -> None:
     target = as_region(buffer, what)
-    require_kernel(what).perform(Fill(target, convert(as_expr(value, target.dtype), target.dtype)))
+    value = convert(as_expr(value, target.dtype), target.dtype)
+    builder = require_kernel(what)
+    if builder.parallel and is_local(target):
+        # The array of a thread is the iteration's own, which sets all elements.
+        assign(Slice(target.buffer, target.mins, target.extents, tuple(range(len(target.extents)))), value)
+    else:
+        builder.perform(Fill(target, value))
 
 
 def fill(buffer: Any, value: Any, annotations: Any = None) -> None:
