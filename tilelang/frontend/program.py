@@ -17,6 +17,7 @@ from tilelang.frontend import truth  # noqa: F401  (comparisons in user code)
 from tilelang.frontend.builder import Builder, activate
 from tilelang.frontend.declare import EagerState, Placeholder, ProbeDone, declared_parameter
 from tilelang.frontend.hooks import HOOKS
+from tilelang.frontend.own_arrays import with_own_arrays
 from tilelang.frontend.pointers import with_sizes_of_pointers
 from tilelang.frontend.program_object import set_factory
 from tilelang.frontend.reducers import verify_reducers
@@ -78,6 +79,7 @@ def finished_program(name: str, definition: Location, params: list[Any], builder
     params, body = with_sizes_of_pointers(params, builder.finish(definition), builder.dynamic_sizes.values())
     body = with_shared_parts_bound(body, builder.unique)
     body = with_views_of_safe_values(with_iterations_of_threads(body), builder.unique)
+    body = with_own_arrays(body)
     func = ir.PrimFunc([*params, *allocated], without_unused_views(body) if builder.aliases else body)
     attrs: dict[str, Any] = {"global_symbol": name, **builder.attrs}
     if allocated:
