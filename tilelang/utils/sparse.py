@@ -104,6 +104,9 @@ def randn_semi_sparse(
         dtype: of the elements.
         device: of the tensor.
         transposed: gives the transposed matrix, (K, M), sparse along its columns.
+
+    Returns:
+        The matrix.
     """
     return _semi_sparse(M, K, dtype, transposed, lambda: torch.randn(M, K, device=device))
 
@@ -117,6 +120,9 @@ def randint_semi_sparse(
         M, K, dtype, device, transposed: as for :func:`randn_semi_sparse`.
         low: the least integer.
         high: one more than the largest.
+
+    Returns:
+        The matrix.
     """
     return _semi_sparse(M, K, dtype, transposed, lambda: torch.randint(low, high, (M, K), device=device))
 
@@ -128,5 +134,8 @@ def arange_semi_sparse(
 
     Args:
         M, K, dtype, device, transposed: as for :func:`randn_semi_sparse`.
+
+    Returns:
+        The matrix.
     """
     return _semi_sparse(M, K, dtype, transposed, lambda: torch.arange(M * K, device=device))
