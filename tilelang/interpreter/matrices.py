@@ -7,6 +7,7 @@ Fragments of a warp are (32, registers): lane ``l`` of an 8 x 8 matrix of 16-bit
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from tilelang.interpreter.access import check_arrived, check_written, locate, ma
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.expressions import Evaluate, compiled_element, intrinsic
 from tilelang.interpreter.memory import View
-from tilelang.interpreter.numbers import convert, element
+from tilelang.interpreter.numbers import Element, convert, element
 from tilelang.interpreter.state import WARP, Lanes
 from tilelang.interpreter.threads import everyone
 
@@ -137,36 +138,56 @@ def _accumulator_places(rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 @intrinsic("ptx_mma")
 def _mma(c: Compiler, call: Any) -> Evaluate:
-    shape, a_type, *_ = (str(arg.value) for arg in call.args[:4])
+    shape, *types = (str(arg.value) for arg in call.args[:4])
     found = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", shape)
     if found is None or found[2] != "8":
         raise OptionError(f"T.ptx_mma: no shape {shape}", hint="for example m16n8k16")
     m, _, k = map(int, found.groups())
-    neighbours = max(1, 32 // element(a_type).bits)
+    kinds = [element(each) for each in types]
+    neighbours = max(1, 32 // kinds[0].bits)
     places = [compiled_element(c, arg) for arg in call.args[4:7]]
     a_at, b_at, c_at = _operand_places(m, k, neighbours), _operand_places(8, k, neighbours), _accumulator_places(m)
 
     def evaluate(x: Lanes) -> None:
         views = [_first(x, place) for place in places]
         for warp in _warps(x, "ptx_mma"):
-            _multiply(x, int(warp), views, (m, k), (a_at, b_at, c_at))
+            _multiply(x, int(warp), list(zip(views, kinds, (a_at, b_at, c_at))), ((m, k), (8, k), (m, 8)))
 
     return evaluate
 
 
-def _multiply(x: Lanes, warp: int, views: list[Any], sizes: tuple[int, int], at: tuple[Any, Any, Any]) -> None:
-    (m, k), held = sizes, []
-    for (view, first), (row, column), shape in zip(views, at, ((m, k), (8, k), (m, 8))):
-        registers = _registers(x, view, first, warp, row.shape[1])
+def _multiply(x: Lanes, warp: int, operands: Sequence[Any], shapes: Sequence[tuple[int, int]]) -> None:
+    """Adds a product of a warp to its accumulators.
+
+    Args:
+        x: the state.
+        warp: its first lane.
+        operands: of A, B and C the registers' view and first positions, the type of the elements in them, their rows and columns.
+        shapes: of the matrices.
+    """
+    held = []
+    for ((view, first), kind, (row, column)), shape in zip(operands, shapes):
+        registers = _registers(x, view, first, warp, row.shape[1] * kind.bits // view.kind.bits)
         if view.storage.written is not None and x.checks:
             check_written(x, view, *registers, True)
         # As T.gemm: in 64 bits the order of the sums does not show.
-        matrix = np.zeros(shape, np.float64 if view.kind.kind == "float" else np.int64)
-        matrix[row, column] = view.read(*registers)
+        matrix = np.zeros(shape, np.float64 if kind.kind == "float" else np.int64)
+        matrix[row, column] = _unpacked(view.read(*registers), view.kind, kind)
         held.append((matrix, registers))
     (a, _), (b, _), (total, registers) = held
-    target = views[2][0]
-    result = total + a @ b.T
-    source = element("float64") if target.kind.kind == "float" else element("int64")
-    target.write(*registers, convert(result[at[2]], source, target.kind))
+    (target, _), kind, at = operands[2]
+    source = element("float64") if kind.kind == "float" else element("int64")
+    result = convert((total + a @ b.T)[at], source, kind)
+    target.write(*registers, _unpacked(result, kind, target.kind))
     mark_written(target, *registers)
+
+
+def _unpacked(values: np.ndarray, source: Element, target: Element) -> np.ndarray:
+    """The values of another type that are in the same registers, as pairs of 16 bits are in an array of ``uint32``."""
+    if source is target:
+        return values
+    stored = np.ascontiguousarray(source.encode(values), source.memory)
+    if target.bits == 4:
+        pairs = stored.view(np.uint8)
+        return target.decode(np.stack([pairs, pairs >> 4], -1).reshape(len(pairs), -1))
+    return target.decode(stored.view(target.memory))
