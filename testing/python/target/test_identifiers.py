@@ -150,3 +150,30 @@ def test_a_size_named_like_a_tensor(target, backend):
         tilelang.compile(main, target=named, execution_backend=backend)(a, b, 5)
     a[0, 0] = 25
     assert torch.equal(b, a)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_names_that_products_and_random_numbers_use(arch):
+    """Descriptors of operands, the state of a generator and a loop over barriers have names beside the program's own."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((65, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            b_tile, a_tile = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            rng_state, i = T.alloc_fragment((64, 64), "float32"), T.alloc_barrier([128, 128])
+            tl_grid_state = T.alloc_var("float32")
+            T.rng_init(7)
+            tl_grid_state = T.rng_rand_float()
+            if T.get_thread_binding() < 64:
+                C[64, T.get_thread_binding()] = tl_grid_state
+            T.copy(A, a_tile)
+            T.copy(B, b_tile)
+            T.mbarrier_arrive(i[1])
+            T.mbarrier_wait_parity(i[1], 0)
+            T.gemm(a_tile, b_tile, rng_state, clear_accum=True)
+            T.copy(rng_state, C[0:64, :])
+
+    a, b, c = torch.randint(-3, 4, (64, 64)).half(), torch.randint(-3, 4, (64, 64)).half(), torch.zeros(65, 64)
+    with tilelang.simulator(strict=True):
+        compiled(main, arch)(a, b, c)
+    assert torch.equal(c[:64], a.float() @ b.float()) and (c[64] > 0).all()

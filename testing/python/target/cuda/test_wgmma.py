@@ -16,7 +16,7 @@ from tilelang.layout import FragmentLayout, TileLayout
 from tilelang.layout.panels import panel_bytes_of, panel_layout
 from tilelang.target.cuda.headers import names_in, prelude
 from tilelang.target.cuda.ir.printer import Printer
-from tilelang.target.cuda.ir.values import Array, value_of
+from tilelang.target.cuda.ir.values import Array, Name, value_of
 from tilelang.target.cuda.ops import gemm_wgmma as wgmma
 from tilelang.target.cuda.ops.gemm_wgmma import accumulator_layout
 from tilelang.target.cuda.toolchain.compile import compile_device
@@ -87,7 +87,7 @@ def run(gemm: Gemm, threads: int, clear: bool = False, panels: tuple[int, int] |
         operands.append(registers_of(a, plan.a, threads).view(torch.uint8).view(torch.int32))
     held = registers_of(c, plan.c, threads)
     registers = Array("c_registers", gemm.c.dtype)
-    lines = "\n".join(Printer().lines(plan.multiply(left, right, registers, lower=value_of, clear=clear)))
+    lines = "\n".join(Printer().lines(plan.multiply(left, right, registers, lower=value_of, take=Name, clear=clear)))
     count, a_words = plan.c.registers, operands[0].numel() // threads if plan.a else 1
     c_type, a_type = C_TYPES[gemm.c.dtype], "half" if bits == 16 else "uint8_t" if bits == 8 else "float"
     body = f"""extern "C" __global__ void __launch_bounds__({threads}) product(const uint4* image, const uint* a, {c_type}* c) {{

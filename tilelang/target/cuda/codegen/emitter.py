@@ -39,8 +39,8 @@ TID, WARP_GROUP_NUMBER = Name("tid"), Name("warp_group_id")
 """The thread's number in the block, and that of its warp group."""
 
 
-_RESERVED = frozenset(("tid", "tl", "pool", "main", "warp_group_id"))
-"""What every kernel has."""
+_RESERVED = frozenset(("tid", "tl", "pool", "main", "warp_group_id", "rng_state", "tl_grid_state"))
+"""What every kernel has, or may have."""
 
 
 class Names:

@@ -245,7 +245,7 @@ def _barrier_initialisation(barriers: Iterable[tuple[Array, list[int]]], cluster
     body: list[Any] = [Evaluate(Call("tl::tma_prefetch", (name,))) for name in maps]
     for array, counts in barriers:
         if len(set(counts)) == 1 and len(counts) > 1:
-            at = Name("i")
+            at = Names({array.name}).take("i")
             body.append(counted(at, len(counts), [initialised(array.to(at), counts[0])]))
         else:
             body += [initialised(array.to(at), count) for at, count in enumerate(counts)]

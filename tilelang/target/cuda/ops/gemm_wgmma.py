@@ -96,10 +96,11 @@ class WarpGroupProduct(Product):
             )  # fmt: skip
         left = shared[0] if self.a is None else emitter.array(op.a.buffer)
         clear = bool(op.clear_accum) if isinstance(op.clear_accum, (bool, int)) else emitter.value(op.clear_accum)
-        product = self.multiply(
-            left, shared[-1], emitter.array(op.c.buffer), lower=emitter.index, clear=clear,
-            wait=op.wg_wait != IN_FLIGHT and op.kind == "gemm", first_group=emitter.threads.start // WARP_GROUP,
-        )  # fmt: skip
+        with emitter.names.block():
+            product = self.multiply(
+                left, shared[-1], emitter.array(op.c.buffer), lower=emitter.index, take=emitter.names.take, clear=clear,
+                wait=op.wg_wait != IN_FLIGHT and op.kind == "gemm", first_group=emitter.threads.start // WARP_GROUP,
+            )  # fmt: skip
         return [leaf([product])]
 
     def multiply(
@@ -109,6 +110,7 @@ class WarpGroupProduct(Product):
         c: Array,
         *,
         lower: Callable[[Any], Value],
+        take: Callable[[str], Name],
         clear: bool | Value = False,
         wait: bool = True,
         first_group: int = 0,
@@ -116,7 +118,9 @@ class WarpGroupProduct(Product):
         """The code of the product of tiles, or of registers of A and a tile.
 
         Args:
+            a, b, c: the operands.
             lower: gives the value of an offset expression.
+            take: gives a name like the wanted one, which the kernel does not have yet.
             clear: whether to overwrite C instead of adding to it, or a condition.
             wait: whether the product is complete at the end; otherwise a later wait completes it.
             first_group: number of the first warp group that takes part.
@@ -124,9 +128,10 @@ class WarpGroupProduct(Product):
         rows, columns = self.m // self.groups_m, self.n // self.groups_n
         group_row, group_column = self._group_number(first_group)
         code: list[Any] = []
+        a_tile, b_tile = take("a_tile"), take("b_tile")
         if isinstance(a, SharedOperand):
-            code.append(Define(_A_TILE, "uint64", _tile_descriptor(a, group_row, _group_step(a, rows), lower)))
-        code.append(Define(_B_TILE, "uint64", _tile_descriptor(b, group_column, _group_step(b, columns), lower)))
+            code.append(Define(a_tile, "uint64", _tile_descriptor(a, group_row, _group_step(a, rows), lower)))
+        code.append(Define(b_tile, "uint64", _tile_descriptor(b, group_column, _group_step(b, columns), lower)))
         # The fence orders the threads' writes of C and A before the instructions; the pins keep the compiler from moving such
         # writes behind it.
         code += [*self.pins(c, a if isinstance(a, Array) else None), FenceProducts()]
@@ -136,10 +141,10 @@ class WarpGroupProduct(Product):
             scale = Number(1) if clear is False or k > 0 else Number(0) if clear is True else Unary("!", clear)
             for row in range(0, rows, ROWS):
                 registers = row // ROWS * (self.k // 2) + k // 2
-                left = _advance(_A_TILE, a.offset(row, k)) if isinstance(a, SharedOperand) else a.to(registers)
+                left = _advance(a_tile, a.offset(row, k)) if isinstance(a, SharedOperand) else a.to(registers)
                 for column in range(0, columns, self.instruction.n):
                     register = row // ROWS * per_row_tile + column // 2
-                    right = _advance(_B_TILE, b.offset(column, k))
+                    right = _advance(b_tile, b.offset(column, k))
                     code.append(WarpGroupMultiply(self.instruction, c.to(register), left, right, scale))
         code.append(CommitProducts())
         return Block([*code, *(self.complete(c) if wait else [])], braces=True)
@@ -167,9 +172,6 @@ class WarpGroupProduct(Product):
         if self.groups_m == 1:
             return None, group
         return group % self.groups_m, group // self.groups_m
-
-
-_A_TILE, _B_TILE = Name("a_tile"), Name("b_tile")
 
 
 # When it is possible -------------------------------------------------------------------------------------------------
