@@ -57,8 +57,8 @@ OWN_PACKAGES = frozenset(("tilelang", "tvm", "tvm_ffi"))
 
 OWN_TRUSTED = (
     "tilelang.cuda.intrinsics", "tilelang.dtypes", "tilelang.errors", "tilelang.frontend", "tilelang.ir", "tilelang.jit.function",
-    "tilelang.language", "tilelang.layout", "tilelang.math", "tilelang.policy", "tilelang.records", "tilelang.tileop",
-    "tilelang.tvm_names", "tilelang.transform.config",
+    "tilelang.language", "tilelang.layout", "tilelang.math", "tilelang.policy", "tilelang.records", "tilelang.refusals",
+    "tilelang.tileop", "tilelang.tvm_names", "tilelang.transform.config",
     "tvm.arith", "tvm.ir.expr", "tvm.ir.prim", "tvm.ir.type", "tvm.tirx.buffer", "tvm.tirx.expr", "tvm.tirx.op", "tvm.tirx.stmt",
     "tvm.runtime.object_generic", "tvm.tirx.type", "tvm_ffi._dtype",
 )  # fmt: skip

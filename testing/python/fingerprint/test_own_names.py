@@ -12,6 +12,7 @@ from tvm import DataType, tirx
 
 import tilelang
 import tilelang.language as T
+import tilelang.layout
 from tilelang.dtypes import DType
 from tilelang.fingerprint import Describer, Unfaithful, Watch
 from tilelang.fingerprint.reads import CALLED, code_reads
@@ -82,6 +83,14 @@ CHANGES = {
     "what a module is called for": (operation, lambda patch: patch.setattr(tilelang.jit, "jit", lambda **options: 99)),
     "a default": (symbolic, lambda patch: patch.setattr(T.symbolic, "__defaults__", ("int64",))),
 }
+
+
+_REFUSED = tilelang.layout.PartialFragment
+
+
+def with_refused_name(needed: bool) -> None:
+    if needed:
+        _REFUSED()
 
 
 def _described(function: Any) -> tuple[str, Watch]:
@@ -222,3 +231,7 @@ def test_what_a_program_puts_into_a_class_of_tvm_counts(member: str, monkeypatch
     before, watch = _described(function)
     monkeypatch.setattr(tirx.PrimExpr, member, lambda expr: expr, raising=False)
     assert not watch.holds() and _described(function)[0] != before
+
+
+def test_a_name_that_is_refused_does_not_keep_a_program_out_of_the_cache() -> None:
+    assert not _described(with_refused_name)[0].startswith("off")
