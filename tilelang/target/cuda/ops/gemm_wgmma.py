@@ -118,7 +118,9 @@ class WarpGroupProduct(Product):
         """The code of the product of tiles, or of registers of A and a tile.
 
         Args:
-            a, b, c: the operands.
+            a: the left operand, a tile in shared memory or registers of the threads.
+            b: the right operand, a tile in shared memory.
+            c: the accumulator's registers.
             lower: gives the value of an offset expression.
             take: gives a name like the wanted one, which the kernel does not have yet.
             clear: whether to overwrite C instead of adding to it, or a condition.
