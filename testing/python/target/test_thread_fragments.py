@@ -5,10 +5,13 @@ The interpreter tells what a program does, and that it has no race.
 
 from __future__ import annotations
 
+import pytest
 import torch
 
+import tilelang
 import tilelang.language as T
-from testing.python.target.definition import check_meaning
+from testing.python.target.definition import GPU, check_meaning
+from tilelang.errors import MisplacedError
 
 N = 64
 
@@ -116,3 +119,17 @@ def test_a_layout_of_registers_does_not_matter_there():
     a = torch.arange(float(N))
     _, b = check_meaning(main, a, torch.zeros(N))
     assert torch.equal(b, torch.where(a == 5, 70, a))
+
+
+def test_foreign_code_gets_no_address_of_a_tile_that_is_spread_over_threads():
+    @T.prim_func
+    def main(A: T.Tensor((16, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            T.import_source("__device__ void take(const float* tile) {}")
+            tile = T.alloc_fragment((16, 64), "float32")
+            T.annotate_layout({tile: T.Fragment((16, 64), forward_fn=lambda i, j: (i * 8 + j // 8, j % 8))})
+            T.copy(A, tile)
+            T.call_extern("handle", "take", T.address_of(tile[0, 0]))
+
+    with pytest.raises(MisplacedError, match="tile is spread over the threads"):
+        tilelang.compile(main, target=GPU["sm_80"])
