@@ -154,7 +154,7 @@ def test_gathered_rows_are_copied_by_vectors():
                 tile[i, j] = X[table[i], j]
             T.copy(tile, Y)
 
-    assert len(re.findall(r"reinterpret_cast<uint4\*>\(tile.* = .*reinterpret_cast<const uint4\*>\(X", source(main))) == 1
+    assert len(re.findall(r"cp_async_16\w*\(tile.*, X ", source(main))) == 1
 
 
 def test_long_loops_over_memory_are_not_unrolled():

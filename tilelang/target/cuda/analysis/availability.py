@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from tilelang.ir import nodes as ir
@@ -52,9 +52,9 @@ class LoopBody(Record, eq=False):
         """Whether statements outside of the loop name a buffer."""
         return self.everywhere[buffer] > self.inside[buffer]
 
-    def may_fill_ahead(self, at: int, source: Region, target: Region) -> bool:
+    def may_fill_ahead(self, at: int, source: Region, target: Region, computed: Iterable[Any] = ()) -> bool:
         """Whether the copy at a place among the statements may be made iterations before its data is used, if its tile has a
-        slot for each."""
+        slot for each; ``computed`` are further expressions that it evaluates."""
         tile = target.buffer
         if not is_global(source) or not is_shared(target) or not target.is_whole or tile in self.aliased or self.is_outside(tile):
             return False
@@ -62,4 +62,4 @@ class LoopBody(Record, eq=False):
             return False
         # A use before it in the iteration is one of the previous iteration's data, which a slot of this iteration does not hold.
         used_before = any(tile in statement.buffers for statement in self.statements[:at])
-        return not used_before and all(map(self.is_known, (*source.mins, *source.extents)))
+        return not used_before and all(map(self.is_known, (*source.mins, *source.extents, *computed)))

@@ -24,6 +24,7 @@ from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf,
 from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
 from tilelang.target.cuda.ir.instructions import Assign, CopyAsync, DeclareArray, Move
 from tilelang.target.cuda.ir.values import ASYNC_SIZES, Array, Value, both
+from tilelang.target.cuda.tile.gather import selected_load
 from tilelang.target.cuda.tile.nest import is_movable
 from tilelang.target.cuda.tile.tree import Parallel
 
@@ -76,20 +77,25 @@ def _unguarded(loops: NestLoops, async_bytes: int) -> list[Any]:
 def _move(loops: NestLoops, async_bytes: int) -> list[Any] | None:
     """A body that only copies an element, as one vector move; None where it is more than that."""
     e, store = loops.e, loops.nest.body
-    if not isinstance(store, ir.BufferStore) or not isinstance(store.value, ir.TensorLoad):
+    found = selected_load(store.value) if isinstance(store, ir.BufferStore) else None
+    if found is None:
         return None
-    source, target, dtype = store.value.source, store.buffer, str(store.buffer.dtype)
+    load, condition = found
+    source, target, dtype = load.source, store.buffer, str(store.buffer.dtype)
     if str(source.dtype) != dtype or (loops.width == 1 and not async_bytes):
         return None
-    start = _vector_address(loops, source, list(store.value.indices))
+    if condition is not None and not loops.vectors.agree(condition, loops.nest, loops.width):
+        return None
+    start = _vector_address(loops, source, list(load.indices))
     end = _vector_address(loops, target, list(store.indices))
     if start is None or end is None:
         return None
-    exists = e.places.bounds_guard(source, list(store.value.indices))
+    exists = e.places.bounds_guard(source, list(load.indices))
     # Of threads that run the same iteration one alone stores to memory; each stores to its own registers.
     guard = both([e.places.bounds_guard(target, list(store.indices)), loops.owner if is_memory(target) else None])
     if exists is not None and e.tree.hints.safe_values.get(source) is not None:
         return None  # the instructions below put zeros where an element does not exist
+    exists = both([None if condition is None else e.value(condition), exists])
     if async_bytes:
         return under(guard, [CopyAsync(async_bytes, end, start, exists)])
     size = byte_count(loops.width, dtype)

@@ -164,17 +164,24 @@ class Vectors(Record, eq=False):
         while isinstance(body, ir.IfThenElse) and body.else_case is None:
             conditions.append(body.condition)
             body = body.then_case
-        place = contiguous_axis(nest)
-        parts = (part for condition in conditions for part in conjuncts(condition))
-        if not conditions or not all(self._is_uniform(part, nest, place, width) for part in parts):
+        if not conditions or not all(self.agree(condition, nest, width) for condition in conditions):
             return None
         return conjunction(conditions), nest.over(body)
+
+    def agree(self, condition: Any, nest: Nest, width: int) -> bool:
+        """Whether the elements of a vector of that width agree on a condition."""
+        place = contiguous_axis(nest)
+        return all(self._is_uniform(part, nest, place, width) for part in conjuncts(condition))
 
     def _is_uniform(self, part: Any, nest: Nest, place: int, width: int) -> bool:
         """Whether the elements of an aligned vector agree on a condition: what it bounds is a multiple of the width."""
         moving = {nest.axes[place].var}
-        if any(isinstance(node, (ir.TensorLoad, ir.Call)) for node in walk_expr(part)):
-            return False
+        changed = {self.root(access.buffer) for access in nest.accesses if access.kind != READ}
+        for node in walk_expr(part):
+            if isinstance(node, ir.Call):
+                return False
+            if isinstance(node, ir.TensorLoad) and (not is_memory(node.source) or self.root(node.source) in changed):
+                return False
         if not mentions(part, moving):
             return True
         if isinstance(part, (ir.LT, ir.GE)):

@@ -292,8 +292,8 @@ class MatrixLoader:
         swizzle = self.layout.swizzle
         # The mask depends on the row, and rows of all tiles and steps are whole periods apart: the base has it already. The
         # column's low part meets it by XOR, the rest lies above the masked bits and is added.
-        rows, columns = (self.layout.modes[axis] for axis in o.region.matrix_axes)
-        row_part = row * rows[0][1]
+        (row_mode,), columns = (self.layout.modes[axis] for axis in o.region.matrix_axes)
+        row_part = row * row_mode[1]
         if swizzle is None:
             return start + self.base + column + row_part
         reach = swizzle.reach

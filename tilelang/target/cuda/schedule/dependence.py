@@ -24,7 +24,7 @@ from tilelang.target.cuda.analysis.availability import LoopBody, is_available
 from tilelang.target.cuda.analysis.disjointness import share_out_iterations
 from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import handed_on
+from tilelang.target.cuda.tile.nest import evaluated, handed_on
 from tilelang.target.cuda.tile.overwrites import overwrites
 from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Scalar, TileTree, bindings, walk
 
@@ -162,11 +162,13 @@ def _values(stmt: Any, values: set[Any]) -> Iterator[Access]:
 def tile_filled_ahead(statement: Statement, body: Body) -> Any:
     """The shared tile that a statement fills with data which the loop leaves as it is, if the loop alone uses it; else None."""
     node = statement.nodes[0] if len(statement.nodes) == 1 else None
-    transfer = rule_of(node.op).transfer(node.op) if isinstance(node, Parallel) else None
+    if not isinstance(node, Parallel):
+        return None
+    transfer = rule_of(node.op).transfer(node.op)
     if transfer is None or not transfer.may_run_ahead:
         return None
-    filled = body.may_fill_ahead(body.statements.index(statement), transfer.source, transfer.target)
-    return transfer.target.buffer if filled else None
+    at, computed = body.statements.index(statement), evaluated(node.nest.body)
+    return transfer.target.buffer if body.may_fill_ahead(at, transfer.source, transfer.target, computed) else None
 
 
 # Schedules -----------------------------------------------------------------------------------------------------------

@@ -15,13 +15,25 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_global, is_variable
-from tilelang.ir.visit import any_statement, children, expressions, flattened, own_expressions, statement_exprs, variables, walk
+from tilelang.ir.visit import (
+    any_statement,
+    children,
+    expressions,
+    flattened,
+    is_parallel,
+    own_expressions,
+    statement_exprs,
+    variables,
+    walk,
+)
 from tilelang.records import Record
 from tilelang.target.cuda.analysis.availability import LoopBody, is_available
 from tilelang.target.cuda.intrinsics.table import intrinsic
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.specialize.ring_code import Counter, Feed, Load
-from tilelang.target.cuda.tile.nest import writes_in
+from tilelang.target.cuda.tile.build import parallel_nest
+from tilelang.target.cuda.tile.gather import gathered
+from tilelang.target.cuda.tile.nest import evaluated, writes_in
 from tilelang.target.cuda.tile.tree import SCHEDULE_NOTES, USER_WARP_GROUPS, Hints, is_default_swizzle
 from tilelang.tileop import record_of
 
@@ -238,10 +250,22 @@ def _ring(loop: Any, usage: Usage, facts: Facts, nested: bool) -> Ring | None:
         return None
     body = tuple(map(Statement, flattened(loop.body)))
     around = LoopBody(body, usage.mentions(loop), usage.named, usage.written, usage.aliased, usage.is_known)
+    if any(_is_gathered_ahead(at, stmt, around) for at, stmt in enumerate(body)):
+        return None
     inside = any_statement(loop.body, lambda node: isinstance(node, ir.For) and "num_stages" in node.annotations)
     loads = [] if inside else [load for at, stmt in enumerate(body) if (load := _load(at, stmt, facts)) is not None]
     feeds = tuple(_grouped([load for load in loads if _can_feed(load, around, usage)], body, stages))
     return Ring(loop, body, stages, feeds, nested) if feeds else None
+
+
+def _is_gathered_ahead(at: int, stmt: Statement, body: LoopBody) -> bool:
+    """Whether a statement is a gather that may be made iterations ahead. The accelerator cannot make it, and consumers would wait
+    for it in each iteration: software pipelining has all copies of the loop in flight."""
+    if not is_parallel(stmt.stmt):
+        return False
+    nest = parallel_nest(stmt.stmt)
+    gather = gathered(nest)
+    return gather is not None and body.may_fill_ahead(at, gather.src, gather.dst, evaluated(nest.body))
 
 
 def _load(at: int, stmt: Statement, facts: Facts) -> Load | None:

@@ -131,6 +131,17 @@ class Nest(Record, eq=False):
         """Whether an axis, by its place, moves an access."""
         return any(place in index.axes for index in self.indices[access.site])
 
+    def fills(self, access: Access) -> bool:
+        """Whether an access, by all iterations, writes every element of its buffer."""
+        if access.kind != WRITE or access.site.conditional:
+            return False
+        # An axis with a run-time limit may end before the tile does.
+        extents = {axis.var: axis.extent for axis in self.axes if axis.limit is None}
+        indices, sizes = access.site.indices, map(as_int, access.buffer.shape)
+        # Each index its own variable: tile[i, i] = 0 writes the diagonal only.
+        distinct = len(set(indices)) == len(indices)
+        return distinct and all(isinstance(index, ir.Var) and extents.get(index) == size for index, size in zip(indices, sizes))
+
     @cached_property
     def named(self) -> frozenset[Any]:
         """The variables, and the buffers, of the expressions that the body evaluates."""

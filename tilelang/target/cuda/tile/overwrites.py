@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.ir import nodes as ir
-from tilelang.ir.access import WRITE
-from tilelang.ir.expr import as_int
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.tree import Operator, Parallel
 
@@ -20,16 +17,9 @@ def overwrites(node: Any, family: set[Any]) -> bool:
     if not isinstance(node, Parallel):
         return False
     uses = [access for access in node.nest.accesses if access.buffer in family]
-    if len(uses) != 1 or uses[0].kind != WRITE or uses[0].site.conditional:
+    if len(uses) != 1:
         return False
     whole = None if node.op is None else rule_of(node.op).overwritten(node.op)
     if whole is not None and whole.buffer in family:
         return True
-    # An axis with a run-time limit may end before the tile does.
-    extents = {axis.var: axis.extent for axis in node.nest.axes if axis.limit is None}
-    sizes = (
-        isinstance(index, ir.Var) and extents.get(index) == size
-        for index, size in zip(uses[0].site.indices, map(as_int, uses[0].buffer.shape))
-    )
-    # Each index its own variable: tile[i, i] = 0 writes the diagonal only.
-    return len(set(uses[0].site.indices)) == len(uses[0].site.indices) and all(sizes)
+    return node.nest.fills(uses[0])

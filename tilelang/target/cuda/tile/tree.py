@@ -26,6 +26,7 @@ from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.build import block, chunked, parallel_nest
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
+from tilelang.target.cuda.tile.gather import gathered
 from tilelang.target.cuda.tile.nest import Nest, accesses_in, given_to_calls, operand_accesses
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.base import plain
@@ -376,7 +377,8 @@ class Reader:
         if isinstance(stmt, ir.Evaluate):
             return self.evaluate(stmt)
         if isinstance(stmt, ir.For):
-            return [self.parallel(parallel_nest(stmt)) if is_parallel(stmt) else self.loop(stmt)]
+            nest = parallel_nest(stmt) if is_parallel(stmt) else None
+            return [self.loop(stmt) if nest is None else self.parallel(nest, gathered(nest))]
         if isinstance(stmt, ir.IfThenElse):
             otherwise = None if stmt.else_case is None else self.block(stmt.else_case)
             return [Branch(stmt, self.block(stmt.then_case), otherwise)]

@@ -1,0 +1,135 @@
+"""Copies that a ``T.Parallel`` makes element by element: rows by number, and under conditions, ahead in pipelined loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import tilelang.language as T
+from testing.python.target.cuda.support import source
+from testing.python.target.definition import check_meaning
+
+ARCHES = ("sm_80", "sm_90a")
+ROWS, DEPTH, COLUMNS = 64, 32, 64
+AHEAD = {
+    # What a row, or an element, of the tile is: of the tensor, the row numbers, the tile's row and column, a run-time number.
+    "a row": lambda A, R, i, j, n: A[i, j],
+    "a row by its number": lambda A, R, i, j, n: A[R[i], j],
+    "under a condition": lambda A, R, i, j, n: T.if_then_else(i < n, A[i, j], 0),
+    "under two conditions": lambda A, R, i, j, n: T.if_then_else((i < n) & (R[i] >= 0), A[i, j], 0),
+    "by a number under a condition": lambda A, R, i, j, n: T.if_then_else(R[i] >= 0, A[R[i], j], 0),
+    "selected": lambda A, R, i, j, n: T.Select(i < n, A[i, j], T.cast(0, "float16")),
+}  # fmt: skip
+HERE = {
+    "columns under a condition": lambda A, R, i, j, n: T.if_then_else(j % DEPTH < n, A[i, j], 0),
+    "another value": lambda A, R, i, j, n: T.if_then_else(i < n, A[i, j], 1),
+    "a negative zero": lambda A, R, i, j, n: T.if_then_else(i < n, A[i, j], T.cast(-0.0, "float16")),
+    "in other order": lambda A, R, i, j, n: A[i, j ^ 1],
+    "computed": lambda A, R, i, j, n: A[i, j] + 1,
+}  # fmt: skip
+
+
+def product(element: Any, stages: int = 3) -> Any:
+    """C = A' @ B, where ``element`` gives the elements of A'."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((ROWS, 4 * DEPTH), "float16"),
+        R: T.Tensor((ROWS,), "int32"),
+        B: T.Tensor((4 * DEPTH, COLUMNS), "float16"),
+        C: T.Tensor((ROWS, COLUMNS), "float32"),
+        N: T.Tensor((1,), "int32"),
+    ):
+        with T.Kernel(1, threads=128):
+            n = N[0]
+            a, b = T.alloc_shared((ROWS, DEPTH), "float16"), T.alloc_shared((DEPTH, COLUMNS), "float16")
+            c = T.alloc_fragment((ROWS, COLUMNS), "float32")
+            T.clear(c)
+            for k in T.Pipelined(4, num_stages=stages):
+                for i, j in T.Parallel(ROWS, DEPTH):
+                    a[i, j] = element(A, R, i, k * DEPTH + j, n)
+                T.copy(B[k * DEPTH, 0], b)
+                T.gemm(a, b, c)
+            T.copy(c, C)
+
+    return main
+
+
+def _arguments(negative: bool) -> list[Any]:
+    numbers = torch.randint(-2 if negative else 0, ROWS, (ROWS,), dtype=torch.int32)
+    a, b = (torch.randint(-2, 3, shape).half() for shape in ((ROWS, 4 * DEPTH), (4 * DEPTH, COLUMNS)))
+    return [a, numbers, b, torch.zeros(ROWS, COLUMNS), torch.full((1,), 20, dtype=torch.int32)]
+
+
+@pytest.mark.parametrize("kind", [*AHEAD, *HERE])
+def test_gathers_in_a_pipelined_loop(kind: str) -> None:
+    check_meaning(product({**AHEAD, **HERE}[kind]), *_arguments("condition" in kind))
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("kind", AHEAD)
+def test_gathers_are_made_ahead_by_cp_async(kind: str, arch: str) -> None:
+    text = source(product(AHEAD[kind]), arch)
+    loop = text[text.rindex("for (int k =") :]
+    assert "warp_group" not in text and "setmaxnreg" not in text
+    assert loop.count("cp_async_16") == 2
+    assert "ahead_slot * 2048" in loop
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("kind", HERE)
+def test_what_is_no_move_of_whole_vectors_is_no_asynchronous_copy(kind: str, arch: str) -> None:
+    text = source(product(HERE[kind]), arch)
+    assert not any("cp_async" in line and "A +" in line for line in text.splitlines())
+
+
+@pytest.mark.parametrize("changed", ["the numbers", "the tensor", "the tile", "part of the tile"])
+def test_a_gather_that_depends_on_the_loop_is_made_in_its_place(changed: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((ROWS, DEPTH), "float32"), R: T.Tensor((ROWS,), "int32"), B: T.Tensor((4, ROWS, DEPTH), "float32")):
+        with T.Kernel(1, threads=128):
+            tile, numbers = T.alloc_shared((ROWS, DEPTH), "float32"), T.alloc_shared((ROWS,), "int32")
+            T.copy(R, numbers)
+            T.fill(tile, 5)
+            for k in T.Pipelined(4, num_stages=2):
+                if changed == "part of the tile":
+                    for i, j in T.Parallel(ROWS // 2, DEPTH):
+                        tile[i, j] = A[numbers[i], j]
+                else:
+                    for i, j in T.Parallel(ROWS, DEPTH):
+                        tile[i, j] = A[numbers[i], j]
+                T.copy(tile, B[k, 0, 0])
+                if changed == "the numbers":
+                    for i in T.Parallel(ROWS):
+                        numbers[i] = (numbers[i] + 1) % ROWS
+                if changed == "the tensor":
+                    for i, j in T.Parallel(ROWS, DEPTH):
+                        A[i, j] += 1
+                if changed == "the tile":
+                    for i, j in T.Parallel(ROWS, DEPTH):
+                        tile[i, j] += 1
+
+    numbers = torch.randint(0, ROWS, (ROWS,), dtype=torch.int32)
+    check_meaning(main, torch.randint(-2, 3, (ROWS, DEPTH)).float(), numbers, torch.zeros(4, ROWS, DEPTH))
+
+
+def test_row_numbers_that_are_only_set_where_the_condition_holds() -> None:
+    """The address is not computed from the others."""
+
+    @T.prim_func
+    def main(A: T.Tensor((ROWS, DEPTH), "float16"), R: T.Tensor((ROWS,), "int32"), B: T.Tensor((ROWS, DEPTH), "float16")):
+        with T.Kernel(1, threads=128):
+            n = R[ROWS - 1]
+            tile, numbers = T.alloc_shared((ROWS, DEPTH), "float16"), T.alloc_shared((ROWS,), "int32")
+            for i in T.Parallel(ROWS):
+                if i < n:
+                    numbers[i] = R[i]
+            for i, j in T.Parallel(ROWS, DEPTH):
+                tile[i, j] = T.if_then_else(i < n, A[numbers[i], j], 0)
+            T.copy(tile, B)
+
+    a, numbers = torch.randn(ROWS, DEPTH).half(), torch.randint(0, ROWS, (ROWS,), dtype=torch.int32)
+    numbers[-1] = 20
+    check_meaning(main, a, numbers, torch.zeros(ROWS, DEPTH).half())

@@ -1,0 +1,72 @@
+"""Copies of a tensor's elements to a shared tile that a ``T.Parallel`` makes: gathers of rows, and copies under a condition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_global, is_memory, is_shared
+from tilelang.ir.region import Region
+from tilelang.ir.visit import walk_expr
+from tilelang.target.cuda.tile.nest import Nest
+from tilelang.tileop.base import TileOp, reads, writes
+
+
+@dataclass(frozen=True, eq=False)
+class Gather(TileOp):
+    """A whole tile is filled with elements of a tensor, and zeros; only the compiler makes one, of a nest that says which.
+
+    The statement of the nest is a :func:`selected_load`.
+    """
+
+    src: Region = reads()
+    dst: Region = writes()
+
+
+def selected_load(value: Any) -> tuple[Any, Any] | None:
+    """The load that a value is, and the condition without which it is zero; None of any other value."""
+    if isinstance(value, ir.TensorLoad):
+        return value, None
+    parts = _selected(value)
+    if parts is None or not isinstance(parts[1], ir.TensorLoad) or not _is_zero(parts[2]):
+        return None
+    # The address is computed in any case: a tile in it may have elements only where the condition holds.
+    inner = (part for index in parts[1].indices for part in walk_expr(index) if isinstance(part, ir.TensorLoad))
+    return (parts[1], parts[0]) if all(is_global(part.source) for part in inner) else None
+
+
+def _selected(value: Any) -> tuple[Any, Any, Any] | None:
+    if isinstance(value, ir.Select):
+        return value.condition, value.true_value, value.false_value
+    is_choice = isinstance(value, ir.Call) and isinstance(value.op, ir.Op) and value.op.name == "prim.if_then_else"
+    return tuple(value.args) if is_choice else None
+
+
+def _is_zero(value: Any) -> bool:
+    if isinstance(value, ir.Cast):
+        return _is_zero(value.value)
+    return isinstance(value, (ir.IntImm, ir.FloatImm)) and value.value == 0 and not str(value.value).startswith("-")
+
+
+def gathered(nest: Nest) -> Gather | None:
+    """The operator that a nest is, if it fills a shared tile from a tensor, row by row; else None."""
+    store = nest.body
+    found = selected_load(store.value) if isinstance(store, ir.BufferStore) and nest.layout is None else None
+    if found is None:
+        return None
+    load, target = found[0], store.buffer
+    *read, written = nest.accesses
+    if not is_global(load.source) or not is_shared(target) or str(load.source.dtype) != str(target.dtype):
+        return None
+    # What threads hold in registers is not there for the address of a vector.
+    if not all(is_memory(access.buffer) for access in read) or not nest.fills(written) or not _is_along_rows(load, written, nest):
+        return None
+    return Gather(Region.whole(load.source), Region.whole(target))
+
+
+def _is_along_rows(load: Any, written: Any, nest: Nest) -> bool:
+    """Whether neighbours in a row of the tile are neighbours in a row of the tensor: threads move several at once."""
+    form = nest.index(load.indices[-1]).form if load.indices else None
+    (last,) = nest.index(written.site.indices[-1]).axes if written.site.indices else (None,)
+    return any(term.digit.name == str(last) and term.weight == 1 and term.low == 1 for term in form or ())
