@@ -4,9 +4,11 @@
     python benchmark/main_loops.py --peer tilelang=/path/to/python --peer triton=/path/to/python
 
 Every candidate compiles the same tiles: 128 x 128 with 64 bytes of K, B transposed, 3 stages, 128 threads; attention with 64
-queries of 64 elements, 64 keys a step, 2 stages, 128 threads. What is counted is the innermost loop with most tensor-core
-instructions; a compiler that unrolls the loop has a multiple of the products in it. fp8 without Hopper is sm_89. With --fast-math
-the first two compile with tl.enable_fast_math; triton's exponentials flush denormal results either way.
+queries of 64 elements, 64 keys a step, 2 stages, 128 threads. "few rows" is a product of 16 rows and 128 columns with 128 of K a
+step; "gather" one of 128 x 128 with 32 of K, whose rows of A are chosen by their numbers, those of a negative number zero. What
+is counted is the innermost loop with most tensor-core instructions; a compiler that unrolls the loop has a multiple of the
+products in it. fp8 without Hopper is sm_89. With --fast-math the first two compile with tl.enable_fast_math; triton's
+exponentials flush denormal results either way.
 """
 
 from __future__ import annotations
@@ -47,6 +49,47 @@ def gemm(T, M=1024, N=1024, K=4096):
             T.copy(C_local, C[by * 128, bx * 128])
     return main
 """
+
+_FEW_ROWS = """
+def gemm(T, M=16, N=1024, K=4096):
+    @T.prim_func
+    def main(A: T.Tensor((M, K), "float16"), B: T.Tensor((N, K), "float16"), C: T.Tensor((M, N), "float32")):
+        with T.Kernel(T.ceildiv(N, 128), threads=128) as bx:
+            A_shared = T.alloc_shared((M, 128), "float16")
+            B_shared = T.alloc_shared((128, 128), "float16")
+            C_local = T.alloc_fragment((M, 128), "float32")
+            T.clear(C_local)
+            for ko in T.Pipelined(T.ceildiv(K, 128), num_stages=2):
+                T.copy(A[0, ko * 128], A_shared)
+                T.copy(B[bx * 128, ko * 128], B_shared)
+                T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+            T.copy(C_local, C[0, bx * 128])
+    return main
+"""
+
+_GATHER = """
+def gemm(T, M=4096, N=1024, K=4096):
+    @T.prim_func
+    def main(
+        A: T.Tensor((M, K), "float16"), rows: T.Tensor((1024,), "int32"), B: T.Tensor((N, K), "float16"),
+        C: T.Tensor((1024, N), "float32"),
+    ):
+        with T.Kernel(T.ceildiv(N, 128), 8, threads=128) as (bx, by):
+            A_shared = T.alloc_shared((128, 32), "float16")
+            B_shared = T.alloc_shared((128, 32), "float16")
+            C_local = T.alloc_fragment((128, 128), "float32")
+            T.clear(C_local)
+            for ko in T.Pipelined(T.ceildiv(K, 32), num_stages=3):
+                for i, j in T.Parallel(128, 32):
+                    A_shared[i, j] = T.if_then_else(rows[by * 128 + i] >= 0, A[rows[by * 128 + i], ko * 32 + j], 0)
+                T.copy(B[bx * 128, ko * 32], B_shared)
+                T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+            T.copy(C_local, C[by * 128, bx * 128])
+    return main
+"""
+
+_OTHERS = {"few rows": _FEW_ROWS, "gather": _GATHER}
+"""Kernels that are written in this language only."""
 
 _ATTENTION = """
 def gemm(T, heads=8, length=1024, dim=64, M=64, N=64):
@@ -159,6 +202,8 @@ def _exact(candidate: str, kernel: str) -> str:
         if candidate == "triton":
             return _TRITON_ATTENTION + _SAVE
         return _HEAD[candidate] + _ATTENTION + _SAVE
+    if kernel in _OTHERS:
+        return _HEAD[candidate] + _OTHERS[kernel] + _SAVE
     dtype, accumulator, k, short = DTYPES[kernel]
     if candidate != "triton":
         return _HEAD[candidate] + _PRODUCT.format(dtype=dtype, accum=accumulator, k=k) + _SAVE
@@ -194,7 +239,7 @@ def main() -> None:
     """Prints one row a kernel, architecture and candidate."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON")
-    parser.add_argument("--kernel", default=",".join([*DTYPES, "attention"]))
+    parser.add_argument("--kernel", default=",".join([*DTYPES, "attention", *_OTHERS]))
     parser.add_argument("--arch", default="sm_80,sm_90a")
     parser.add_argument("--fast-math", action="store_true")
     options = parser.parse_args()
@@ -208,6 +253,8 @@ def main() -> None:
             for arch in options.arch.split(","):
                 arch = "sm_89" if (kernel, arch) == ("fp8", "sm_80") else arch
                 for name, python in pythons.items():
+                    if kernel in _OTHERS and name == "triton":
+                        continue
                     script, cubin = Path(scratch) / f"{name}_{kernel}.py", Path(scratch) / "kernel.cubin"
                     script.write_text(program(name, kernel, options.fast_math), encoding="utf-8")
                     done = subprocess.run(

@@ -133,3 +133,28 @@ def test_row_numbers_that_are_only_set_where_the_condition_holds() -> None:
     a, numbers = torch.randn(ROWS, DEPTH).half(), torch.randint(0, ROWS, (ROWS,), dtype=torch.int32)
     numbers[-1] = 20
     check_meaning(main, a, numbers, torch.zeros(ROWS, DEPTH).half())
+
+
+def test_a_small_gather_beside_large_tiles_leaves_them_to_the_accelerator() -> None:
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, 512), "float16"), S: T.Tensor((8, 64), "float16"), B: T.Tensor((512, 64), "float16"),
+        C: T.Tensor((64, 64), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(1, threads=128):
+            a, b, scales = (T.alloc_shared(shape, "float16") for shape in ((64, 64), (64, 64), (64,)))
+            part, total = T.alloc_fragment((64, 64), "float32"), T.alloc_fragment((64, 64), "float32")
+            T.clear(total)
+            for k in T.Pipelined(8, num_stages=2):
+                T.copy(A[0, k * 64], a)
+                T.copy(B[k * 64, 0], b)
+                for i in T.Parallel(64):
+                    scales[i] = S[k, i]
+                T.gemm(a, b, part, clear_accum=True)
+                for i, j in T.Parallel(64, 64):
+                    total[i, j] += part[i, j] * scales[i]
+            T.copy(total, C)
+
+    assert source(main, "sm_90a").count("tl::tma_load") == 2
+    a, s, b = (torch.randint(-2, 3, shape).half() for shape in ((64, 512), (8, 64), (512, 64)))
+    check_meaning(main, a, s, b, torch.zeros(64, 64))

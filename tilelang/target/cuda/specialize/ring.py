@@ -9,8 +9,10 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from math import prod
 from typing import Any
 
+from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
@@ -39,6 +41,9 @@ from tilelang.tileop import record_of
 
 _SLOT_ALIGNMENT = 128
 """Bytes; the accelerator writes to such addresses only, and the slots of a ring lie side by side."""
+
+_LARGE_SHARE = 8
+"""A loop belongs to software pipelining if gathers bring more than this part of what the accelerator could bring."""
 
 
 class Statement(Record, eq=False):
@@ -250,22 +255,26 @@ def _ring(loop: Any, usage: Usage, facts: Facts, nested: bool) -> Ring | None:
         return None
     body = tuple(map(Statement, flattened(loop.body)))
     around = LoopBody(body, usage.mentions(loop), usage.named, usage.written, usage.aliased, usage.is_known)
-    if any(_is_gathered_ahead(at, stmt, around) for at, stmt in enumerate(body)):
-        return None
     inside = any_statement(loop.body, lambda node: isinstance(node, ir.For) and "num_stages" in node.annotations)
     loads = [] if inside else [load for at, stmt in enumerate(body) if (load := _load(at, stmt, facts)) is not None]
-    feeds = tuple(_grouped([load for load in loads if _can_feed(load, around, usage)], body, stages))
-    return Ring(loop, body, stages, feeds, nested) if feeds else None
+    loads = [load for load in loads if _can_feed(load, around, usage)]
+    # The accelerator cannot make a gather, and consumers would wait for it in each iteration: software pipelining has all copies
+    # of the loop in flight. A few row numbers or scales beside large tiles are worth that wait.
+    by_threads = sum(_bytes_gathered_ahead(at, stmt, around) for at, stmt in enumerate(body))
+    if not loads or by_threads * _LARGE_SHARE > sum(load.bytes for load in loads):
+        return None
+    return Ring(loop, body, stages, tuple(_grouped(loads, body, stages)), nested)
 
 
-def _is_gathered_ahead(at: int, stmt: Statement, body: LoopBody) -> bool:
-    """Whether a statement is a gather that may be made iterations ahead. The accelerator cannot make it, and consumers would wait
-    for it in each iteration: software pipelining has all copies of the loop in flight."""
+def _bytes_gathered_ahead(at: int, stmt: Statement, body: LoopBody) -> int:
+    """What a statement brings, if it is a gather that may be made iterations ahead; else 0."""
     if not is_parallel(stmt.stmt):
-        return False
+        return 0
     nest = parallel_nest(stmt.stmt)
     gather = gathered(nest)
-    return gather is not None and body.may_fill_ahead(at, gather.src, gather.dst, evaluated(nest.body))
+    if gather is None or not body.may_fill_ahead(at, gather.src, gather.dst, evaluated(nest.body)):
+        return 0
+    return canonical(gather.dst.dtype).bytes * prod(map(int, gather.dst.extents))
 
 
 def _load(at: int, stmt: Statement, facts: Facts) -> Load | None:
