@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import pytest
 import torch
@@ -366,3 +367,38 @@ def test_an_index_of_eight_bits_wraps(arch):
     x, y = _numbers(64), torch.zeros(64)
     simulate(main, x, y, arch=arch)
     assert torch.equal(y, torch.cat([x[32:], x[:32]]))
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_tile_of_narrow_elements_is_widened_in_vectors(arch):
+    """The scale of a group keeps the loop from vectors of its own; the copies on both sides of it decide."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, 128), "float16"), B: T.Tensor((64, 64), "uint8"), S: T.Tensor((64, 4), "float16"),
+        C: T.Tensor((64, 64), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(1, threads=128):
+            a, packed = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 32), "uint8")
+            bytes_, wide = T.alloc_fragment((64, 32), "uint8"), T.alloc_fragment((64, 64), "float16")
+            b, c = T.alloc_shared((64, 64), "float16"), T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[0, k * 64], a)
+                T.copy(B[0, k * 32], packed)
+                T.copy(packed, bytes_)
+                for i, j in T.Parallel(64, 64):
+                    half = T.cast((bytes_[i, j // 2] >> (j % 2 * 4)) & 15, "float16")
+                    wide[i, j] = (half - 8) * S[i, (k * 64 + j) // 32]
+                T.copy(wide, b)
+                T.gemm(a, b, c, transpose_B=True)
+            T.copy(c, C)
+
+    text = source(main, arch)
+    assert re.search(r"<uint4\*>\(b \+ .* = .*<const uint4\*>\(wide", text)
+    assert re.search(r"<uint\*>\(bytes_.* = .*<const uint\*>\(packed", text)
+    a, b = torch.randint(-2, 3, (64, 128)).half(), torch.randint(0, 256, (64, 64), dtype=torch.uint8)
+    s, c = torch.randint(1, 3, (64, 4)).half(), torch.zeros(64, 64)
+    simulate(main, a, b, s, c, arch=arch)
+    halves = torch.stack([b & 15, b >> 4], -1).view(64, 128).double() - 8
+    assert torch.equal(c.double(), a.double() @ (halves * s.double().repeat_interleave(32, 1)).T)

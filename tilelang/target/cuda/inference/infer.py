@@ -7,7 +7,7 @@ from typing import Any
 
 from tilelang.target.cuda.inference.layouts import Layouts, check_fragments, misplaced
 from tilelang.target.cuda.inference.problem import Problem
-from tilelang.target.cuda.inference.solver import lopsided_nests, solve
+from tilelang.target.cuda.inference.solver import slow_nests, solve
 from tilelang.target.cuda.inference.verify import verify
 from tilelang.target.cuda.tile.tree import TileTree
 
@@ -27,8 +27,8 @@ def infer(problem: Problem, divided: Callable[[Collection[Any]], TileTree]) -> t
         tree = problem.tree
         # A group of threads that needs elements of others cannot be helped by another layout.
         needed = _spread(problem, tree, layouts)
-        # A nest that few threads run for all is no conflict, but distributing it first may be cheaper.
-        if needed.keys() <= copied.keys() and (conflicts or lopsided_nests(problem, layouts)):
+        # A slow nest is no conflict, but distributing it first may be cheaper.
+        if needed.keys() <= copied.keys() and (conflicts or slow_nests(problem, layouts)):
             from tilelang.target.cuda.inference.search import search  # most kernels have no need of it
 
             tree, layouts = search(problem, layouts, conflicts)

@@ -55,7 +55,7 @@ from tilelang.target.cuda.inference.sections import (
     with_copy_for_head,
     with_copy_of_view,
 )
-from tilelang.target.cuda.inference.solver import WHOLE_BITS, Choices, Conflicts, lopsided_nests, solve
+from tilelang.target.cuda.inference.solver import WHOLE_BITS, Choices, Conflicts, slow_nests, solve
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Sequence, ThreadGroup, TileTree, walk
 
@@ -94,9 +94,9 @@ def _cheapest(start: _State) -> _State:
     Raises:
         LayoutConflictError: a conflict without any resolution.
     """
-    # Without a conflict there is nothing to resolve. A nest that one thread runs for all is legal and slow, so that distributing
-    # it freely is tried all the same, and compared by cost.
-    starts = [start] if start.conflicts else [start.choosing(first=node) for node in lopsided_nests(start.problem, start.layouts)]
+    # Without a conflict there is nothing to resolve. A nest that one thread runs for all is legal and slow, and so is a copy
+    # without vectors: distributing it freely is tried all the same, and compared by cost.
+    starts = [start] if start.conflicts else [start.choosing(first=node) for node in slow_nests(start.problem, start.layouts)]
     number, dead_ends = itertools.count(), 0
     best = min((state for state in (start, *starts) if not state.conflicts), key=lambda state: state.score, default=None)
     waiting: list[tuple[int, float, int, _State]] = [(0, 0.0, next(number), state) for state in starts if state.conflicts]

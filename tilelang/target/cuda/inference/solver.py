@@ -70,6 +70,9 @@ class Choices(Record, eq=False):
 
 _NONE = Choices()
 
+_WIDE, _NARROW_COPIES = 4, 2
+"""Elements of a vector that a copy should not do without, and how many copies are tried."""
+
 
 def solve(problem: Problem, choices: Choices = _NONE) -> tuple[Layouts, Conflicts]:
     """The layouts of a kernel under some choices, and the statements that they do not suit."""
@@ -378,9 +381,24 @@ class _Solver:
                 self._conflict(node, buffer, "demands another layout than this statement")
 
 
-def lopsided_nests(problem: Problem, layouts: Layouts) -> list[Parallel]:
-    """The nests that few threads run for all others, because they hold the element of a fragment that all need."""
-    return [node for node, loop in layouts.loops.items() if _is_lopsided(node.nest, loop, len(problem.threads_of[node]))]
+def slow_nests(problem: Problem, layouts: Layouts) -> list[Parallel]:
+    """The nests that might be faster if they were distributed first: those that few threads run for all others, because they
+    hold the element of a fragment that all need, and some of the copies that move single elements in place of vectors."""
+    loops = layouts.loops.items()
+    lopsided = [node for node, loop in loops if _is_lopsided(node.nest, loop, len(problem.threads_of[node]))]
+    narrow = [node for node, loop in loops if _is_narrow(node, loop, problem, layouts)]
+    return [*lopsided, *sorted(narrow, key=_traffic, reverse=True)[:_NARROW_COPIES]]
+
+
+def _is_narrow(node: Parallel, loop: LoopLayout, problem: Problem, layouts: Layouts) -> bool:
+    """Whether a copy could move vectors, and no operator needs its fragments as they are."""
+    fragments = {access.buffer for access in node.nest.accesses if problem.is_fragment(access.buffer)}
+    if rule_of(node.op).transfer(node.op) is None or not fragments or any(problem.operands.get(each) for each in fragments):
+        return False
+    vectors = Vectors(layouts.place_of, problem.facts, problem.tree.root_of)
+    place = problem.known(contiguous_axis, node.nest)
+    width = shrink_to_threads(vectors.width(node.nest, place), node.nest, len(problem.sharers(node)))
+    return width >= _WIDE and vectors.split(node.nest, loop)[0] == 1
 
 
 def _is_lopsided(nest: Nest, loop: LoopLayout, threads: int) -> bool:
