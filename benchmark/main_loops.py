@@ -2,6 +2,7 @@
 
     python benchmark/main_loops.py
     python benchmark/main_loops.py --peer tilelang=/path/to/python --peer triton=/path/to/python
+    python benchmark/main_loops.py --programs --peer tilelang=/path/to/python
 
 Every candidate compiles the same tiles: 128 x 128 with 64 bytes of K, B transposed, 3 stages, 128 threads; attention with 64
 queries of 64 elements, 64 keys a step, 2 stages, 128 threads. "few rows" is a product of 16 rows and 128 columns with 128 of K a
@@ -14,6 +15,7 @@ exponentials flush denormal results either way.
 from __future__ import annotations
 
 import argparse
+import ast
 import subprocess
 import sys
 import tempfile
@@ -87,6 +89,17 @@ def gemm(T, M=4096, N=1024, K=4096):
             T.copy(C_local, C[by * 128, bx * 128])
     return main
 """
+
+_PROGRAM = """
+def gemm(T):
+    import importlib.util
+    spec = importlib.util.spec_from_file_location("program", {path!r})
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["program"] = module
+    spec.loader.exec_module(module)
+    return module.{kernel}.get_tir(**module.LARGE[{kernel!r}])
+"""
+_PROGRAMS = Path(__file__).resolve().parent.parent / "testing" / "programs"
 
 _OTHERS = {"few rows": _FEW_ROWS, "gather": _GATHER}
 """Kernels that are written in this language only."""
@@ -202,6 +215,9 @@ def _exact(candidate: str, kernel: str) -> str:
         if candidate == "triton":
             return _TRITON_ATTENTION + _SAVE
         return _HEAD[candidate] + _ATTENTION + _SAVE
+    if "." in kernel:
+        module, _, name = kernel.partition(".")
+        return _HEAD[candidate] + "import sys" + _PROGRAM.format(path=str(_PROGRAMS / f"{module}.py"), kernel=name) + _SAVE
     if kernel in _OTHERS:
         return _HEAD[candidate] + _OTHERS[kernel] + _SAVE
     dtype, accumulator, k, short = DTYPES[kernel]
@@ -235,25 +251,37 @@ def _products(body: tuple[str, ...]) -> int:
     return sum(family.endswith("MMA") for family in body)
 
 
+def kernels_of_programs() -> list[str]:
+    """The kernels of ``testing/programs``, as module.kernel."""
+    found = []
+    for path in sorted(_PROGRAMS.glob("[a-z]*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict) and ast.unparse(node.targets[0]) == "LARGE":
+                found += [f"{path.stem}.{key.value}" for key in node.value.keys if isinstance(key, ast.Constant)]
+    return found
+
+
 def main() -> None:
     """Prints one row a kernel, architecture and candidate."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON")
     parser.add_argument("--kernel", default=",".join([*DTYPES, "attention", *_OTHERS]))
+    parser.add_argument("--programs", action="store_true", help="all kernels of testing/programs, at their large sizes")
     parser.add_argument("--arch", default="sm_80,sm_90a")
     parser.add_argument("--fast-math", action="store_true")
     options = parser.parse_args()
     pythons = {"ours": sys.executable, **dict(peer.split("=", 1) for peer in options.peer)}
-    print(f"{'kernel':10s} {'arch':7s} {'candidate':10s} {'instructions':>12s} {'products':>9s} {'barriers':>9s}")
+    wide = 40 if options.programs else 10
+    print(f"{'kernel':{wide}s} {'arch':7s} {'candidate':10s} {'instructions':>12s} {'products':>9s} {'barriers':>9s}")
     with tempfile.TemporaryDirectory(prefix="tilelang-loops-") as scratch:
         environment = {
             "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": scratch, "TRITON_CACHE_DIR": scratch, "TILELANG_DISABLE_CACHE": "1",
         }  # fmt: skip
-        for kernel in options.kernel.split(","):
+        for kernel in kernels_of_programs() if options.programs else options.kernel.split(","):
             for arch in options.arch.split(","):
                 arch = "sm_89" if (kernel, arch) == ("fp8", "sm_80") else arch
                 for name, python in pythons.items():
-                    if kernel in _OTHERS and name == "triton":
+                    if (kernel in _OTHERS or "." in kernel) and name == "triton":
                         continue
                     script, cubin = Path(scratch) / f"{name}_{kernel}.py", Path(scratch) / "kernel.cubin"
                     script.write_text(program(name, kernel, options.fast_math), encoding="utf-8")
@@ -262,11 +290,11 @@ def main() -> None:
                     )
                     if done.returncode:
                         reason = (done.stderr.strip().splitlines() or ["?"])[-1]
-                        print(f"{kernel:10s} {arch:7s} {name:10s} {'-':>12s} {'-':>9s} {'-':>9s}  {reason[:90]}", flush=True)
+                        print(f"{kernel:{wide}s} {arch:7s} {name:10s} {'-':>12s} {'-':>9s} {'-':>9s}  {reason[:90]}", flush=True)
                         continue
                     body = loop_of(cubin.read_bytes())
                     barriers = sum(family in ("BAR", "SYNCS") for family in body)
-                    print(f"{kernel:10s} {arch:7s} {name:10s} {len(body):12d} {_products(body):9d} {barriers:9d}", flush=True)
+                    print(f"{kernel:{wide}s} {arch:7s} {name:10s} {len(body):12d} {_products(body):9d} {barriers:9d}", flush=True)
 
 
 if __name__ == "__main__":
