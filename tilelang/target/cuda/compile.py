@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tilelang.artifact import ORIGINS_FILE, KernelArtifact, KernelLaunch
-from tilelang.errors import DeviceCompileError
+from tilelang.errors import DeviceCompileError, SharedMemoryError
 from tilelang.records import Record
 from tilelang.target.assemble import assemble
 from tilelang.target.assumptions import assumptions
@@ -40,8 +41,12 @@ class Lowered(Record):
 
 def lower(func: Any, request: CompileRequest) -> Lowered:
     """Runs the pipeline."""
-    context = CudaContext(request, options_of(request))
-    result = run(PIPELINE, func, context, dump=request.dump_ir)
+    options = options_of(request)
+    try:
+        result = run(PIPELINE, func, CudaContext(request, options), dump=request.dump_ir)
+    except SharedMemoryError:
+        # Tiles that gathers fill ahead take memory for each stage, those that they fill in their place do not.
+        result = run(PIPELINE, func, CudaContext(request, replace(options, gathers=False)), dump=request.dump_ir)
     imported = func.attrs["tl.import_source"] if "tl.import_source" in func.attrs else ""
     texts = result.value.kernels
     kernels = "\n".join(kernel.text for kernel in texts)

@@ -55,7 +55,8 @@ def options_of(request: CompileRequest) -> KernelOptions:
 
 
 def _split(func: Any, context: CudaContext) -> Program:
-    return Program(tuple(map(KernelStatements, split_kernels(func))))
+    kernels = split_kernels(func)
+    return Program(tuple(KernelStatements(replace(kernel, gathers=context.options.gathers)) for kernel in kernels))
 
 
 _OF_STATEMENTS = (widen_parallel, accumulate_in_order, unroll_choices)

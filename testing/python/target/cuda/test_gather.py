@@ -158,3 +158,23 @@ def test_a_small_gather_beside_large_tiles_leaves_them_to_the_accelerator() -> N
     assert source(main, "sm_90a").count("tl::tma_load") == 2
     a, s, b = (torch.randint(-2, 3, shape).half() for shape in ((64, 512), (8, 64), (512, 64)))
     check_meaning(main, a, s, b, torch.zeros(64, 64))
+
+
+def test_a_tile_of_which_only_one_fits_is_filled_in_its_place() -> None:
+    """Three slots of the tile would take 192 KiB of the 163 KiB that a block of sm_80 may have."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 1024), "float16"), R: T.Tensor((64,), "int32"), B: T.Tensor((64, 512), "float16")):
+        with T.Kernel(1, threads=128):
+            tile, total = T.alloc_shared((64, 512), "float16"), T.alloc_fragment((64, 512), "float16")
+            T.clear(total)
+            for k in T.Pipelined(2, num_stages=3):
+                for i, j in T.Parallel(64, 512):
+                    tile[i, j] = A[R[i], k * 512 + j]
+                for i, j in T.Parallel(64, 512):
+                    total[i, j] += tile[i, j]
+            T.copy(total, B)
+
+    assert "_slot" not in source(main, "sm_80") and "slot" in source(main, "sm_90a")
+    rows = torch.randint(0, 64, (64,), dtype=torch.int32)
+    check_meaning(main, torch.randint(-2, 3, (64, 1024)).half(), rows, torch.zeros(64, 512).half())

@@ -89,6 +89,7 @@ class KernelOptions(Record):
         use_async, wgmma, tma: whether cp.async, warp group products and the tensor memory accelerator may be used.
         swizzle: whether shared tiles may be swizzled against bank conflicts.
         barriers: whether the compiler orders the program's own statements.
+        gathers: whether a ``T.Parallel`` may be an asynchronous copy.
     """
 
     guarded: bool = True
@@ -98,6 +99,7 @@ class KernelOptions(Record):
     wgmma: bool = True
     tma: bool = True
     barriers: bool = True
+    gathers: bool = True
 
 
 @dataclass(eq=False)

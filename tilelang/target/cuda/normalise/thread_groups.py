@@ -55,7 +55,7 @@ def grouped_tree(kernel: Kernel, target: Any) -> TileTree:
     Raises:
         CompileError: the threads of a tile operator are no neighbours, or no whole warps where it needs them.
     """
-    tree = branch_early_exits(read_tree(kernel.body, kernel.thread_count, target), dict(kernel.threads))
+    tree = branch_early_exits(read_tree(kernel.body, kernel.thread_count, target, kernel.gathers), dict(kernel.threads))
     return replace(tree, root=_Splitter(kernel).sequence(tree.root, range(kernel.thread_count)))
 
 

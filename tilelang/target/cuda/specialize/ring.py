@@ -147,11 +147,12 @@ class Usage:
         registers: the statements that set registers: whose, and how many.
         is_manual: whether the program orders shared memory, or splits the block, by itself.
         setup: the leading statements that only compute scalars, from what nothing in the kernel writes.
+        gathers: whether a ``T.Parallel`` may be a copy.
         unknown: variables whose value a producer cannot compute. Its threads have other numbers than those of the consumers.
     """
 
-    def __init__(self, body: Any, threads: Iterable[Any] = ()):
-        self.body = body
+    def __init__(self, body: Any, threads: Iterable[Any] = (), gathers: bool = True):
+        self.body, self.gathers = body, gathers
         every = list(walk(body))
         self.written = writes_in(body)
         views = [stmt for stmt in every if isinstance(stmt, ir.DeclBuffer)]
@@ -260,7 +261,7 @@ def _ring(loop: Any, usage: Usage, facts: Facts, nested: bool) -> Ring | None:
     loads = [load for load in loads if _can_feed(load, around, usage)]
     # The accelerator cannot make a gather, and consumers would wait for it in each iteration: software pipelining has all copies
     # of the loop in flight. A few row numbers or scales beside large tiles are worth that wait.
-    by_threads = sum(_bytes_gathered_ahead(at, stmt, around) for at, stmt in enumerate(body))
+    by_threads = sum(_bytes_gathered_ahead(at, stmt, around) for at, stmt in enumerate(body)) if usage.gathers else 0
     if not loads or by_threads * _LARGE_SHARE > sum(load.bytes for load in loads):
         return None
     return Ring(loop, body, stages, tuple(_grouped(loads, body, stages)), nested)

@@ -42,7 +42,7 @@ def specialize(kernel: Kernel, facts: Facts, wgmma: bool = True) -> Kernel:
     """The kernel with a producer warp group, or the same kernel where that does not apply."""
     threads = kernel.threads[0][1] if kernel.threads else 1
     one_dimensional = kernel.thread_count == threads and threads % WARP_GROUP == 0 and threads < _MAX_THREADS
-    usage = Usage(kernel.body, [var for var, _ in kernel.threads])
+    usage = Usage(kernel.body, [var for var, _ in kernel.threads], kernel.gathers)
     rings = find_rings(kernel.body, facts, usage) if one_dimensional else []
     if not rings:
         return kernel

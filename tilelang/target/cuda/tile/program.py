@@ -40,6 +40,7 @@ class Kernel(Record):
         bindings: host values that the kernel may use.
         loops: (variable, extent) of each loop of the host around the kernel, which the kernel gets as an argument.
         within: control flow of the host around the launch; see :attr:`~tilelang.artifact.KernelLaunch.within`.
+        gathers: whether a ``T.Parallel`` may be an asynchronous copy; its tile then has a slot for each stage of a pipeline.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Kernel(Record):
     bindings: tuple[tuple[Any, Any], ...] = ()
     loops: tuple[tuple[Any, Any], ...] = ()
     within: tuple[tuple, ...] = ()
+    gathers: bool = True
 
     @property
     def variables(self) -> tuple[tuple[Any, Any], ...]:

@@ -339,9 +339,9 @@ class TileTree:
         return set(self.aliases) | set(self.aliases.values())
 
 
-def read_tree(body: Any, threads: int = 0, target: Any = None) -> TileTree:
+def read_tree(body: Any, threads: int = 0, target: Any = None, gathers: bool = True) -> TileTree:
     """The tile tree of a kernel's body; without the threads of a block, or a target, what depends on these is left out."""
-    reader = Reader(threads, target)
+    reader = Reader(threads, target, gathers)
     reader.tree.root = reader.block(body)
     return reader.tree
 
@@ -358,13 +358,14 @@ class Reader:
 
     Attributes:
         threads, target: what the kernel is for.
+        gathers: whether a ``T.Parallel`` may be a copy.
         tree: what has been read.
     """
 
     copy = staticmethod(copy_between)
 
-    def __init__(self, threads: int = 0, target: Any = None) -> None:
-        self.threads, self.target = threads, target
+    def __init__(self, threads: int = 0, target: Any = None, gathers: bool = True) -> None:
+        self.threads, self.target, self.gathers = threads, target, gathers
         self.tree = TileTree(Sequence([]))
 
     def block(self, stmt: Any) -> Sequence:
@@ -378,7 +379,7 @@ class Reader:
             return self.evaluate(stmt)
         if isinstance(stmt, ir.For):
             nest = parallel_nest(stmt) if is_parallel(stmt) else None
-            return [self.loop(stmt) if nest is None else self.parallel(nest, gathered(nest))]
+            return [self.loop(stmt) if nest is None else self.parallel(nest, gathered(nest) if self.gathers else None)]
         if isinstance(stmt, ir.IfThenElse):
             otherwise = None if stmt.else_case is None else self.block(stmt.else_case)
             return [Branch(stmt, self.block(stmt.then_case), otherwise)]
