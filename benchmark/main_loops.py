@@ -9,7 +9,7 @@ queries of 64 elements, 64 keys a step, 2 stages, 128 threads. "few rows" is a p
 step; "gather" one of 128 x 128 with 32 of K, whose rows of A are chosen by their numbers, those of a negative number zero. What
 is counted is the innermost loop with most tensor-core instructions; a compiler that unrolls the loop has a multiple of the
 products in it. fp8 without Hopper is sm_89. With --fast-math the first two compile with tl.enable_fast_math; triton's
-exponentials flush denormal results either way.
+exponentials flush denormal results either way. With --programs the pass configurations of a program's decorator are not applied.
 """
 
 from __future__ import annotations

@@ -85,6 +85,27 @@ def test_what_is_no_move_of_whole_vectors_is_no_asynchronous_copy(kind: str, arc
     assert not any("cp_async" in line and "A +" in line for line in text.splitlines())
 
 
+@pytest.mark.parametrize("arch", ARCHES)
+def test_columns_of_a_tensor_are_not_gathered(arch: str) -> None:
+    """Single elements of two bytes are no asynchronous copies, and take as long ahead as in their place."""
+    text = source(product(lambda A, R, i, j, n: A[j % ROWS, i]), arch)
+    assert not any("A[" in line and "ahead_slot" in line for line in text.splitlines())
+
+
+def test_row_numbers_in_registers() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((ROWS, DEPTH), "float32"), R: T.Tensor((ROWS,), "int32"), B: T.Tensor((ROWS, DEPTH), "float32")):
+        with T.Kernel(1, threads=128):
+            tile, numbers = T.alloc_shared((ROWS, DEPTH), "float32"), T.alloc_fragment((ROWS,), "int32")
+            T.copy(R, numbers)
+            for i, j in T.Parallel(ROWS, DEPTH):
+                tile[i, j] = A[numbers[i], j]
+            T.copy(tile, B)
+
+    numbers = torch.randint(0, ROWS, (ROWS,), dtype=torch.int32)
+    check_meaning(main, torch.randn(ROWS, DEPTH), numbers, torch.zeros(ROWS, DEPTH))
+
+
 @pytest.mark.parametrize("changed", ["the numbers", "the tensor", "the tile", "part of the tile"])
 def test_a_gather_that_depends_on_the_loop_is_made_in_its_place(changed: str) -> None:
     @T.prim_func
@@ -92,7 +113,8 @@ def test_a_gather_that_depends_on_the_loop_is_made_in_its_place(changed: str) ->
         with T.Kernel(1, threads=128):
             tile, numbers = T.alloc_shared((ROWS, DEPTH), "float32"), T.alloc_shared((ROWS,), "int32")
             T.copy(R, numbers)
-            T.fill(tile, 5)
+            if changed == "part of the tile":
+                T.fill(tile, 5)
             for k in T.Pipelined(4, num_stages=2):
                 if changed == "part of the tile":
                     for i, j in T.Parallel(ROWS // 2, DEPTH):

@@ -291,27 +291,37 @@ def test_single_threads_read_elements_of_a_fragment(kind, arch):
     assert torch.equal(b, expected)
 
 
-@pytest.mark.parametrize("kind", ["uniform", "of data", "of threads", "below a condition"])
+@pytest.mark.parametrize("kind", ["uniform", "of data", "of threads", "left by threads", "below a condition", "of a warp group"])
 def test_what_an_instruction_stores_is_as_uniform_as_its_operands(kind):
     """`T.dp4a` adds to an array of each thread: the update of a tensor by it is the block's where the operands are."""
 
     @T.prim_func
     def main(A: T.Tensor((4,), "int8"), B: T.Tensor((1,), "int32")):
-        with T.Kernel(1, threads=64):
+        with T.Kernel(1, threads=256):
             thread = T.get_thread_binding()
             bytes_, total = T.alloc_local((4,), "int8"), T.alloc_local((1,), "int32")
             total[0] = 2
             for i in T.serial(4):
                 bytes_[i] = A[i] if kind == "of data" else 1
-            if kind == "of threads":
-                bytes_[0] = T.cast(thread // 64 + 1, "int8")  # 1 in every thread, which the rule does not ask
+            if kind in ("of threads", "left by threads"):
+                bytes_[0] = T.cast(thread // 256 + 1, "int8")  # 1 in every thread, which the rule does not ask
             if kind == "below a condition":
                 if thread < 8:
                     T.dp4a(bytes_, bytes_, total)
+            elif kind == "of a warp group":
+                with T.ws(0):
+                    T.dp4a(bytes_, bytes_, total)
             else:
                 T.dp4a(bytes_, bytes_, total)
-            T.atomic_add(B[0], total[0])
+            if kind == "left by threads":
+                for _ in T.serial(3):
+                    if total[0] > 9:
+                        break
+                    T.atomic_add(B[0], 1)
+            else:
+                T.atomic_add(B[0], total[0])
 
     values = torch.arange(1, 5, dtype=torch.int8)
     _, b = check_meaning(main, values, torch.zeros(1, dtype=torch.int32))
-    assert b.item() == {"uniform": 6, "of data": 32, "of threads": 64 * 6, "below a condition": 64 * 2 + 8 * 4}[kind]
+    expected = {"uniform": 6, "of data": 32, "of threads": 256 * 6, "left by threads": 256 * 3}
+    assert b.item() == {**expected, "below a condition": 256 * 2 + 8 * 4, "of a warp group": 256 * 2 + 128 * 4}[kind]

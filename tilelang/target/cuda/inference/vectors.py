@@ -176,12 +176,13 @@ class Vectors(Record, eq=False):
     def _is_uniform(self, part: Any, nest: Nest, place: int, width: int) -> bool:
         """Whether the elements of an aligned vector agree on a condition: what it bounds is a multiple of the width."""
         moving = {nest.axes[place].var}
-        changed = {self.root(access.buffer) for access in nest.accesses if access.kind != READ}
-        for node in walk_expr(part):
-            if isinstance(node, ir.Call):
-                return False
-            if isinstance(node, ir.TensorLoad) and (not is_memory(node.source) or self.root(node.source) in changed):
-                return False
+        # No iteration writes what another reads, so that memory is the same for the whole vector. Registers are not there before
+        # the elements.
+        if any(
+            isinstance(node, ir.Call) or (isinstance(node, ir.TensorLoad) and not is_memory(node.source))
+            for node in walk_expr(part)
+        ):
+            return False
         if not mentions(part, moving):
             return True
         if isinstance(part, (ir.LT, ir.GE)):

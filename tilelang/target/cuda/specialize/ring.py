@@ -9,10 +9,8 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from math import prod
 from typing import Any
 
-from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
@@ -32,7 +30,7 @@ from tilelang.records import Record
 from tilelang.target.cuda.analysis.availability import LoopBody, is_available
 from tilelang.target.cuda.intrinsics.table import intrinsic
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.specialize.ring_code import Counter, Feed, Load
+from tilelang.target.cuda.specialize.ring_code import Counter, Feed, Load, bytes_of
 from tilelang.target.cuda.tile.build import parallel_nest
 from tilelang.target.cuda.tile.gather import gathered
 from tilelang.target.cuda.tile.nest import evaluated, writes_in
@@ -259,10 +257,12 @@ def _ring(loop: Any, usage: Usage, facts: Facts, nested: bool) -> Ring | None:
     inside = any_statement(loop.body, lambda node: isinstance(node, ir.For) and "num_stages" in node.annotations)
     loads = [] if inside else [load for at, stmt in enumerate(body) if (load := _load(at, stmt, facts)) is not None]
     loads = [load for load in loads if _can_feed(load, around, usage)]
+    if not loads:
+        return None
     # The accelerator cannot make a gather, and consumers would wait for it in each iteration: software pipelining has all copies
     # of the loop in flight. A few row numbers or scales beside large tiles are worth that wait.
     by_threads = sum(_bytes_gathered_ahead(at, stmt, around) for at, stmt in enumerate(body)) if usage.gathers else 0
-    if not loads or by_threads * _LARGE_SHARE > sum(load.bytes for load in loads):
+    if by_threads * _LARGE_SHARE > sum(load.bytes for load in loads):
         return None
     return Ring(loop, body, stages, tuple(_grouped(loads, body, stages)), nested)
 
@@ -275,7 +275,7 @@ def _bytes_gathered_ahead(at: int, stmt: Statement, body: LoopBody) -> int:
     gather = gathered(nest)
     if gather is None or not body.may_fill_ahead(at, gather.src, gather.dst, evaluated(nest.body)):
         return 0
-    return canonical(gather.dst.dtype).bytes * prod(map(int, gather.dst.extents))
+    return bytes_of(gather.dst)
 
 
 def _load(at: int, stmt: Statement, facts: Facts) -> Load | None:

@@ -34,7 +34,12 @@ class Load(Record, eq=False):
     @property
     def bytes(self) -> int:
         """Bytes that it brings."""
-        return canonical(self.target.dtype).bytes * prod(map(int, self.target.extents))
+        return bytes_of(self.target)
+
+
+def bytes_of(tile: Region) -> int:
+    """The bytes of a tile, of which each element has whole ones."""
+    return canonical(tile.dtype).bytes * prod(map(int, tile.extents))
 
 
 class Feed(Record, eq=False):
