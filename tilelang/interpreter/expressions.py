@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from tilelang.interpreter import numbers
 from tilelang.interpreter.access import both, load, some
 from tilelang.interpreter.arithmetic import BINARY, CALLED
 from tilelang.interpreter.elementary import FUNCTIONS
+from tilelang.interpreter.foreign import CUDA_FUNCTIONS
 from tilelang.interpreter.numbers import Element, element
 from tilelang.ir import nodes as ir
 from tilelang.ir.text import expr_text, unmet_text
@@ -193,13 +194,13 @@ def _call(c: Any, expr: Any) -> Evaluate:
         compute, kind = CALLED[operator], type_of(expr.args[0])
         return lambda x: compute(kind, a(x), b(x))
     if operator in FUNCTIONS:
-        return _function(c, expr, FUNCTIONS[operator])
+        return _function(c, expr, expr.args, FUNCTIONS[operator])
     raise UnsupportedError(f"the interpreter does not know the function {operator}")
 
 
-def _function(c: Any, expr: Any, compute: Callable[..., Any]) -> Evaluate:
-    arguments = [compiled(c, arg) for arg in expr.args]
-    kind, kinds = type_of(expr), [type_of(arg) for arg in expr.args]
+def _function(c: Any, expr: Any, given: Sequence[Any], compute: Callable[..., Any]) -> Evaluate:
+    arguments = [compiled(c, arg) for arg in given]
+    kind, kinds = type_of(expr), [type_of(arg) for arg in given]
     return lambda x: compute(kind, kinds, *(argument(x) for argument in arguments))
 
 
@@ -216,7 +217,10 @@ def _reinterpret(c: Any, expr: Any) -> Evaluate:
 
 
 def _foreign(c: Any, expr: Any) -> Evaluate:
-    name = getattr(expr.args[0], "value", "?") if expr.args else "?"
+    name, *arguments = [getattr(expr.args[0], "value", "?"), *expr.args[1:]] if expr.args else "?"
+    function = CUDA_FUNCTIONS.get(name)
+    if function is not None and len(arguments) == len(function.parameters):
+        return _function(c, expr, arguments, function)
     raise UnsupportedError(
         f"T.call_extern({name!r}): the interpreter cannot run foreign code",
         hint="compile for a target, or write the function with the language's own operators",
