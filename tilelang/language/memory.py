@@ -21,14 +21,15 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.memory import ARRAY, FRAGMENT, SHARED, STATIC_SHARED, VARIABLE
 from tilelang.language.tensors import as_shape
 
+_TILES = (SHARED, STATIC_SHARED, FRAGMENT, ARRAY)
 _SCOPES = {
-    "T.alloc_shared": (SHARED, STATIC_SHARED),
-    "T.alloc_fragment": (FRAGMENT,),
-    "T.alloc_local": (ARRAY,),
+    "T.alloc_shared": _TILES,
+    "T.alloc_fragment": _TILES,
+    "T.alloc_local": _TILES,
     "T.alloc_var": (VARIABLE, ARRAY),
-    "T.alloc_buffer": (SHARED, STATIC_SHARED, FRAGMENT, ARRAY, VARIABLE),
+    "T.alloc_buffer": (*_TILES, VARIABLE),
 }
-"""The memory that each function may be asked for by name."""
+"""The memory that each function may be asked for by name: programs ask ``T.alloc_fragment`` for shared memory."""
 
 
 def _buffer(
@@ -65,13 +66,14 @@ def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
     Args:
         shape: a size or a sequence of sizes.
         dtype: type of the elements.
-        scope: ``"shared.dyn"``, or ``"shared"``; one memory either way.
+        scope: ``"shared.dyn"``, or ``"shared"``; one memory either way. That of another allocation function gives its memory.
 
     Returns:
         The tile, as a buffer; where a size is dynamic, the part of it that the size selects.
 
     Raises:
-        CompileError: outside of a program; a size that is neither a compile-time integer nor bounded, or negative; another scope.
+        CompileError: outside of a program; a size that is neither a compile-time integer nor bounded, or negative;
+            an unknown scope.
     """
     builder, what = current("T.alloc_shared"), "T.alloc_shared"
     sizes = [] if is_dtype(shape) else [as_int(as_expr(size)) for size in as_shape(shape)]
@@ -86,13 +88,13 @@ def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Any
     Args:
         shape: a size or a sequence of sizes, compile-time integers; with a 0 among them it has no elements.
         dtype: type of the elements.
-        scope: ``"local.fragment"``; accepted for programs that name it.
+        scope: ``"local.fragment"``; that of another allocation function, as ``"shared"``, gives its memory.
 
     Returns:
         The tile, as a buffer. The compiler chooses which thread holds which element, unless :func:`annotate_layout` does.
 
     Raises:
-        CompileError: outside of a program; a size that is no compile-time integer or negative; another scope.
+        CompileError: outside of a program; a size that is no compile-time integer or negative; an unknown scope.
     """
     return _buffer(current("T.alloc_fragment"), "T.alloc_fragment", shape, dtype, scope, "fragment")
 
@@ -103,13 +105,13 @@ def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Any:
     Args:
         shape: a size or a sequence of sizes, compile-time integers; with a 0 among them it has no elements.
         dtype: type of the elements.
-        scope: ``"local"``; accepted for programs that name it.
+        scope: ``"local"``; that of another allocation function, as ``"shared"``, gives its memory.
 
     Returns:
         The array, as a buffer; it lies in registers where every index is known at compile time.
 
     Raises:
-        CompileError: outside of a program; a size that is no compile-time integer or negative; another scope.
+        CompileError: outside of a program; a size that is no compile-time integer or negative; an unknown scope.
     """
     return _buffer(current("T.alloc_local"), "T.alloc_local", shape, dtype, scope, "local")
 

@@ -290,7 +290,7 @@ def _an_unknown_memory():
 
 @T.macro
 def _another_memory():
-    T.alloc_fragment((64,), "float32", scope="shared")
+    T.alloc_var("float32", scope="shared")
 
 
 @pytest.mark.parametrize(
@@ -302,8 +302,8 @@ def _another_memory():
         (_multiplies_into_its_operand, "T.gemm: C is A itself"),
         (_an_axis_that_is_no_integer, "T.reduce_sum: dim=1.0 is no compile-time integer"),
         (_an_axis_that_is_not_known, "T.cumsum: dim=.* is no compile-time integer"),
-        (_an_unknown_memory, "T.alloc_shared: scope='shard' is none of 'shared.dyn', 'shared'"),
-        (_another_memory, "T.alloc_fragment: scope='shared' is none of 'local.fragment'"),
+        (_an_unknown_memory, "T.alloc_shared: scope='shard' is none of 'shared.dyn', 'shared', 'local.fragment', 'local'"),
+        (_another_memory, "T.alloc_var: scope='shared' is none of 'local.var', 'local'"),
         (_calls_a_kernel, "plain is a kernel, which programs cannot call"),
         (_calls_an_eager_function, "doubled is a kernel, which programs cannot call"),
     ],

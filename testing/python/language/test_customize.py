@@ -141,6 +141,22 @@ def test_memory_of_any_scope():
     assert torch.equal(run(main, a, out_idx=[1]), a * 2)
 
 
+def test_a_scope_decides_the_memory_whatever_the_function():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_fragment((64,), "float32", scope="shared")
+            part = T.alloc_shared((64,), "float32", scope="local.fragment")
+            assert (tile.scope(), part.scope()) == ("shared", "local.fragment")
+            T.copy(A, tile)
+            for i in T.Parallel(64):
+                part[i] = tile[63 - i]
+            T.copy(part, B)
+
+    a = random((64,), torch.float32)
+    assert torch.equal(run(main, a, out_idx=[1]), a.flip(0))
+
+
 def test_any_of_and_all_of():
     @T.prim_func
     def main(A: T.Tensor((4, 8), "int32"), out: T.Tensor((4, 2), "int32")):
