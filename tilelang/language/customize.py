@@ -53,7 +53,8 @@ def view(src: Any, shape: Any = None, dtype: Any = None, strides: Any = None) ->
 
 
 def make_tensor(ptr: Any, shape: Any, dtype: Any = "float32", strides: Any = None) -> Any:
-    """A tensor of ``shape`` at ``ptr``: an argument declared ``T.ptr``, an integer address, or ``tensor.data``.
+    """A tensor of ``shape`` at ``ptr``: an argument declared ``T.ptr``, an integer address, ``tensor.data``, or the address of a
+    tensor's first element.
 
     Args:
         ptr: where the tensor starts; an integer is an address in bytes.
@@ -68,8 +69,9 @@ def make_tensor(ptr: Any, shape: Any, dtype: Any = "float32", strides: Any = Non
         CompileError: ``tensor`` has another size in bytes, or ``ptr`` is none of these.
     """
     # `other.data` is memory whose extent is known: a view of it, whose size is checked, and no address.
-    if isinstance(ptr, ir.Call) and ptr.op.name == "tirx.buffer_data":
-        return view(ptr.args[0], shape, dtype, strides)
+    memory = _memory_at(ptr)
+    if memory is not None:
+        return view(memory, shape, dtype, strides)
     builder = current("T.make_tensor")
     spec = strided(as_shape(shape), canonical(dtype), None if strides is None else as_shape(strides), "global")
     buffer = declare_buffer(builder.take_name("tensor"), spec)
@@ -77,6 +79,15 @@ def make_tensor(ptr: Any, shape: Any, dtype: Any = "float32", strides: Any = Non
     data = ptr if isinstance(ptr, ir.Var) else builder.bind("address", _address(ptr))
     builder.emit(ir.DeclBuffer(buffer, data=data, span=builder.span()))
     return buffer
+
+
+def _memory_at(ptr: Any) -> Any:
+    """The buffer that begins at a pointer, or None."""
+    if isinstance(ptr, ir.Call) and ptr.op.name == "tirx.buffer_data":
+        return ptr.args[0]
+    if calls.is_address(ptr) and all(as_int(index) == 0 for index in ptr.args[0].indices):
+        return ptr.args[0].source
+    return None
 
 
 def _address(ptr: Any) -> Any:

@@ -85,6 +85,20 @@ def test_a_tensor_declared_over_the_data_of_another_is_a_view_of_it():
     assert torch.equal(run(main, a, out_idx=-1), (a + 1).view(2, 3, 4))
 
 
+def test_a_tensor_at_the_address_of_the_first_element_is_a_view():
+    @T.prim_func
+    def main(A: T.Tensor((4, 6), "float32"), B: T.Tensor((24,), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((24,), "float32")
+            T.copy(T.make_tensor(T.access_ptr(A, "r"), (24,), "float32"), tile)
+            words = T.make_tensor(T.address_of(tile[0]), (24,), "int32")
+            for i in T.Parallel(24):
+                B[i] = T.cast(words[i] & 0x7F800000, "float32")
+
+    a = random((4, 6), torch.float32)
+    assert torch.equal(run(main, a, out_idx=-1), (a.flatten().view(torch.int32) & 0x7F800000).float())
+
+
 @pytest.mark.parametrize("pointer", [lambda A: T.address_of(A[1]), lambda A: A[0]], ids=["element", "float"])
 def test_a_tensor_is_not_declared_at_what_is_no_address(pointer):
     with pytest.raises(CompileError, match="takes a T.ptr argument, an integer address or tensor.data, got"):
