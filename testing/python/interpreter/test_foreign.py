@@ -68,6 +68,21 @@ def test_rounding_conversions_and_bits_are_those_of_the_device(name, source, res
     assert torch.equal(c.view(torch.uint8), device.view(torch.uint8))
 
 
+@pytest.mark.parametrize(("dtype", "c_name"), [("float16", "half"), ("bfloat16", "bfloat16")])
+def test_a_small_float_that_only_foreign_calls_name(dtype, c_name):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), C: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                C[i] = T.call_extern("float32", f"__{c_name}2float", T.call_extern(dtype, f"__float2{c_name}_rn", A[i]))
+
+    c, device = torch.zeros(64), torch.zeros(64)
+    run(main, REALS, c)
+    with tilelang.simulator(strict=True):
+        tilelang.compile(main, target={"kind": "cuda", "arch": "sm_80"})(REALS, device)
+    assert torch.equal(c, REALS.to(getattr(torch, dtype)).float()) and torch.equal(c, device)
+
+
 def test_arguments_are_converted_as_in_c():
     @T.prim_func
     def main(A: T.Tensor((64,), "float16"), C: T.Tensor((64,), "float32")):

@@ -18,6 +18,11 @@ _CALLED = re.compile(r"\btl::(\w+)")
 _TYPE = re.compile(
     r"\b(half[24]?|nv_bfloat16\w*|__nv_fp8\w*|fp8_e[458]\w*_t|__pack_\w+|make_half\w*|make_nv_\w+|make___nv_\w+)\b"
 )
+_TOOLKIT = re.compile(
+    r"\b(__\w*(?:half|bfloat16|fp8)\w*|__h\w+"
+    r"|h2?(?:exp|exp2|exp10|log|log2|log10|sqrt|rsqrt|rcp|sin|cos|tanh|ceil|floor|trunc|rint))\b"
+)
+"""CUDA's own functions and types of small floats, which a program may name (``T.call_extern``)."""
 _DEFINED = re.compile(
     r"^TL_DEVICE [^\n(]*?\b(\w+)\(|^struct (?:__align__\(\d+\) )?(\w+)(?= [{])|^constexpr int (.*);$", re.MULTILINE
 )
@@ -59,7 +64,7 @@ def header_of(name: str) -> str | None:
 
 def names_in(text: str) -> set[str]:
     """The device functions and types in CUDA text that a program brings: of that the compiler knows no more."""
-    return {f"tl::{name}" for name in _CALLED.findall(text)} | set(_TYPE.findall(text))
+    return {f"tl::{name}" for name in _CALLED.findall(text)} | set(_TYPE.findall(text)) | set(_TOOLKIT.findall(text))
 
 
 def headers_of(names: Iterable[str]) -> list[str]:
@@ -69,7 +74,7 @@ def headers_of(names: Iterable[str]) -> list[str]:
         if name.startswith("tl::"):
             header = header_of(name.split("::")[1])
             needed |= {header} if header is not None else set()
-        elif _TYPE.fullmatch(name):
+        elif _TYPE.fullmatch(name) or _TOOLKIT.fullmatch(name):
             needed.add(_type_header(name))
     return [name for name in _ORDER if name in needed] + sorted(needed.difference(_ORDER))
 

@@ -59,6 +59,16 @@ def test_a_prelude_names_only_the_families_in_use() -> None:
     ]
 
 
+@pytest.mark.parametrize(("name", "header"), [
+    ("__float2half_rz", "half.h"), ("__ushort_as_half", "half.h"), ("__hadd2", "half.h"), ("h2rsqrt", "half.h"),
+    ("__float2bfloat16_rn", "bf16.h"), ("__nv_cvt_float_to_fp8", "fp8.h"), ("hypotf", None), ("__expf", None),
+])  # fmt: skip
+def test_functions_of_small_floats_that_a_program_calls_bring_their_header(name: str, header: str | None) -> None:
+    want = ["common.h", header] if header else ["common.h"]
+    assert headers.headers_of([name]) == want
+    assert headers.headers_of(headers.names_in(f"float f(float x) {{ return {name}(x); }}")) == want
+
+
 @pytest.mark.parametrize(("body", "arch"), [
     ("tl::atomic_add<4>(h, 1.0f); tl::atomic_add_x2(h, v); tl::atomic_max(h, 2.0f); tl::atomic_add_x4(f, f + 4);", "sm_80"),
     ("tl::atomic_add<4>(b, 1.0f); tl::atomic_add_x2(b, b + 4); tl::atomic_min<5>(f, 2.0f); "
