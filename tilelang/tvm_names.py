@@ -46,11 +46,27 @@ def _add_names(tirx: Any) -> None:
     tirx.Call, tirx.StringImm, tirx.SizeVar = ir.Call, ir.StringImm, ir.Var
     ir.Expr.dtype = property(_dtype)
     ir.Var.dtype = property(lambda var: of_buffer.fget(var) if tirx.buffer.is_buffer_var(var) else _dtype(var))
+    ir.Expr.__getitem__ = _subscript(ir.Expr.__getitem__, ir.Expr)
     ir.expr.ExprOperand.__neg__ = _negation(ir.expr.ExprOperand.__neg__, tirx)
     ir.expr.ExprOperand.__pos__ = _plus
     ir.expr.ExprOperand.__iter__ = _not_iterable
     ir.expr.ExprOperand.__pow__ = _power
     ir.expr.ExprOperand.__rpow__ = lambda exponent, base: _power(base, exponent)
+
+
+def _subscript(of_expr: Callable[[Any, Any], Any], expression: type) -> Callable[[Any, Any], Any]:
+    """``A[i]`` by a ``T.alloc_var`` or ``T.dynamic``, which TVM refuses: helper functions subscript without the tracer."""
+
+    def read(index: Any) -> Any:
+        if isinstance(index, slice):
+            return slice(read(index.start), read(index.stop), read(index.step))
+        is_value = not isinstance(index, expression) and hasattr(index, "__tvm_ffi_object__")
+        return index.__tvm_ffi_object__() if is_value else index
+
+    def __getitem__(value: Any, index: Any) -> Any:
+        return of_expr(value, tuple(map(read, index)) if isinstance(index, (tuple, list)) else read(index))
+
+    return __getitem__
 
 
 def _not_iterable(value: Any) -> Any:

@@ -9,7 +9,7 @@ hold no one's value:
         partial[0] += A[tx * 8 + k]
 
 Programs mean what `T.alloc_local` says, and that is what the fragment becomes, where single elements of it are all that
-statements use (``T.fill`` aside), outside of ``T.Parallel`` and at indices that are the same for all threads.
+statements use (``T.fill`` aside), at indices that are the same for all threads, and not only those of a ``T.Parallel``.
 """
 
 from __future__ import annotations
@@ -43,21 +43,18 @@ def _array_like(buffer: Any) -> Any:
 
 
 def _used_by_element(body: Any) -> set[Any]:
-    """The fragments of which statements outside of ``T.Parallel`` use elements, and nothing else uses anything."""
+    """The fragments of which statements use elements, some outside of ``T.Parallel``, and nothing uses anything else."""
     found = {
         stmt.buffer
         for stmt in walk(body)
         if isinstance(stmt, ir.AllocBuffer) and is_fragment(stmt.buffer) and "tl.reducer_op" not in stmt.annotations
     }
     threads = _thread_indices(body)
-    for stmt in _outside_of_nests(body):
-        if is_parallel(stmt):
-            found.difference_update(buffer for inner in walk(stmt) for buffer in _named(inner))
-        elif isinstance(record_of(stmt), Fill):
-            continue
-        else:
+    for stmt in walk(body):
+        if not isinstance(record_of(stmt), Fill):
             found.difference_update(_otherwise_used(stmt, threads))
-    return found
+    outside = (stmt for stmt in _outside_of_nests(body) if not is_parallel(stmt) and not isinstance(record_of(stmt), Fill))
+    return found.intersection(buffer for stmt in outside for buffer in _named(stmt))
 
 
 def _outside_of_nests(stmt: Any) -> Iterator[Any]:
@@ -107,7 +104,7 @@ def _of_threads(body: Any, fragments: set[Any]) -> set[Any]:
     found, before = _thread_indices(body), -1
     while before != len(found):  # a loop may load what it stores at its end
         before = len(found)
-        for stmt in _outside_of_nests(body):
+        for stmt in walk(body):
             if isinstance(stmt, ir.Bind):
                 target = stmt.var
             elif isinstance(stmt, ir.BufferStore) and (is_local(stmt.buffer) or stmt.buffer in fragments):

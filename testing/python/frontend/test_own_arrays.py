@@ -61,6 +61,43 @@ def test_what_all_threads_store_alike_is_the_blocks():
     assert b.item() == a[:32].sum() + a[N - 1]
 
 
+def test_elements_that_a_parallel_loop_loads_for_each_thread():
+    @T.prim_func
+    def main(A: T.Tensor((4 * N,), "float32"), B: T.Tensor((2,), "float32")):
+        with T.Kernel(1, threads=N):
+            tx = T.get_thread_binding()
+            mine, total = T.alloc_fragment((4,), "float32"), T.alloc_local((1,), "float32")
+            total[0] = 0
+            if tx < N - 5:
+                for i in T.Parallel(4):
+                    mine[i] = A[tx * 4 + i]
+                for i in T.serial(4):
+                    total[0] += mine[i]
+            total[0] = T.warp_reduce_sum(total[0])
+            if tx % 32 == 0:
+                B[tx // 32] = total[0]
+
+    a = torch.arange(4.0 * N) * 3 % 17
+    _, b = check_meaning(main, a, torch.zeros(2))
+    assert b.tolist() == [a[: 4 * 32].sum(), a[4 * 32 : 4 * (N - 5)].sum()]
+
+
+def test_a_fragment_that_only_parallel_loops_use_is_a_tile():
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            tx = T.get_thread_binding()
+            tile = T.alloc_fragment((N,), "float32")
+            for i in T.Parallel(N):
+                tile[i] = A[N - 1 - i] + tx * 0
+            for i in T.Parallel(N):
+                B[i] = tile[i]
+
+    a = torch.arange(float(N))
+    _, b = check_meaning(main, a, torch.zeros(N))
+    assert torch.equal(b, a.flip(0))
+
+
 def test_a_fragment_that_a_loop_or_operator_uses_is_a_tile():
     @T.prim_func
     def main(A: T.Tensor((N,), "float32"), B: T.Tensor((2, N), "float32")):

@@ -52,3 +52,30 @@ def test_a_macro_may_annotate_the_memory_that_it_is_given():
     values = torch.arange(8, dtype=torch.float32)
     tilelang.compile(main, target="interpret")(values)
     assert torch.equal(values, 2 * torch.arange(8))
+
+
+def element(values: Any, row: Any, column: Any) -> Any:
+    return values[row, column]
+
+
+def part(values: Any, *bounds: Any) -> Any:
+    return values[slice(*bounds)]
+
+
+def test_a_helper_subscripts_by_variables_and_dynamic_sizes():
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n, 8), "float32"), B: T.Tensor((n, 8), "float32"), C: T.Tensor((2, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            row = T.alloc_var("int32")
+            row = 2
+            for i, j in T.Parallel(n - 2, 8):
+                B[i, j] = element(A, row, j)
+            row = n - 2
+            T.copy(part(A, row, n), C)
+
+    a, b, c = torch.arange(32.0).view(4, 8), torch.zeros(4, 8), torch.zeros(2, 8)
+    for target in ("cpu", "interpret"):
+        tilelang.compile(main, target=target)(a, b, c)
+        assert torch.equal(b[:2], a[2].expand(2, 8)) and torch.equal(c, a[2:])

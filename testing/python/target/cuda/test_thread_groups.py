@@ -8,6 +8,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.support import cuda, simulate, source
+from testing.python.target.definition import check_meaning
 from tilelang import interpreter
 from tilelang.errors import CompileError, LayoutConflictError, SimulatorError
 
@@ -465,3 +466,28 @@ def test_two_warps_that_change_an_element_race():
     assert {finding.kind for finding in found} == {"race"}
     with pytest.raises(SimulatorError, match="race"):
         simulate(main, torch.zeros(8))
+
+
+@pytest.mark.parametrize(
+    "condition", [lambda tx: tx < 59, lambda tx: tx % 2 == 0, lambda tx: tx % 32 < 20], ids="first even lanes".split()
+)
+def test_any_threads_may_run_loops_of_their_own(condition):
+    @T.prim_func
+    def main(A: T.Tensor((256,), "float32"), B: T.Tensor((256,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            first = tx * 4
+            tile, mine = T.alloc_shared((256,), "float32"), T.alloc_local((4,), "float32")
+            T.clear(tile)
+            if condition(tx):
+                T.copy(A[first : first + 4], mine)
+                for i in T.Parallel(4):
+                    tile[first + i] = mine[i] * 2
+                for i in T.Parallel(4):
+                    tile[first + i] = tile[first + i] + 1
+            T.copy(tile, B)
+
+    a = torch.arange(256.0)
+    taken = torch.tensor([bool(condition(thread)) for thread in range(64)]).repeat_interleave(4)
+    _, b = check_meaning(main, a, torch.zeros(256))
+    assert torch.equal(b, torch.where(taken, a * 2 + 1, 0.0))

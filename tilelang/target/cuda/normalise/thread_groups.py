@@ -21,6 +21,7 @@ from tilelang.target.cuda.arch import in_one_warp, is_whole_warps
 from tilelang.target.cuda.normalise.early_exit import branch_early_exits
 from tilelang.target.cuda.normalise.group_copies import fill_group_copies, merge_copies
 from tilelang.target.cuda.operators import rule_of
+from tilelang.target.cuda.tile.nest import evaluated
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import (
     Branch,
@@ -56,15 +57,15 @@ def grouped_tree(kernel: Kernel, target: Any) -> TileTree:
         CompileError: the threads of a tile operator are no neighbours, or no whole warps where it needs them.
     """
     tree = branch_early_exits(read_tree(kernel.body, kernel.thread_count, target, kernel.gathers), dict(kernel.threads))
-    return replace(tree, root=_Splitter(kernel).sequence(tree.root, range(kernel.thread_count)))
+    return replace(tree, root=_Splitter(kernel, tree).sequence(tree.root, range(kernel.thread_count)))
 
 
 class _Splitter:
     """Walks a tree with the threads that run each part of it."""
 
-    def __init__(self, kernel: Kernel):
-        self.kernel = kernel
-        self.values: dict[Any, Any] = {}
+    def __init__(self, kernel: Kernel, tree: TileTree):
+        bindings = (node.stmt for node in walk(tree.root) if isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind))
+        self.conditions = ThreadConditions(kernel.threads, {stmt.var: stmt.value for stmt in bindings})
 
     # The tree ----------------------------------------------------------------------------------------------------------
 
@@ -77,8 +78,6 @@ class _Splitter:
         """What a node becomes."""
         if isinstance(node, Branch):
             return self.branch(node, threads)
-        if isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind):
-            self.values[node.stmt.var] = node.stmt.value
         return [node.with_parts(lambda part: self.sequence(part, node.runners(threads)))]
 
     def branch(self, node: Branch, threads: range) -> list[Any]:
@@ -86,7 +85,7 @@ class _Splitter:
         members = rest = None
         # Which threads a group has is known only after it is made: those of some stores are together within one warp.
         if any(_is_shared_out(inner) or is_store_of_all(inner, threads[:1]) for inner in walk(node)):
-            members, rest = ThreadConditions(self.kernel.threads, self.values).members(node.stmt.condition, threads)
+            members, rest = self.conditions.members(node.stmt.condition, threads)
         if members is None or (rest is not None and node.otherwise is not None):
             otherwise = None if node.otherwise is None else self.sequence(node.otherwise, threads)
             return [Branch(node.stmt, self.sequence(node.then, threads), otherwise)]
@@ -95,6 +94,10 @@ class _Splitter:
         if node.otherwise is not None:
             made += self.side(_one_sided(node, ir.Not(condition), node.otherwise), None, [not each for each in members], threads)
         return made
+
+    def is_run_by_each(self, node: Any) -> bool:
+        """Whether each thread runs all iterations of a nest, because it names the thread."""
+        return isinstance(node, Parallel) and any(map(self.conditions.names_thread, evaluated(node.nest.body)))
 
     def side(self, node: Branch, rest: Any, members: list[bool], threads: range) -> list[Any]:
         """The statements of one side of a branch, itself a branch, as work of the threads that take it.
@@ -106,10 +109,13 @@ class _Splitter:
             return []
         taken = range(chosen[0], chosen[-1] + 1)
         has_gaps = len(chosen) < len(taken)
-        _check(node, taken, has_gaps)
+        shared = [*filter(_is_shared_out, walk(node.then))]
+        reason = _refused(shared, taken, has_gaps)
+        if reason is not None and not all(map(self.is_run_by_each, shared)):
+            raise reason.at(location_of(node.stmt.span))
         # A group is a range of threads that can wait for each other; without tile operators the branch does as well.
         waits = len(taken) > 1 and (is_whole_warps(taken) or in_one_warp(taken))
-        if has_gaps or not (waits or any(map(_is_shared_out, walk(node.then)))):
+        if has_gaps or reason is not None or not (waits or shared):
             return [Branch(node.stmt, self.sequence(node.then, threads), None)]
         body = self.sequence(node.then if rest is None else Sequence([_one_sided(node, rest, node.then)]), taken)
         if all(isinstance(each, ThreadGroup) and each.threads for each in body.items):
@@ -157,17 +163,15 @@ def _is_shared_out(node: Any) -> bool:
     return isinstance(node, Parallel) or (isinstance(node, Operator) and rule_of(node.op).cooperative)
 
 
-def _check(node: Branch, taken: range, has_gaps: bool) -> None:
-    shared = [inner for inner in walk(node.then) if _is_shared_out(inner)]
+def _refused(shared: list[Any], taken: range, has_gaps: bool) -> DivergenceError | None:
+    """Why threads cannot share out the work of some nodes; None where they can."""
     if not shared:
-        return
+        return None
     if has_gaps:
-        raise DivergenceError("a tile operator below a condition that only some threads between others meet").at(
-            location_of(node.stmt.span)
-        )
+        return DivergenceError("a tile operator below a condition that only some threads between others meet")
     in_warps = any(isinstance(each, Operator) and rule_of(each.op).in_warps for each in shared)
-    if not is_whole_warps(taken) and (in_warps or not in_one_warp(taken)):
-        raise DivergenceError(
-            f"a tile operator below a condition that threads {taken[0]} to {taken[-1]} meet",
-            hint="give it whole warps of 32 threads",
-        ).at(location_of(node.stmt.span))
+    if is_whole_warps(taken) or (in_one_warp(taken) and not in_warps):
+        return None
+    return DivergenceError(
+        f"a tile operator below a condition that threads {taken[0]} to {taken[-1]} meet", hint="give it whole warps of 32 threads"
+    )
