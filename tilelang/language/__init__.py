@@ -30,6 +30,7 @@ from tilelang.policy import GemmWarpPolicy
 _MODULES: dict[str, str] = {
     # module -> the names that it gives
     "tilelang.frontend.program": "prim_func",
+    "tilelang.frontend.positions": "linear_index index_to_coordinates",
     "tilelang.language.expressions": "Var PrimExpr",
     "tilelang.language.kernel": (
         "Kernel ClusterKernel import_source func_attr get_thread_binding get_thread_bindings get_block_binding"
@@ -105,9 +106,7 @@ _MODULES: dict[str, str] = {
     "tilelang.language.debug": "print device_assert device_assert_with_msg",
     "tilelang.language.random": "rng_init rng_rand rng_rand_float",
     "tilelang.language.eager": "const empty",
-    "tilelang.language.customize": (
-        "reshape view make_tensor make_tensor_from_addr dp4a loop_break any_of all_of linear_index index_to_coordinates"
-    ),
+    "tilelang.language.customize": "reshape view make_tensor make_tensor_from_addr dp4a loop_break any_of all_of",
     "tilelang.layout": "Layout Fragment make_swizzled_layout",
     "tilelang.language.script": (
         "If Then Else Assert sblock reads writes sblock_alloc_buffer match_buffer decl_buffer call_intrin call_pure_extern"

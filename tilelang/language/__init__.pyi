@@ -18,6 +18,8 @@ from tilelang.dtypes import is_float4 as is_float4
 from tilelang.dtypes import is_float4_e2m1fn as is_float4_e2m1fn
 from tilelang.frontend.macro import Ref as Ref
 from tilelang.frontend.macro import macro as macro
+from tilelang.frontend.positions import index_to_coordinates as index_to_coordinates
+from tilelang.frontend.positions import linear_index as linear_index
 from tilelang.frontend.program import prim_func as prim_func
 from tilelang.language.atomic import atomic_add as atomic_add
 from tilelang.language.atomic import atomic_addx2 as atomic_addx2
@@ -35,8 +37,6 @@ from tilelang.language.casts import reinterpret as reinterpret
 from tilelang.language.customize import all_of as all_of
 from tilelang.language.customize import any_of as any_of
 from tilelang.language.customize import dp4a as dp4a
-from tilelang.language.customize import index_to_coordinates as index_to_coordinates
-from tilelang.language.customize import linear_index as linear_index
 from tilelang.language.customize import loop_break as loop_break
 from tilelang.language.customize import make_tensor as make_tensor
 from tilelang.language.customize import make_tensor_from_addr as make_tensor_from_addr

@@ -8,6 +8,8 @@ from typing import Any
 
 from tilelang.dtypes import DType, canonical
 from tilelang.frontend.access import as_region
+from tilelang.frontend.positions import index_to_coordinates as index_to_coordinates
+from tilelang.frontend.positions import linear_index as linear_index
 from tilelang.ir import memory
 from tilelang.ir.expr import same
 from tilelang.ir.region import Region
@@ -105,6 +107,11 @@ def to_buffer_region(obj: Any, access_type: str = "rw", extents: Sequence[Any] |
 def get_buffer_region_from_load(buffer_load: Any, extents: Sequence[Any] | None = None) -> Any:
     """The region of a slice or element; see :func:`to_buffer_region`."""
     return to_buffer_region(buffer_load, extents=extents)
+
+
+def get_extent(data: Any) -> list[Any]:
+    """The lengths of a buffer, slice or element, as :func:`retrieve_shape` gives them."""
+    return retrieve_shape(data)
 
 
 def is_full_region(buffer_region: Any) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import tilelang.language as T
 from tilelang.utils.language import (
     get_buffer_region_from_load,
@@ -35,3 +37,15 @@ def test_regions():
     assert seen["stride"] == [2048, 32, 1]
     assert get_prim_func_name(main) == "main"
     assert get_prim_func_name(None, "none") == "none"
+
+
+def test_the_module_at_the_path_of_other_releases():
+    utils = importlib.import_module("tilelang.language.utils")
+    assert utils.index_to_coordinates(23, (2, 3, 4)) == [1, 2, 3] and utils.linear_index(1, 2, 3, 3, 4) == 23
+    assert utils.index_to_coordinates is T.index_to_coordinates and utils.linear_index is T.linear_index
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 32), "float16")):
+        with T.Kernel(1):
+            assert utils.get_extent(A) == [64, 32] and utils.get_extent(A[3:9, 0:8]) == [6, 8]
+            A[0, 0] = 0
