@@ -108,5 +108,9 @@ class UninitialisedWarning(UserWarning):
     """A program reads a tile that nothing has written before."""
 
 
+class ShadowedNameWarning(UserWarning):
+    """A branch of a loop gives a name a value of its own, of which other branches know nothing."""
+
+
 class PerformanceWarning(UserWarning):
     """A statement is compiled to code that is much slower than the machine allows; the kernel is correct nevertheless."""

@@ -18,6 +18,7 @@ from tilelang.errors import (
     MisplacedError,
     OperandError,
     RunTimeValueError,
+    ShadowedNameWarning,
     StaleValueError,
 )
 from tilelang.frontend import operators
@@ -28,6 +29,7 @@ from tilelang.frontend.builder import Builder, current, described, sequence
 from tilelang.frontend.containers import CONTAINERS, State, refuse_outside_change
 from tilelang.frontend.declare import declare_argument
 from tilelang.frontend.lanes import lanes_of
+from tilelang.frontend.liveness import Reads
 from tilelang.frontend.loops import LoopSpec, range_bounds
 from tilelang.frontend.names import UNBOUND, Names, Outside
 from tilelang.frontend.operators import AUGMENTED, boolean, constant
@@ -37,6 +39,7 @@ from tilelang.frontend.values import BufferLike, LocalVar, Text, Unusable, as_op
 from tilelang.frontend.vectors import VectorArray
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, simplify
+from tilelang.ir.span import warn_at
 from tilelang.provided import provided
 from tilelang.tileop.thread import intrinsic_call
 
@@ -211,14 +214,14 @@ class Hooks:
         """``range(...)`` as the iterable of a ``for`` statement: a serial loop of the kernel."""
         return LoopSpec("SERIAL", (range_bounds(*bounds),))
 
-    def loop(self, scope: Names, iterable: Any, names: tuple[str, ...], carried: Mapping[str, bool]) -> Iterator[Any]:
+    def loop(self, scope: Names, iterable: Any, names: tuple[str, ...], carried: Mapping[str, int]) -> Iterator[Any]:
         """The items of a ``for``: every item of a Python iterable, or once the variables of a run-time loop.
 
         Args:
             scope: the local names of the user's function.
             iterable: a Python iterable, or a loop of the language.
             names: of the targets, as names for the loop's variables.
-            carried: names that an iteration may read before it assigns them; whether it reads nothing but elements of one.
+            carried: names that an iteration may read before it assigns them; what is known of these reads (``liveness.Reads``).
 
         Raises:
             CarriedValueError: a run-time loop carries a Python value from one iteration to the next.
@@ -243,13 +246,13 @@ class Hooks:
             state.refuse_changed("loop")
         builder.close(frame)
 
-    def while_(self, scope: Names, test: Callable[[], Any], carried: Mapping[str, bool]) -> Iterator[None]:
+    def while_(self, scope: Names, test: Callable[[], Any], carried: Mapping[str, int]) -> Iterator[None]:
         """The passes of a ``while``: as long as a Python condition holds, or once for a run-time one.
 
         Args:
             scope: the local names of the user's function.
             test: evaluates the condition.
-            carried: names that an iteration may read before it assigns them; whether it reads nothing but elements of one.
+            carried: names that an iteration may read before it assigns them; what is known of these reads (``liveness.Reads``).
 
         Raises:
             CarriedValueError: a run-time loop carries a Python value from one iteration to the next.
@@ -272,7 +275,7 @@ class Hooks:
             state.refuse_changed("loop")
         builder.close(frame)
 
-    def forever(self, scope: Names, carried: Mapping[str, bool]) -> Iterator[None]:
+    def forever(self, scope: Names, carried: Mapping[str, int]) -> Iterator[None]:
         """The one traced pass of ``while True``, a run-time loop that a ``break`` ends."""
         yield from self.while_(scope, _true, carried)
 
@@ -431,23 +434,32 @@ def _values_held(scope: Names, names: Iterable[str]) -> dict[str, Any]:
     return {name: value for name, value in held.items() if isinstance(value, (int, float, ir.PrimExpr)) or names_memory(value)}
 
 
-def _refuse_carried(scope: Names, before: Mapping[str, Any], elements_only: Mapping[str, bool]) -> None:
+def _refuse_carried(scope: Names, before: Mapping[str, Any], reads: Mapping[str, int]) -> None:
     """Refuses a loop whose traced pass leaves another value in a name than it found: the next pass would start from that one.
 
     Branches that are decided at compile time count as they were taken: what they do not assign is not carried. Nor is a scalar in
-    the place of memory of which each pass reads elements: it has none, so the memory is meant.
+    the place of memory of which each pass reads elements: it has none, so the memory is meant. What an arm of a branch assigns
+    ends with the arm, so that arms before it read the value from before the loop in every pass; a warning says so.
 
     Args:
         scope: the local names.
         before: what the pass found in some of them.
-        elements_only: of which names the loop reads nothing but elements.
+        reads: what is known of the reads of each, see :class:`~tilelang.frontend.liveness.Reads`.
     """
     for name, value in before.items():
         after = scope.held(name)
         # Equal numbers are the same value, though Python may have made a new object; True is not 1 here.
         is_same = after is value or isinstance(value, (int, float)) and type(after) is type(value) and after == value
-        if not is_same and not (elements_only[name] and names_memory(value) and _is_scalar(after)):
+        if is_same or (reads[name] & Reads.ELEMENTS and names_memory(value) and _is_scalar(after)):
+            continue
+        if not (reads[name] & Reads.EARLIER_ARMS and isinstance(after, Unusable)):
             raise CarriedValueError(name, is_memory=names_memory(value))
+        warn_at(
+            f"{name!r} is assigned in one branch of a run-time loop and read in another: there it is in every iteration the value"
+            f" from before the loop; {name} = T.alloc_var(dtype, init=value) would keep what the branch assigns",
+            ShadowedNameWarning,
+            current().span(),
+        )
 
 
 def _is_scalar(value: Any) -> bool:

@@ -8,7 +8,19 @@ hooks refuse those names that the traced pass does assign.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from enum import IntFlag
+
+
+class Reads(IntFlag):
+    """What is known of an iteration's reads of a name that it may make before it assigns the name."""
+
+    ANY = 0
+    ELEMENTS = 1
+    """All are ``name[...]``."""
+    EARLIER_ARMS = 2
+    """All are in arms of an ``if`` that come before those that assign the name: no run of the body does both."""
+
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
@@ -72,9 +84,8 @@ def target_names(body: Iterable[ast.stmt], assignments: bool = True, nested: boo
     return found
 
 
-def carried_names(loop: ast.For | ast.While) -> dict[str, bool]:
-    """Names that an iteration may read before it assigns them, and that the loop assigns; whether all that it reads of one is
-    ``name[...]``."""
+def carried_names(loop: ast.For | ast.While) -> dict[str, Reads]:
+    """Names that an iteration may read before it assigns them, and that the loop assigns; and what is known of these reads."""
     walker = _FirstUse()
     if isinstance(loop, ast.While):
         # The test is evaluated before the body of every iteration, so what it reads is read before it is written.
@@ -83,7 +94,43 @@ def carried_names(loop: ast.For | ast.While) -> dict[str, bool]:
         walker.written |= _names(loop.target)
     walker.block(loop.body)
     # Only of names that the loop assigns could an iteration read what the one before has left.
-    return {name: name not in walker.whole for name in sorted(walker.exposed & assigned_names(loop.body))}
+    names = sorted(walker.exposed & assigned_names(loop.body))
+    places = {id(name): (name, arms) for name, arms in _places(loop.body, ())} if names else {}
+
+    def known(name: str) -> Reads:
+        stores = [arms for node, arms in places.values() if node.id == name and not isinstance(node.ctx, ast.Load)]
+        reads = [places[id(node)][1] if id(node) in places else () for node in walker.reads if node.id == name]
+        in_earlier_arms = all(_is_earlier_arm(read, store) for read in reads for store in stores)
+        elements = Reads.ANY if name in walker.whole else Reads.ELEMENTS
+        return elements | (Reads.EARLIER_ARMS if in_earlier_arms else Reads.ANY)
+
+    return {name: known(name) for name in names}
+
+
+_Arms = tuple[tuple[ast.If, int], ...]
+"""The ``if`` statements around a name, outermost first, with the arm of each in which it stands."""
+
+
+def _places(nodes: Iterable[ast.AST], arms: _Arms) -> Iterator[tuple[ast.Name, _Arms]]:
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            yield node, arms
+        elif isinstance(node, ast.If):
+            yield from _places([node.test], arms)
+            yield from _places(node.body, (*arms, (node, 0)))
+            yield from _places(node.orelse, (*arms, (node, 1)))
+        else:
+            yield from _places(ast.iter_child_nodes(node), arms)
+
+
+def _is_earlier_arm(one: _Arms, other: _Arms) -> bool:
+    """Whether ``one`` is in an arm of an ``if`` that has ``other`` in a later one."""
+    for (condition, arm), (same_condition, later) in zip(one, other):
+        if condition is not same_condition:
+            return False
+        if arm != later:
+            return arm < later
+    return False
 
 
 class _FirstUse:
@@ -93,12 +140,14 @@ class _FirstUse:
         written: names that every path so far has assigned.
         exposed: names that some path reads before it assigns them.
         whole: those of them that are read other than by a subscript.
+        reads: where they are read so.
     """
 
-    def __init__(self, written: set[str] | None = None, whole: set[str] | None = None):
-        self.written = set(written or ())
+    def __init__(self, outer: _FirstUse | None = None, written: Iterable[str] = ()):
+        self.written = {*(outer.written if outer is not None else ()), *written}
         self.exposed: set[str] = set()
-        self.whole = set() if whole is None else whole
+        self.whole: set[str] = set() if outer is None else outer.whole
+        self.reads: list[ast.Name] = [] if outer is None else outer.reads
 
     def read(self, node: ast.AST | None) -> None:
         """An expression is evaluated; of a nested function or class all names count, as it may be called at once."""
@@ -108,6 +157,7 @@ class _FirstUse:
         for child in ast.walk(node):
             if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load) and child.id not in self.written:
                 self.exposed.add(child.id)
+                self.reads.append(child)
                 self.whole |= set() if id(child) in subscripted else {child.id}
 
     def block(self, body: list[ast.stmt]) -> None:
@@ -129,6 +179,7 @@ class _FirstUse:
             # The syntax tree marks the target of `x += 1` as stored only, so `read` does not count it.
             if isinstance(stmt.target, ast.Name) and stmt.target.id not in self.written:
                 self.exposed.add(stmt.target.id)
+                self.reads.append(stmt.target)
                 self.whole.add(stmt.target.id)
             self.written |= _names(stmt.target)
         elif isinstance(stmt, ast.AnnAssign):
@@ -140,7 +191,7 @@ class _FirstUse:
         elif isinstance(stmt, (ast.For, ast.While)):
             self.read(stmt.iter if isinstance(stmt, ast.For) else stmt.test)
             # The loop may run no iteration: what its body writes is not written after it.
-            inner = _FirstUse(self.written | (_names(stmt.target) if isinstance(stmt, ast.For) else set()), self.whole)
+            inner = _FirstUse(self, _names(stmt.target) if isinstance(stmt, ast.For) else ())
             inner.block(stmt.body)
             self.exposed |= inner.exposed
             # A `break` leaves out the `else`, so what it writes is not certain to be written either.
@@ -157,7 +208,7 @@ class _FirstUse:
         """One of several blocks runs: a name is written only where all of them write it."""
         outcomes = []
         for body in bodies:
-            arm = _FirstUse(self.written, self.whole)
+            arm = _FirstUse(self)
             arm.block(body)
             self.exposed |= arm.exposed
             outcomes.append(arm.written)

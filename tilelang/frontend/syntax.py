@@ -25,9 +25,9 @@ def strings(texts: Iterable[str]) -> ast.Tuple:
     return ast.Tuple([ast.Constant(text) for text in texts], ast.Load())
 
 
-def flags(values: Mapping[str, bool]) -> ast.Dict:
+def flags(values: Mapping[str, int]) -> ast.Dict:
     """A dictionary of constants."""
-    return ast.Dict([ast.Constant(name) for name in values], [ast.Constant(value) for value in values.values()])
+    return ast.Dict([ast.Constant(name) for name in values], [ast.Constant(int(value)) for value in values.values()])
 
 
 def complete(definition: ast.FunctionDef) -> ast.FunctionDef:

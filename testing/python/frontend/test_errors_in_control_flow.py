@@ -140,6 +140,42 @@ def test_carried_value_of_a_branch_at_run_time():
                         total = total + A[i]
 
 
+@pytest.mark.parametrize("reads", ["after", "test", "both", "use"])
+def test_carried_value_that_other_branches_read(reads):
+    """Only reads in arms before those that assign are certainly not meant to see what an iteration before has assigned."""
+    with error_at_mark(CarriedValueError if reads != "use" else StaleValueError, "'seen' "):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                seen = A[0]
+                if reads == "after":
+                    for i in range(8):  # <- error
+                        if A[i] > 0:
+                            seen = A[i]
+                        else:
+                            A[i] = seen
+                elif reads == "test":
+                    for i in range(8):  # <- error
+                        if A[i] > seen:
+                            A[i] = 0
+                        else:
+                            seen = A[i]
+                elif reads == "both":
+                    for i in range(8):  # <- error
+                        if A[i] > 0:
+                            A[i] = seen
+                        else:
+                            seen = seen + A[i]
+                else:
+                    for i in range(8):
+                        if A[i] > 0:
+                            A[i] = seen
+                        else:
+                            seen = A[i]
+                        A[i] = seen  # <- error
+
+
 def test_carried_values_that_are_swapped():
     with error_at_mark(CarriedValueError, "'first' is read and reassigned in a run-time loop"):
 

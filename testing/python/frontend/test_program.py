@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 import tilelang
 import tilelang.language as T
+from tilelang.errors import ShadowedNameWarning
 from tilelang.frontend.program_object import factory_of
 
 
@@ -79,3 +81,25 @@ def test_a_helper_subscripts_by_variables_and_dynamic_sizes():
     for target in ("cpu", "interpret"):
         tilelang.compile(main, target=target)(a, b, c)
         assert torch.equal(b[:2], a[2].expand(2, 8)) and torch.equal(c, a[2:])
+
+
+def test_a_branch_may_give_a_name_a_value_of_its_own():
+    with pytest.warns(ShadowedNameWarning, match="'first' is assigned in one branch of a run-time loop and read in another"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
+            with T.Kernel(1, threads=32):
+                first = A[0]
+                for i in range(8):
+                    if A[i] > 3:
+                        B[i] = first
+                    elif A[i] > 1:
+                        B[i] = -first
+                    else:
+                        first = A[i] + 1
+                        B[i] = first
+
+    a, b = torch.tensor([5.0, 0.0, 2.0, 4.0, 1.0, 7.0, 2.0, 0.5]), torch.zeros(8)
+    for target in ("cpu", "interpret"):
+        tilelang.compile(main, target=target)(a, b)
+        assert b.tolist() == [5, 1, -5, 5, 2, 5, -5, 1.5]
