@@ -149,9 +149,8 @@ class Builder:
             MisplacedError: its operands do not fit each other, or it is inside of a ``T.Parallel`` and needs all threads.
         """
         if self.parallel and not operator.by_iteration:
-            name = operator.op_name.removeprefix("tl.")
             raise MisplacedError(
-                f"T.{name} inside T.Parallel: its iterations are shared out among the threads already",
+                f"{operator.called} inside T.Parallel: its iterations are shared out among the threads already",
                 hint="use T.serial, or move it out of the loop",
             )
         operator.check()

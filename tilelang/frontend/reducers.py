@@ -109,8 +109,9 @@ class _Check:
             elif access == "w":
                 self._initialise(region.buffer, record.value if isinstance(record, Fill) else None, span)
             elif access == "rw":
-                name = f"T.{record.op_name[3:]}"
-                raise self._error(region.buffer, f"is changed by {name}", "add to it element by element: T.reducer_update", span)
+                raise self._error(
+                    region.buffer, f"is changed by {record.called}", "add to it element by element: T.reducer_update", span
+                )
             else:
                 self._read(region.buffer, span)
         self._reads(record.scalars(), span)

@@ -26,8 +26,12 @@ class AtomicTile(TileOp):
     use_tma: bool = False
     is_atomic = True
 
+    @property
+    def called(self) -> str:
+        return f"T.atomic_{self.op}"
+
     def check(self) -> None:
         """Both regions must have the same extents, axes of length one aside."""
         source, target = self.src.shape, self.dst.shape
         if len(source) != len(target) or not all(map(same, source, target)):
-            raise CopyShapeError(shape_text(self.src.extents), shape_text(self.dst.extents), f"T.atomic_{self.op}")
+            raise CopyShapeError(shape_text(self.src.extents), shape_text(self.dst.extents), self.called)

@@ -74,6 +74,11 @@ class TileOp:
     is_atomic = False
     """Whether it updates each element of what it writes by an atomic operation, at the element's address."""
 
+    @property
+    def called(self) -> str:
+        """How programs call it, for messages."""
+        return f"T.{self.op_name.removeprefix('tl.')}"
+
     def check(self) -> None:
         """Raises a :class:`~tilelang.errors.CompileError` where the operands do not fit each other."""
 

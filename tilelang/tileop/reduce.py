@@ -38,6 +38,10 @@ class Reduce(TileOp):
     clear: bool = True
     nan_propagate: bool = False
 
+    @property
+    def called(self) -> str:
+        return f"T.reduce_{self.kind}"
+
     def with_axis_before(self, buffers: Collection[Any]) -> Any:
         return self.replace(dim=self.dim + 1) if self.src.buffer in buffers else self
 

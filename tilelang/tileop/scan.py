@@ -27,6 +27,10 @@ class Scan(TileOp):
     reverse: bool = False
 
     @property
+    def called(self) -> str:
+        return f"T.cum{self.kind}"
+
+    @property
     def is_aligned(self) -> bool:
         """Whether the axes of ``dst`` are those of ``src``, also where their length is one."""
         return fits(self.src.extents, self.dst.extents)

@@ -349,6 +349,22 @@ def test_a_tile_operator_in_a_parallel_loop():
                     T.copy(A[i, :], B[i, :])  # <- error
 
 
+@pytest.mark.parametrize(("name", "perform"), [
+    ("T.atomic_max", lambda A, row, sums: T.atomic_max(A[0, :], row)),
+    ("T.reduce_sum", lambda A, row, sums: T.reduce_sum(row, sums)),
+    ("T.cumsum", lambda A, row, sums: T.cumsum(row, row)),
+])  # fmt: skip
+def test_a_tile_operator_in_a_parallel_loop_has_the_name_that_the_program_calls(name, perform):
+    with pytest.raises(CompileError, match=f"{name} inside T.Parallel: its iterations are shared out"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8, 8), "float32")):
+            with T.Kernel(1):
+                row, sums = T.alloc_fragment((8,), "float32"), T.alloc_fragment((1,), "float32")
+                for _ in T.Parallel(8):
+                    perform(A, row, sums)
+
+
 def test_a_mistaken_keyword_offers_the_near_one():
     with error_at_mark(TraceError, r"unexpected keyword argument 'num_stage'(?s:.*)did you mean 'num_stages'"):
 

@@ -270,7 +270,7 @@ class TileLowering(StmtRewriter):
         found = RULES.get(type(record))
         location = location_of(node.span)
         if found is None:
-            raise UnsupportedError(f"T.{record.op_name[3:]} has no meaning on the CPU target").at(location)
+            raise UnsupportedError(f"{record.called} has no meaning on the CPU target").at(location)
         try:
             return found(record, self.scope)
         except TileLangError as error:

@@ -203,7 +203,7 @@ class OperatorRule:
             MisplacedError: its work would have to be shared out among the threads.
         """
         raise MisplacedError(
-            f"T.{op.op_name.removeprefix('tl.')} inside T.Parallel: its iterations are shared out among the threads already",
+            f"{op.called} inside T.Parallel: its iterations are shared out among the threads already",
             hint="use T.serial, or move it out of the loop",
         )
 
