@@ -40,13 +40,18 @@ class UnsupportedOnCpuError(UnsupportedError):
 
 
 class SharedMemoryError(CompileError):
-    """A block that needs more shared memory than the target has."""
+    """A block that needs more shared memory than the target has.
+
+    Attributes:
+        beyond: how many bytes more.
+    """
 
     def __init__(self, kernel: str, needed: int, limit: int, arch: str, largest: str):
         super().__init__(
             f"{kernel} needs {needed} bytes of shared memory a block, {arch} has {limit}; the largest tiles: {largest}",
             hint="use smaller tiles or fewer pipeline stages",
         )
+        self.beyond = needed - limit
 
 
 class PassFailedError(CompileError):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tilelang.artifact import ORIGINS_FILE, KernelArtifact, KernelLaunch
@@ -39,14 +40,29 @@ class Lowered(Record):
     dumps: Mapping[str, bytes]
 
 
-def lower(func: Any, request: CompileRequest) -> Lowered:
-    """Runs the pipeline."""
+_EXCHANGED = 16 * 1024
+"""Bytes of shared memory that reductions may take to exchange all their results, about."""
+
+
+def _in_memory(attempt: Callable[[CudaContext], Any], request: CompileRequest) -> Any:
+    """What an attempt gives that does with the target's shared memory."""
     options = options_of(request)
     try:
-        result = run(PIPELINE, func, CudaContext(request, options), dump=request.dump_ir)
+        return attempt(CudaContext(request, options))
     except SharedMemoryError:
         # Tiles that gathers fill ahead take memory for each stage, those that they fill in their place do not.
-        result = run(PIPELINE, func, CudaContext(request, replace(options, gathers=False)), dump=request.dump_ir)
+        options = replace(options, gathers=False)
+    try:
+        return attempt(CudaContext(request, options))
+    except SharedMemoryError as error:
+        if error.beyond > _EXCHANGED:
+            raise
+    return attempt(CudaContext(request, replace(options, together=False)))
+
+
+def lower(func: Any, request: CompileRequest) -> Lowered:
+    """Runs the pipeline."""
+    result = _in_memory(partial(run, PIPELINE, func, dump=request.dump_ir), request)
     imported = func.attrs["tl.import_source"] if "tl.import_source" in func.attrs else ""
     texts = result.value.kernels
     kernels = "\n".join(kernel.text for kernel in texts)

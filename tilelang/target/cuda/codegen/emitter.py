@@ -90,6 +90,7 @@ class KernelOptions(Record):
         swizzle: whether shared tiles may be swizzled against bank conflicts.
         barriers: whether the compiler orders the program's own statements.
         gathers: whether a ``T.Parallel`` may be an asynchronous copy.
+        together: whether warps exchange all results of a reduction at once, which takes more shared memory.
     """
 
     guarded: bool = True
@@ -100,6 +101,7 @@ class KernelOptions(Record):
     tma: bool = True
     barriers: bool = True
     gathers: bool = True
+    together: bool = True
 
 
 @dataclass(eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -144,27 +145,44 @@ class _Reducer:
     Attributes:
         value: the name of what a thread has summed up so far.
         outer: names of the loops over the results that a thread has, with their modes.
+        skipped: registers of the source before those of the results.
     """
 
     def __init__(self, emitter: Emitter, reduction: Reduction, op: Any):
         self.e, self.r, self.op = emitter, reduction, op
+        self.skipped = 0
 
     def emit(
         self, outer: list[Mode], results: list[int], inner: list[Mode], threads: list[Mode], source: FragmentLayout
     ) -> list[Code]:
         lanes, across = split_lanes(threads)
+        if not across or not outer or self.e.options.together:
+            return self._results(outer, results, 0, inner, lanes, across, source)
+        code: list[Code] = []
+        scratch = self._scratch(_slots(lanes, across, len(self.e.threads)))
+        for places in product(*(range(mode.extent) for mode in outer)):
+            self.skipped = sum(place * mode.stride for place, mode in zip(places, outer))
+            first = sum(place * stride for place, stride in zip(places, results))
+            code += self._results([], [], first, inner, lanes, across, source, scratch)
+        return code
+
+    def _results(
+        self, outer: list[Mode], results: list[int], first: int, inner: list[Mode], lanes: list[Mode], across: list[Mode],
+        source: FragmentLayout, scratch: Array | None = None,
+    ) -> list[Code]:  # fmt: skip
+        """The code for the results from register ``first`` on."""
         self.holders = source.threads
         e, r = self.e, self.r
         self.value = value = e.names.take("total")
         self.outer = [(e.names.take("o"), mode) for mode in outer]
-        self.place = e.array(self.op.dst.buffer).at(_sum([name for name, _ in self.outer], results))
+        self.place = e.array(self.op.dst.buffer).at(_sum([name for name, _ in self.outer], results) + first)
         self.continues = not across and self._may_continue(source)
-        first = self.place if self.continues else r.identity()
-        partial = [Define(value, r.wide, first, constant=False), *self._registers(inner, source)]
+        begin = self.place if self.continues else r.identity()
+        partial = [Define(value, r.wide, begin, constant=False), *self._registers(inner, source)]
         partial += [Assign(value, Call("tl::warp_reduce", (value,), (r.functor, m.extent, m.stride))) for m in lanes]
         if not across:
             return [leaf(self._each([*partial, self._finish()]))]
-        return self._across(lanes, across, partial)
+        return self._across(lanes, across, partial, scratch)
 
     def _each(self, body: list[Any]) -> list[Any]:
         """What a thread does for each of its results."""
@@ -179,6 +197,7 @@ class _Reducer:
     def _registers(self, inner: list[Mode], source: FragmentLayout) -> list[Any]:
         e, names = self.e, [self.e.names.take("r") for _ in inner]
         index = _sum([*(name for name, _ in self.outer), *names], [m.stride for m in (*(m for _, m in self.outer), *inner)])
+        index = index + self.skipped
         element = self.r.element(e.array(self.op.src.buffer).at(index), self.op.src.dtype)
         step = Assign(self.value, self.r.combine(self.value, element))
         guard = self._padding(source, inner, names)
@@ -202,11 +221,14 @@ class _Reducer:
             result = self.r.combine(converted(self.place, self.r.dtype, self.r.wide), result)
         return Assign(self.place, converted(result, self.r.wide, self.r.dtype))
 
-    def _across(self, lanes: list[Mode], across: list[Mode], partial: list[Any]) -> list[Code]:
+    def _scratch(self, count: int) -> Array:
+        return self.e.scratch(count, str(self.r.wide), "reduce_scratch")
+
+    def _across(self, lanes: list[Mode], across: list[Mode], partial: list[Any], scratch: Array | None) -> list[Code]:
         """The parts of several warps, combined through shared memory; neighbours that hold the same part have one slot."""
         e, same, threads = self.e, _neighbours(lanes, across), len(self.e.threads)
-        slots = -(-threads // same)
-        scratch = e.scratch(slots * prod(mode.extent for _, mode in self.outer), str(self.r.wide), "reduce_scratch")
+        slots = _slots(lanes, across, threads)
+        scratch = scratch or self._scratch(slots * prod(mode.extent for _, mode in self.outer))
         strides, step = [], slots
         for _, mode in reversed(self.outer):
             strides.insert(0, step)
@@ -253,6 +275,11 @@ def _neighbours(lanes: Sequence[Mode], across: Sequence[Mode]) -> int:
             break
         count *= mode.extent
     return count if all(mode.stride % count == 0 for mode in across) else 1
+
+
+def _slots(lanes: Sequence[Mode], across: Sequence[Mode], threads: int) -> int:
+    """How many parts of one result the threads hold."""
+    return -(-threads // _neighbours(lanes, across))
 
 
 def _sum(names: Sequence[Name], strides: Sequence[int]) -> Value:
