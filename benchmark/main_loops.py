@@ -6,10 +6,11 @@
 
 Every candidate compiles the same tiles: 128 x 128 with 64 bytes of K, B transposed, 3 stages, 128 threads; attention with 64
 queries of 64 elements, 64 keys a step, 2 stages, 128 threads. "few rows" is a product of 16 rows and 128 columns with 128 of K a
-step; "gather" one of 128 x 128 with 32 of K, whose rows of A are chosen by their numbers, those of a negative number zero. What
-is counted is the innermost loop with most tensor-core instructions; a compiler that unrolls the loop has a multiple of the
-products in it. fp8 without Hopper is sm_89. With --fast-math the first two compile with tl.enable_fast_math; triton's
-exponentials flush denormal results either way. With --programs the pass configurations of a program's decorator are not applied.
+step; "gather" one of 128 x 128 with 32 of K, whose rows of A are chosen by their numbers, those of a negative number zero;
+"convolution" one of 3 x 3 in NHWC, whose columns the program gathers, in the same tiles. What is counted is the innermost loop
+with most tensor-core instructions; a compiler that unrolls the loop has a multiple of the products in it. fp8 without Hopper is
+sm_89. With --fast-math the first two compile with tl.enable_fast_math; triton's exponentials flush denormal results either way.
+With --programs the pass configurations of a program's decorator are not applied.
 """
 
 from __future__ import annotations
@@ -90,6 +91,29 @@ def gemm(T, M=4096, N=1024, K=4096):
     return main
 """
 
+_CONVOLUTION = """
+def gemm(T, N=16, H=56, W=56, C=256, F=256):
+    @T.prim_func
+    def main(
+        X: T.Tensor((N, H, W, C), "float16"), K: T.Tensor((9 * C, F), "float16"), Y: T.Tensor((N * H * W, F), "float16"),
+    ):
+        with T.Kernel(T.ceildiv(F, 128), T.ceildiv(N * H * W, 128), threads=128) as (bx, by):
+            columns = T.alloc_shared((128, 32), "float16")
+            K_shared = T.alloc_shared((32, 128), "float16")
+            Y_local = T.alloc_fragment((128, 128), "float32")
+            T.clear(Y_local)
+            for ko in T.Pipelined(T.ceildiv(9 * C, 32), num_stages=3):
+                for i, j in T.Parallel(128, 32):
+                    m, k = by * 128 + i, ko * 32 + j
+                    h, w = m % (H * W) // W + k // (3 * C) - 1, m % W + k // C % 3 - 1
+                    inside = h >= 0 and w >= 0 and h < H and w < W
+                    columns[i, j] = T.if_then_else(inside, X[m // (H * W), h, w, k % C], 0)
+                T.copy(K[ko * 32, bx * 128], K_shared)
+                T.gemm(columns, K_shared, Y_local)
+            T.copy(Y_local, Y[by * 128, bx * 128])
+    return main
+"""
+
 _PROGRAM = """
 def gemm(T):
     import importlib.util
@@ -101,7 +125,7 @@ def gemm(T):
 """
 _PROGRAMS = Path(__file__).resolve().parent.parent / "testing" / "programs"
 
-_OTHERS = {"few rows": _FEW_ROWS, "gather": _GATHER}
+_OTHERS = {"few rows": _FEW_ROWS, "gather": _GATHER, "convolution": _CONVOLUTION}
 """Kernels that are written in this language only."""
 
 _ATTENTION = """

@@ -200,3 +200,56 @@ def test_a_tile_of_which_only_one_fits_is_filled_in_its_place() -> None:
     assert "_slot" not in source(main, "sm_80") and "slot" in source(main, "sm_90a")
     rows = torch.randint(0, 64, (64,), dtype=torch.int32)
     check_meaning(main, torch.randint(-2, 3, (64, 1024)).half(), rows, torch.zeros(64, 512).half())
+
+
+def convolution(channels: int, step: int, is_named: bool) -> Any:
+    """A convolution of 3 by 3 as a product, whose columns are gathered ``step`` at a time."""
+    height, width, filters = 5, 6, 32
+
+    @T.prim_func
+    def main(
+        X: T.Tensor((2, height, width, channels), "float16"),
+        W: T.Tensor((9 * channels, filters), "float16"),
+        Y: T.Tensor((2 * height * width, filters), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            columns, weights = T.alloc_shared((64, step), "float16"), T.alloc_shared((step, filters), "float16")
+            y = T.alloc_fragment((64, filters), "float32")
+            T.clear(y)
+            for ko in T.Pipelined(T.ceildiv(9 * channels, step), num_stages=2):
+                for m, j in T.Parallel(64, step):
+                    k = ko * step + j
+                    h = m % (height * width) // width + k // (3 * channels) - 1
+                    w = m % width + k // channels % 3 - 1
+                    inside = h >= 0 and w >= 0 and h < height and w < width and m < 60 and k < 9 * channels
+                    if is_named:
+                        columns[m, j] = T.if_then_else(inside, X[m // (height * width), h, w, k % channels], 0)
+                    elif inside:
+                        columns[m, j] = X[m // (height * width), h, w, k % channels]
+                    else:
+                        columns[m, j] = 0
+                T.copy(W[ko * step, 0], weights)
+                T.gemm(columns, weights, y)
+            T.copy(y[0:60, :], Y)
+
+    return main
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+@pytest.mark.parametrize(
+    ("channels", "step", "copied"), [(32, 16, 16), (8, 32, 16), (96, 64, 16), (4, 32, 8), (6, 32, 4), (5, 32, 0)]
+)
+def test_columns_of_a_convolution_are_gathered_in_vectors(channels: int, step: int, copied: int, is_named: bool) -> None:
+    program = convolution(channels, step, is_named)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randint(-3, 4, (2, 5, 6, channels), generator=generator).half()
+    w = torch.randint(-3, 4, (9 * channels, 32), generator=generator).half()
+    image, kernels = x.float().permute(0, 3, 1, 2), w.float().view(3, 3, channels, 32).permute(3, 2, 0, 1)
+    wanted = torch.nn.functional.conv2d(image, kernels, padding=1).permute(0, 2, 3, 1).reshape(60, 32)
+    assert torch.equal(check_meaning(program, x, w, torch.zeros(60, 32))[-1], wanted)
+    for arch in ARCHES:
+        text = source(program, arch)
+        found = [
+            size for size in (16, 8, 4) if any(f"cp_async_{size}_zfill(" in line and "X" in line for line in text.splitlines())
+        ]
+        assert found == [copied] * (copied > 0)

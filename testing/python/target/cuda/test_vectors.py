@@ -324,3 +324,26 @@ def test_vectors_do_not_straddle_the_end_of_a_row_in_registers(arch):
     a, c = torch.arange(192).view(32, 6).int(), torch.zeros(32, 12).int()
     simulate(main, a, c, arch=arch)
     assert torch.equal(c, torch.cat([a, a], 1) + 3)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(("group", "bits"), [(8, 128), (12, 64), (6, 32), (5, 16)])
+def test_an_element_for_a_whole_vector_does_not_narrow_it(group, bits, arch):
+    """Scales of groups of columns, in a type of which a vector has fewer elements."""
+
+    @T.prim_func
+    def main(A: T.Tensor((16, 480), "float16"), S: T.Tensor((16, 96), "float32"), B: T.Tensor((16, 480), "float16")):
+        with T.Kernel(2, threads=32) as bx:
+            for i, j in T.Parallel(16, 240):
+                if (bx * 240 + j) // group % 3 != 1:
+                    B[i, bx * 240 + j] = A[i, bx * 240 + j] * S[i, (bx * 240 + j) // group]
+
+    a, s = torch.randint(-9, 9, (16, 480)).half(), torch.randint(-9, 9, (16, 96)).float()
+    b = torch.zeros_like(a)
+    simulate(main, a, s, b, arch=arch)
+    groups = torch.arange(480) // group
+    assert torch.equal(b, torch.where(groups % 3 != 1, (a * s[:, groups]).half(), 0))
+    vector = {128: "uint4", 64: "uint2", 32: "uint", 16: None}[bits]
+    text = source(main, arch)
+    moved = [name for name in ("uint4", "uint2", "uint") if f"reinterpret_cast<{name}*>(B" in text]
+    assert moved == [vector] * (vector is not None)

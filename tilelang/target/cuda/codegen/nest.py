@@ -12,13 +12,11 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import is_fragment, is_memory
 from tilelang.ir.region import Region
-from tilelang.ir.visit import mentions
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest_loops import NestLoops
 from tilelang.target.cuda.codegen.nest_places import NestPlaces, VectorKey, stepped_address
 from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
-from tilelang.target.cuda.inference.vectors import row_axis
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf, under, with_span
 from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
@@ -118,7 +116,7 @@ def _vector_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> Value 
 
 def _moves_along(buffer: Any, indices: Sequence[Any], loops: NestLoops) -> bool:
     """Whether the elements of a vector lie along the rows of a buffer, which may have no axis."""
-    return len(indices) > 0 and mentions(indices[row_axis(buffer)], {loops.axis: 0})
+    return loops.vectors.moves_along(buffer, indices, loops.axis, loops.width)
 
 
 # Bodies on vectors -----------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,16 +13,18 @@ from tilelang.ir.access import READ, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_array, is_fragment, is_global, is_memory
-from tilelang.ir.visit import conjunction, conjuncts, mentions, walk_expr
-from tilelang.layout.digits import Form
+from tilelang.ir.visit import conjunction, conjuncts, mentions, operands, walk_expr
 from tilelang.layout.fragment import REGISTER, Mode
 from tilelang.records import Record
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.tile.nest import Nest, is_movable
+from tilelang.target.cuda.tile.vector_index import VectorIndex, makes_unit_steps, vector_index
 
 _VECTOR_BITS = 128
+_LOGIC = (ir.And, ir.Or, ir.Not)
+_COMPARISONS = (ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE)
 
 
 def element_strides(buffer: Any) -> list[Any]:
@@ -78,9 +80,9 @@ def _elements(access: Access, nest: Nest) -> int:
 
 
 def _unit_axis(access: Access, nest: Nest) -> int | None:
-    form = nest.indices[access.site][row_axis(access.buffer)].form if access.site.indices else None
-    step = [term for term in form or () if term.weight == 1 and term.low == 1]
-    return int(step[0].digit.name) if step else None
+    index = access.site.indices[row_axis(access.buffer)] if access.site.indices else 0
+    places = (place for place in reversed(range(len(nest.axes))) if nest.moves(access, place))
+    return next((place for place in places if makes_unit_steps(index, nest.axes[place].var)), None)
 
 
 class Vectors(Record, eq=False):
@@ -103,18 +105,29 @@ class Vectors(Record, eq=False):
     def _width(self, nest: Nest, place: int, limit: int) -> int:
         """The same, of which ``limit`` elements are a multiple."""
         accesses = [access for access in nest.accesses if is_memory(access.buffer) and nest.moves(access, place)]
-        width = min((_VECTOR_BITS // canonical(str(a.buffer.dtype)).stored_bits for a in accesses or nest.accesses), default=1)
+        width = max((_widest(access.buffer) for access in accesses or nest.accesses), default=1)
         if nest.vector is not None:
             width = min(width, nest.vector)
-        # One guard for a vector must be right for all of its elements: the limit may not fall inside of one.
-        if nest.axes[place].limit is not None and not self.facts.divisible(nest.axes[place].limit, width):
-            width = 1
-        if not all(access.kind in (READ, WRITE) and is_movable(access, nest, self.root) for access in accesses):
+        if not all(access.kind in (READ, WRITE) for access in accesses):
             return 1
-        rows = self._rows_aligned
-        while width > 1 and not (limit % width == 0 and all(self._fits(a, nest, place, width, rows) for a in accesses)):
+        while width > 1 and not (limit % width == 0 and self._allows(accesses, nest, place, width)):
             width //= 2
         return max(width, 1)
+
+    def _allows(self, accesses: Sequence[Access], nest: Nest, place: int, width: int) -> bool:
+        """Whether accesses can be made for ``width`` elements along an axis at a time."""
+        # One guard for a vector must be right for all of its elements: the limit may not fall inside of one.
+        end = nest.axes[place].limit
+        if end is not None and not self.facts.divisible(end, width):
+            return False
+        return all(self._is_one_access(access, nest, place, width) for access in accesses)
+
+    def _is_one_access(self, access: Access, nest: Nest, place: int, width: int) -> bool:
+        """Whether an access moves a vector of ``width`` elements along an axis, or reads one element for all of them."""
+        if width <= _widest(access.buffer) and is_movable(access, nest, self.root):
+            if self._fits(access, nest, place, width, self._rows_aligned):
+                return True
+        return access.kind == READ and all(self._is_still(index, nest.axes[place].var, width) for index in access.site.indices)
 
     def of_thread(self, nest: Nest) -> int:
         """The widest vector along the one axis of a thread's own loop, which may be over arrays in registers, too."""
@@ -171,11 +184,11 @@ class Vectors(Record, eq=False):
     def agree(self, condition: Any, nest: Nest, width: int) -> bool:
         """Whether the elements of a vector of that width agree on a condition."""
         place = contiguous_axis(nest)
-        return all(self._is_uniform(part, nest, place, width) for part in conjuncts(condition))
+        return all(self._is_uniform(part, nest.axes[place].var, width) for part in conjuncts(condition))
 
-    def _is_uniform(self, part: Any, nest: Nest, place: int, width: int) -> bool:
-        """Whether the elements of an aligned vector agree on a condition: what it bounds is a multiple of the width."""
-        moving = {nest.axes[place].var}
+    def _is_uniform(self, part: Any, axis: Any, width: int) -> bool:
+        """Whether the elements of an aligned vector agree on a condition: what it compares does not change in the vector, or is
+        bounded by a multiple of the width."""
         # No iteration writes what another reads, so that memory is the same for the whole vector. Registers are not there before
         # the elements.
         if any(
@@ -183,36 +196,41 @@ class Vectors(Record, eq=False):
             for node in walk_expr(part)
         ):
             return False
-        if not mentions(part, moving):
+        if not mentions(part, {axis}):
             return True
-        if isinstance(part, (ir.LT, ir.GE)):
-            index, bound = part.a, part.b
-        elif isinstance(part, (ir.GT, ir.LE)):
-            index, bound = part.b, part.a
-        else:
+        if isinstance(part, _LOGIC):
+            return all(self._is_uniform(side, axis, width) for side in operands(part))
+        if not isinstance(part, _COMPARISONS):
             return False
-        aligned = not mentions(bound, moving) and self.facts.divisible(bound, width)
-        return aligned and self._begins_aligned(nest.index(index).form, place, width)
+        left, right = (self._index(side, axis, width) for side in (part.a, part.b))
+        if left is None or right is None:
+            return False
+        index, bound = (left, right) if isinstance(part, (ir.LT, ir.GE)) else (right, left)
+        is_bounded = index.step == 1 and index.is_aligned and bound.step == 0 and bound.is_aligned
+        return left.step == right.step == 0 or (is_bounded and not isinstance(part, (ir.EQ, ir.NE)))
+
+    def moves_along(self, buffer: Any, indices: Sequence[Any], axis: Any, width: int) -> bool:
+        """Whether the elements of a vector along an axis are neighbours in a buffer, and not one element."""
+        along = self._index(indices[row_axis(buffer)], axis, width) if len(indices) else None
+        return along is not None and along.step == 1
 
     def _fits(self, access: Access, nest: Nest, place: int, width: int, rows: Callable[[Any, int], bool]) -> bool:
         """Whether an access can be made ``width`` elements at a time along an axis; ``rows``: whether rows are so aligned."""
-        outer = list(nest.indices[access.site])
-        along = outer.pop(row_axis(access.buffer))
-        still = not any(place in index.axes for index in outer)
-        return still and self._begins_aligned(along.form, place, width) and rows(access.buffer, width)
-
-    def _begins_aligned(self, form: Form | None, place: int, width: int) -> bool:
-        """Whether an index counts the elements of a vector along an axis, from a multiple of its width on."""
-        if form is None:
+        outer = list(access.site.indices)
+        axis = nest.axes[place].var
+        along = self._index(outer.pop(row_axis(access.buffer)), axis, width)
+        if along is None or not (along.step == 1 and along.is_aligned and rows(access.buffer, width)):
             return False
-        for term in form:
-            if term.digit.name == str(place):
-                if term.weight != 1 or term.low != 1 or term.extent % width:
-                    return False
-            # Every other digit moves the vector as a whole, by a multiple of its length.
-            elif term.weight % width:
-                return False
-        return self.facts.divisible(form.offset, width)
+        return all(self._is_still(index, axis, width) for index in outer)
+
+    def _is_still(self, index: Any, axis: Any, width: int) -> bool:
+        if not mentions(index, {axis}):
+            return True
+        found = self._index(index, axis, width)
+        return found is not None and found.step == 0
+
+    def _index(self, index: Any, axis: Any, width: int) -> VectorIndex | None:
+        return vector_index(index, axis, width, self.facts.divisor)
 
     def _rows_aligned(self, buffer: Any, width: int) -> bool:
         """Whether every row of a tensor or a shared tile starts and ends at a multiple of ``width`` elements."""
@@ -222,6 +240,11 @@ class Vectors(Record, eq=False):
             return isinstance(step, int) and step == 1 and all(self.facts.divisible(each, width) for each in (size, *outer))
         layout = self.place_of(buffer)
         return layout is not None and layout.vector >= width
+
+
+def _widest(buffer: Any) -> int:
+    """The elements of the widest vector."""
+    return _VECTOR_BITS // canonical(str(buffer.dtype)).stored_bits
 
 
 def _array_aligned(buffer: Any, width: int) -> bool:

@@ -8,9 +8,11 @@ makes it and which thread touches which element.
 from __future__ import annotations
 
 import enum
+from functools import cached_property
 from typing import Any
 
 from tilelang.ir.access import READ, UPDATE, WRITE
+from tilelang.ir.visit import variables
 from tilelang.records import Record
 
 
@@ -91,6 +93,11 @@ class Site(Record, eq=False):
     def in_body(self) -> bool:
         """Whether the index can be computed inside of the statement's body only."""
         return self.local_index or bool(self.loaded)
+
+    @cached_property
+    def variables(self) -> frozenset[Any]:
+        """What the indices are computed from."""
+        return frozenset(var for index in self.indices for var in variables(index))
 
 
 ANYWHERE = Site()

@@ -15,6 +15,7 @@ from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.text import expr_text
 from tilelang.ir.visit import conjunction, conjuncts, flattened
+from tilelang.target.cuda.tile.gather import in_place
 from tilelang.target.cuda.tile.nest import Axis, Nest
 from tilelang.transform.accumulations import WITHIN_THREAD
 from tilelang.transform.substitute import substitute
@@ -32,7 +33,7 @@ def parallel_nest(loop: Any) -> Nest:
             raise UnsupportedError("T.Parallel loops start at 0", location_of(loop.span))
         axes.append(replace(_axis(node.loop_var, node.extent, None), within_thread=WITHIN_THREAD in node.annotations))
         node = node.body
-    node = block(_rest([node])) if _continues(node) else node
+    node = in_place(block(_rest([node])) if _continues(node) else node)
     width = notes["tl.coalesced_width"] if "tl.coalesced_width" in notes else None
     layout = str(notes["tl.loop_layout"]) if "tl.loop_layout" in notes else None
     if layout is None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import tvm_ffi
+
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_global, is_memory, is_shared
 from tilelang.ir.region import Region
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.visit import flattened, is_large, walk_expr
 from tilelang.target.cuda.tile.nest import Nest
+from tilelang.target.cuda.tile.vector_index import makes_unit_steps
 from tilelang.tileop.base import TileOp, reads, writes
+from tilelang.transform.substitute import substitute
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +53,40 @@ def _is_zero(value: Any) -> bool:
     return isinstance(value, (ir.IntImm, ir.FloatImm)) and value.value == 0 and not str(value.value).startswith("-")
 
 
+def in_place(body: Any) -> Any:
+    """A body that moves an element as one store of a :func:`selected_load`, perhaps under a condition; any other as it is.
+
+    ``inside = i < n and j < m``, ``if inside: tile[i, j] = A[i, j]`` and ``else: tile[i, j] = 0`` are
+    ``tile[i, j] = T.Select(i < n and j < m, A[i, j], 0)``.
+    """
+    *named, last = flattened(body)
+    if not isinstance(last, (ir.IfThenElse, ir.BufferStore)) or not all(isinstance(stmt, ir.Bind) for stmt in named):
+        return body
+    values: dict[Any, Any] = {}
+    for bind in named:
+        values[bind.var] = substitute(bind.value, values)
+        if is_large(values[bind.var]):
+            return body
+    # Nothing is stored between the names and their uses.
+    changed = _joined(substitute(last, values))
+    store = changed.then_case if isinstance(changed, ir.IfThenElse) and changed.else_case is None else changed
+    return changed if isinstance(store, ir.BufferStore) and selected_load(store.value) is not None else body
+
+
+def _joined(stmt: Any) -> Any:
+    """One store in place of a branch whose sides store to one element."""
+    if not isinstance(stmt, ir.IfThenElse):
+        return stmt
+    sides = (stmt.then_case, stmt.else_case)
+    if not all(isinstance(side, ir.BufferStore) for side in sides) or not sides[0].buffer.same_as(sides[1].buffer):
+        return stmt
+    if not tvm_ffi.structural_equal(sides[0].indices, sides[1].indices):
+        return stmt
+    return ir.BufferStore(
+        sides[0].buffer, ir.Select(stmt.condition, *(side.value for side in sides)), sides[0].indices, stmt.span
+    )
+
+
 def gathered(nest: Nest) -> Gather | None:
     """The operator that a nest is, if it fills a shared tile from a tensor, row by row; else None."""
     store = nest.body
@@ -60,13 +98,11 @@ def gathered(nest: Nest) -> Gather | None:
     if not is_global(load.source) or not is_shared(target) or str(load.source.dtype) != str(target.dtype):
         return None
     # What threads hold in registers is not there for the address of a vector.
-    if not all(is_memory(access.buffer) for access in read) or not nest.fills(written) or not _is_along_rows(load, written, nest):
+    if not all(is_memory(access.buffer) for access in read) or not nest.fills(written) or not _is_along_rows(load, written):
         return None
     return Gather(Region.whole(load.source), Region.whole(target))
 
 
-def _is_along_rows(load: Any, written: Any, nest: Nest) -> bool:
+def _is_along_rows(load: Any, written: Any) -> bool:
     """Whether neighbours in a row of the tile are neighbours in a row of the tensor: threads move several at once."""
-    form = nest.index(load.indices[-1]).form if load.indices else None
-    (last,) = nest.index(written.site.indices[-1]).axes if written.site.indices else (None,)
-    return any(term.digit.name == str(last) and term.weight == 1 and term.low == 1 for term in form or ())
+    return len(load.indices) > 0 and makes_unit_steps(load.indices[-1], written.site.indices[-1])

@@ -23,11 +23,10 @@ from tilelang.ir.visit import (
     operands,
     own_expressions,
     statement_exprs,
-    variables,
     walk,
     walk_expr,
 )
-from tilelang.layout.digits import Digit, Form, NotMixedRadix
+from tilelang.layout.digits import Form, NotMixedRadix
 from tilelang.records import Record
 from tilelang.target.cuda.intrinsics.table import intrinsic, names_threads
 from tilelang.target.cuda.ir.access import Access, Site
@@ -51,18 +50,6 @@ class Axis(Record, eq=False):
     extent: int
     limit: Any = None
     within_thread: bool = False
-
-
-class Index(Record, eq=False):
-    """An index of an access, as the axes of its nest move it.
-
-    Attributes:
-        axes: the places of the axes that it mentions.
-        form: the index as a sum of the axes' digits, each named by its axis' place; None where it is no such sum.
-    """
-
-    axes: frozenset[int]
-    form: Form | None
 
 
 class Nest(Record, eq=False):
@@ -108,28 +95,9 @@ class Nest(Record, eq=False):
         changed = (replace(a, buffer=buffers[a.buffer]) if a.buffer in buffers else a for a in self.accesses)
         return replace(self, body=body, accesses=tuple(changed))
 
-    @cached_property
-    def forms(self) -> Mapping[Any, Form]:
-        """The variable of each axis as one digit, named by its place."""
-        return {axis.var: Form.of_digit(Digit(str(place), max(axis.extent, 2), "axis")) for place, axis in enumerate(self.axes)}
-
-    @cached_property
-    def indices(self) -> Mapping[Site, tuple[Index, ...]]:
-        """The indices of each access."""
-        return {access.site: tuple(map(self.index, access.site.indices)) for access in self.accesses}
-
-    def index(self, index: Any) -> Index:
-        """What the axes do to an expression of their variables."""
-        used = set(variables(index))
-        try:
-            form = form_of(index, self.forms)
-        except NotMixedRadix:
-            form = None
-        return Index(frozenset(place for place, axis in enumerate(self.axes) if axis.var in used), form)
-
     def moves(self, access: Access, place: int) -> bool:
-        """Whether an axis, by its place, moves an access."""
-        return any(place in index.axes for index in self.indices[access.site])
+        """Whether an index of an access mentions an axis, by its place."""
+        return self.axes[place].var in access.site.variables
 
     def fills(self, access: Access) -> bool:
         """Whether an access, by all iterations, writes every element of its buffer."""
