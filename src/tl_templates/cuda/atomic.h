@@ -171,46 +171,101 @@ TL_DEVICE bool is_aligned(const void* address) {
   return reinterpret_cast<size_t>(address) % Bytes == 0;
 }
 
-// Whether one instruction can add to several floats at an address: those of 8 and 16 bytes are of global memory only.
-template <int Bytes>
-TL_DEVICE bool takes_vector_of_floats(const void* address) {
-  return is_aligned<Bytes>(address) && __isGlobal(address);
+// One instruction that adds to `Count` neighbours, at a multiple of their size; to floats in global memory only.
+template <int Count>
+struct neighbours {};
+
+#if __CUDA_ARCH__ >= 900
+TL_DEVICE void add_neighbours(neighbours<2>, float* address, const float* value) {
+  atomicAdd(reinterpret_cast<float2*>(address), make_float2(value[0], value[1]));
 }
+TL_DEVICE void add_neighbours(neighbours<4>, float* address, const float* value) {
+  atomicAdd(reinterpret_cast<float4*>(address), make_float4(value[0], value[1], value[2], value[3]));
+}
+#endif
+#ifdef __CUDA_FP16_TYPES_EXIST__
+TL_DEVICE void add_neighbours(neighbours<2>, half* address, const half* value) {
+  atomicAdd(reinterpret_cast<half2*>(address), half2{value[0], value[1]});
+}
+#endif
+#ifdef __CUDA_BF16_TYPES_EXIST__
+TL_DEVICE void add_neighbours(neighbours<2>, nv_bfloat16* address, const nv_bfloat16* value) {
+  const nv_bfloat162 added{value[0], value[1]};
+  auto* pair = reinterpret_cast<nv_bfloat162*>(address);
+  if constexpr (__CUDA_ARCH__ >= 900) {
+    atomicAdd(pair, added);
+  } else {  // as for one element
+    atomic_update(pair, [=](nv_bfloat162 old) { return __hadd2(old, added); });
+  }
+}
+#endif
+
+// PTX manual, "Parallel Synchronization and Communication Instructions: red".
+#if __CUDA_ARCH__ >= 900
+#define TL_ADD_PAIRS(TYPE, PAIR)                                                                     \
+  TL_DEVICE void add_neighbours(neighbours<4>, TYPE* address, const TYPE* value) {                   \
+    const uint32_t* pairs = reinterpret_cast<const uint32_t*>(value);                                \
+    asm volatile("red.global.add.noftz.v2." PAIR " [%0], {%1, %2};" ::"l"(                           \
+                     __cvta_generic_to_global(address)), "r"(pairs[0]), "r"(pairs[1]) : "memory");   \
+  }                                                                                                  \
+  TL_DEVICE void add_neighbours(neighbours<8>, TYPE* address, const TYPE* value) {                   \
+    const uint32_t* pairs = reinterpret_cast<const uint32_t*>(value);                                \
+    asm volatile("red.global.add.noftz.v4." PAIR " [%0], {%1, %2, %3, %4};" ::"l"(                   \
+                     __cvta_generic_to_global(address)),                                             \
+                 "r"(pairs[0]), "r"(pairs[1]), "r"(pairs[2]), "r"(pairs[3]) : "memory");             \
+  }
+#ifdef __CUDA_FP16_TYPES_EXIST__
+TL_ADD_PAIRS(half, "f16x2")
+#endif
+#ifdef __CUDA_BF16_TYPES_EXIST__
+TL_ADD_PAIRS(nv_bfloat16, "bf16x2")
+#endif
+#undef TL_ADD_PAIRS
+#endif
+
+// address[0..Count) += value[0..Count), each element atomically: in global memory, at a multiple of the vector's size.
+template <int Count, int Order = kRelaxed, typename T>
+TL_DEVICE void atomic_add_global(T* address, const T* value) {
+  fence_before<Order>();
+  add_neighbours(neighbours<Count>(), address, value);
+  fence_after<Order>();
+}
+
+// Whether one instruction can add to neighbours in a memory that is known at run time only.
+template <int Count, typename T>
+TL_DEVICE bool can_add_neighbours(const T* address) {
+  return is_aligned<Count * sizeof(T)>(address) && (sizeof(T) == 2 || __isGlobal(address));
+}
+
+// The types of which one instruction adds to two, and to four of four bytes.
+template <typename T>
+struct vector_sums {
+  static constexpr bool pairs = false, quads = false;
+};
+template <>
+struct vector_sums<float> {
+  static constexpr bool pairs = __CUDA_ARCH__ >= 900, quads = pairs;
+};
+#ifdef __CUDA_FP16_TYPES_EXIST__
+template <>
+struct vector_sums<half> {
+  static constexpr bool pairs = true, quads = false;
+};
+#endif
+#ifdef __CUDA_BF16_TYPES_EXIST__
+template <>
+struct vector_sums<nv_bfloat16> {
+  static constexpr bool pairs = true, quads = false;
+};
+#endif
 
 // address[0..1] += value[0..1], each element atomically; `value` points to two elements.
 template <int Order = kRelaxed, typename T>
 TL_DEVICE void atomic_add_x2(T* address, const T* value) {
+  if constexpr (vector_sums<T>::pairs) {
+    if (can_add_neighbours<2>(address)) return atomic_add_global<2, Order>(address, value);
+  }
   fence_before<Order>();
-#if __CUDA_ARCH__ >= 900
-  if constexpr (is_same<T, float>::value) {
-    if (takes_vector_of_floats<8>(address)) {
-      atomicAdd(reinterpret_cast<float2*>(address), make_float2(value[0], value[1]));
-      return fence_after<Order>();
-    }
-  }
-#endif
-#ifdef __CUDA_FP16_TYPES_EXIST__
-  if constexpr (is_same<T, half>::value) {
-    if (is_aligned<4>(address)) {
-      atomicAdd(reinterpret_cast<half2*>(address), half2{value[0], value[1]});
-      return fence_after<Order>();
-    }
-  }
-#endif
-#ifdef __CUDA_BF16_TYPES_EXIST__
-  if constexpr (is_same<T, nv_bfloat16>::value) {
-    if (is_aligned<4>(address)) {
-      const nv_bfloat162 added{value[0], value[1]};
-      auto* pair = reinterpret_cast<nv_bfloat162*>(address);
-      if constexpr (__CUDA_ARCH__ >= 900) {
-        atomicAdd(pair, added);
-      } else {  // as for one element
-        atomic_update(pair, [=](nv_bfloat162 old) { return __hadd2(old, added); });
-      }
-      return fence_after<Order>();
-    }
-  }
-#endif
   atomic_add_value(address, value[0]);
   atomic_add_value(address + 1, value[1]);
   fence_after<Order>();
@@ -227,15 +282,9 @@ TL_DEVICE Vector atomic_add_vector(T* address, const T* value) {
 
 template <int Order = kRelaxed, typename T>
 TL_DEVICE void atomic_add_x4(T* address, const T* value) {
-#if __CUDA_ARCH__ >= 900
-  if constexpr (is_same<T, float>::value) {
-    if (takes_vector_of_floats<16>(address)) {
-      fence_before<Order>();
-      atomicAdd(reinterpret_cast<float4*>(address), make_float4(value[0], value[1], value[2], value[3]));
-      return fence_after<Order>();
-    }
+  if constexpr (vector_sums<T>::quads) {
+    if (can_add_neighbours<4>(address)) return atomic_add_global<4, Order>(address, value);
   }
-#endif
   atomic_add_x2<Order>(address, value);
   atomic_add_x2<Order>(address + 2, value + 2);
 }

@@ -27,6 +27,7 @@ class Feature(enum.Enum):
     STMATRIX = "stores of matrices from registers"
     WGMMA = "products by warp groups"
     PDL = "dependent launches"
+    VECTOR_ATOMICS = "atomic additions of vectors of floats"
     SET_MAX_NREG = "registers moved between warps"
     TCGEN05 = "products in tensor memory"
 
@@ -40,6 +41,7 @@ _SINCE: Mapping[Feature, int] = {
     Feature.CLUSTER: 90,
     Feature.STMATRIX: 90,
     Feature.PDL: 90,
+    Feature.VECTOR_ATOMICS: 90,
 }
 """Features that every later compute capability has, too."""
 

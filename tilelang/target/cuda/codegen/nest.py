@@ -17,11 +17,13 @@ from tilelang.target.cuda.codegen.nest_loops import NestLoops
 from tilelang.target.cuda.codegen.nest_places import NestPlaces, VectorKey, stepped_address
 from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
+from tilelang.target.cuda.intrinsics.values import memory_order
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf, under, with_span
 from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
-from tilelang.target.cuda.ir.instructions import Assign, CopyAsync, DeclareArray, Move
-from tilelang.target.cuda.ir.values import ASYNC_SIZES, Array, Value, both
+from tilelang.target.cuda.ir.instructions import Assign, CopyAsync, DeclareArray, Evaluate, Move
+from tilelang.target.cuda.ir.values import ASYNC_SIZES, Array, Call, Value, both
+from tilelang.target.cuda.tile.addition import addition
 from tilelang.target.cuda.tile.gather import selected_load
 from tilelang.target.cuda.tile.nest import is_movable
 from tilelang.target.cuda.tile.tree import Parallel
@@ -126,7 +128,10 @@ class _VectorBody:
     """The body of a nest on vectors: loads of whole vectors, the body for each of their elements, stores of whole vectors."""
 
     def __init__(self, loops: NestLoops):
-        self.loops, self.e, self.nest = loops, loops.e, loops.nest
+        self.loops, self.e = loops, loops.e
+        # What is added is collected like what is stored.
+        found = addition(loops.nest.body)
+        self.added, self.nest = (None, loops.nest) if found is None else (found[0], loops.nest.over(found[1]))
         self.key = NestPlaces(loops).vector_key
         self.vectors: dict[VectorKey, Array] = {}
         self.collected: list[DeclareArray] = []  # declarations of the arrays that stores are collected in
@@ -187,7 +192,10 @@ class _VectorBody:
         vector, address, size = self._vector(WRITE, access)
         self.collected.append(self._declaration(vector))
         guard = both([self.e.places.bounds_guard(access.buffer, list(access.site.indices)), self.loops.owner])
-        return under(guard, [Move(size, address, vector.to(0))])
+        store = Move(size, address, vector.to(0))
+        if self.added is not None:
+            store = Evaluate(Call("tl::atomic_add_global", (address, vector.to(0)), (self.loops.width, memory_order(self.added))))
+        return under(guard, [store])
 
     def _vector(self, kind: str, access: Access) -> tuple[Array, Value, int]:
         """The array that stands for an access, the address that it stands for, and the bytes of the vector."""

@@ -15,6 +15,7 @@ from tilelang.layout.digits import Form, Term
 from tilelang.layout.fragment import REGISTER
 from tilelang.target.cuda.analysis.thread_map import is_aligned
 from tilelang.target.cuda.analysis.uniformity import computes_once, replaces_what_it_reads
+from tilelang.target.cuda.arch import arch_of
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.inference.vectors import Vectors, contiguous_axis
@@ -70,7 +71,7 @@ class NestLoops:
         self.e, self.nest, self.by_thread = emitter, nest, by_thread
         self.axis = nest.axes[contiguous_axis(nest)].var
         self.partial = set() if by_thread else emitter.uniformity.carried_partially(nest)
-        self.vectors = Vectors(emitter.layouts.place_of, emitter.facts, emitter.root)
+        self.vectors = Vectors(emitter.layouts.place_of, emitter.facts, emitter.root, arch_of(emitter.target))
         self.width, self.layout = self.vectors.split(nest, layout)
         self.vector: Any = None
         self.digits: dict[str, Value] = {}

@@ -8,6 +8,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_global, lies_in_shared
+from tilelang.target.cuda.arch import arch_of
 from tilelang.target.cuda.codegen.statements import loop_of
 from tilelang.target.cuda.inference.vectors import Vectors
 from tilelang.target.cuda.ir.code import Block, Leaf, LoopCode, leaf, under
@@ -89,4 +90,4 @@ def _width(e: Any, loop: Any, store: Any) -> int:
         return 1
     nest = Nest.build((Axis(loop.loop_var, extent),), store, loop.span, "T.vectorized")
     own = not any(access.buffer in e.layouts.fragments for access in nest.accesses)
-    return Vectors(e.layouts.place_of, e.facts, e.root).of_thread(nest) if own else 1
+    return Vectors(e.layouts.place_of, e.facts, e.root, arch_of(e.target)).of_thread(nest) if own else 1

@@ -13,12 +13,11 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_memory, lies_in_shared
-from tilelang.ir.visit import mentions
 from tilelang.layout.digits import Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout
 from tilelang.layout.memory import TileLayout
 from tilelang.layout.swizzle import conflicts
-from tilelang.target.cuda.arch import WARP
+from tilelang.target.cuda.arch import WARP, arch_of
 from tilelang.target.cuda.inference.layouts import Layouts, register_bits
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
 from tilelang.target.cuda.inference.problem import Memo, Problem
@@ -80,13 +79,14 @@ def nest_cost(nest: Nest, loop: LoopLayout, places: Sequence[Any], *, problem: P
     """Cycles of one run of a nest; ``places`` are the layouts of the buffers of its accesses."""
     memory = {access.buffer: place for access, place in zip(nest.accesses, places)}
     # The width that code generation will use, and not the widest possible one: layouts decide which vectors stay in one thread.
-    width, loop = Vectors(memory.get, problem.facts, problem.tree.root_of).split(nest, loop)
-    vectors = (dim.var for dim in loop.dims if dim.modes and (dim.modes[0].coord, dim.modes[0].extent) == (REGISTER, width))
-    axis = next(vectors, None) if width > 1 else None
+    vectors = Vectors(memory.get, problem.facts, problem.tree.root_of, arch_of(problem.target))
+    width, loop = vectors.split(nest, loop)
+    along = (dim.var for dim in loop.dims if dim.modes and (dim.modes[0].coord, dim.modes[0].extent) == (REGISTER, width))
+    axis = next(along, None) if width > 1 else None
     steps, requests = loop.steps, 0.0
     for access, place in zip(nest.accesses, places):
         if is_memory(access.buffer):
-            is_wide = axis is not None and any(mentions(index, {axis: 0}) for index in access.site.indices)
+            is_wide = axis is not None and vectors.moves_along(access.buffer, access.site.indices, axis, width)
             wide = width if is_wide else 1
             requests += steps / wide * (REQUEST + problem.known(_transfer, access, loop, wide, place))
         elif isinstance(place, FragmentLayout) and _is_addressed(problem.known, access, place, loop):

@@ -24,7 +24,7 @@ from tilelang.layout import replicated
 from tilelang.layout.fragment import FragmentLayout
 from tilelang.records import Record
 from tilelang.target.cuda.analysis.uniformity import computes_once, replaces_what_it_reads
-from tilelang.target.cuda.arch import WARP
+from tilelang.target.cuda.arch import WARP, arch_of
 from tilelang.target.cuda.inference.cost import nest_cost
 from tilelang.target.cuda.inference.layouts import Layouts, register_bits
 from tilelang.target.cuda.inference.loop_layout import (
@@ -299,7 +299,7 @@ class _Solver:
         if node in self.problem.private or self._starts_reducer(nest):
             return self.problem.known(private_loop, nest.axes, threads)
         place = self.problem.known(contiguous_axis, nest)
-        width = Vectors(self.memory.get, self.problem.facts, self.tree.root_of).width(nest, place)
+        width = Vectors(self.memory.get, self.problem.facts, self.tree.root_of, arch_of(self.problem.target)).width(nest, place)
         # Idle threads cost more than narrow vectors do.
         width = width if self._prefers_wide(node) else shrink_to_threads(width, nest, threads)
         order = (place, *(axis for axis in range(len(nest.axes) - 1, -1, -1) if axis != place))
@@ -395,7 +395,7 @@ def _is_narrow(node: Parallel, loop: LoopLayout, problem: Problem, layouts: Layo
     fragments = {access.buffer for access in node.nest.accesses if problem.is_fragment(access.buffer)}
     if rule_of(node.op).transfer(node.op) is None or not fragments or any(problem.operands.get(each) for each in fragments):
         return False
-    vectors = Vectors(layouts.place_of, problem.facts, problem.tree.root_of)
+    vectors = Vectors(layouts.place_of, problem.facts, problem.tree.root_of, arch_of(problem.target))
     place = problem.known(contiguous_axis, node.nest)
     width = shrink_to_threads(vectors.width(node.nest, place), node.nest, len(problem.sharers(node)))
     return width >= _WIDE and vectors.split(node.nest, loop)[0] == 1

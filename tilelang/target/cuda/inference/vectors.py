@@ -9,16 +9,18 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
-from tilelang.ir.access import READ, WRITE
+from tilelang.ir.access import READ, UPDATE, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_array, is_fragment, is_global, is_memory
 from tilelang.ir.visit import conjunction, conjuncts, mentions, operands, walk_expr
 from tilelang.layout.fragment import REGISTER, Mode
 from tilelang.records import Record
+from tilelang.target.cuda.arch import Arch
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.cpp_types import is_packed
+from tilelang.target.cuda.tile.addition import addition, widest_addition
 from tilelang.target.cuda.tile.nest import Nest, is_movable
 from tilelang.target.cuda.tile.vector_index import VectorIndex, makes_unit_steps, vector_index
 
@@ -92,11 +94,13 @@ class Vectors(Record, eq=False):
         place_of: gives the layout of a shared tile or a fragment.
         facts: known facts about integer expressions.
         root: gives the buffer whose memory a buffer names.
+        arch: the architecture.
     """
 
     place_of: Callable[[Any], Any]
     facts: Facts
     root: Callable[[Any], Any]
+    arch: Arch
 
     def width(self, nest: Nest, place: int) -> int:
         """The widest vector along an axis, by its number, that every hoistable memory access of a nest can use."""
@@ -108,8 +112,6 @@ class Vectors(Record, eq=False):
         width = max((_widest(access.buffer) for access in accesses or nest.accesses), default=1)
         if nest.vector is not None:
             width = min(width, nest.vector)
-        if not all(access.kind in (READ, WRITE) for access in accesses):
-            return 1
         while width > 1 and not (limit % width == 0 and self._allows(accesses, nest, place, width)):
             width //= 2
         return max(width, 1)
@@ -124,10 +126,18 @@ class Vectors(Record, eq=False):
 
     def _is_one_access(self, access: Access, nest: Nest, place: int, width: int) -> bool:
         """Whether an access moves a vector of ``width`` elements along an axis, or reads one element for all of them."""
-        if width <= _widest(access.buffer) and is_movable(access, nest, self.root):
+        if width <= self._widest(access, nest, width) and is_movable(access, nest, self.root):
             if self._fits(access, nest, place, width, self._rows_aligned):
                 return True
         return access.kind == READ and all(self._is_still(index, nest.axes[place].var, width) for index in access.site.indices)
+
+    def _widest(self, access: Access, nest: Nest, width: int) -> int:
+        """The elements of the widest vector that an access of a nest, which moves ``width`` of them at a time, may have."""
+        if access.kind in (READ, WRITE):
+            return _widest(access.buffer)
+        unguarded = self.without_guard(nest, width)
+        is_addition = addition(nest.body if unguarded is None else unguarded[1].body) is not None
+        return widest_addition(access.buffer, self.arch) if access.kind == UPDATE and is_addition else 1
 
     def of_thread(self, nest: Nest) -> int:
         """The widest vector along the one axis of a thread's own loop, which may be over arrays in registers, too."""

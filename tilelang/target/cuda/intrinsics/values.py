@@ -88,13 +88,17 @@ def call(
     return rule
 
 
+def memory_order(call: Any) -> int:
+    """The number of the memory order of an atomic access, as ``atomic.h`` has them."""
+    return MEMORY_ORDERS[_attribute(call, "memory_order", "relaxed")]
+
+
 def atomic(operation: str) -> Rule:
     """An atomic access of one element, in the memory order of its attribute."""
 
     def rule(call: Any, emitter: Any) -> Value:
-        order = MEMORY_ORDERS[_attribute(call, "memory_order", "relaxed")]
         arguments = (place_of(call, 0, emitter, UPDATE), *_values(call, emitter, 1))
-        return Call(f"tl::atomic_{operation}", arguments, (order,))
+        return Call(f"tl::atomic_{operation}", arguments, (memory_order(call),))
 
     return rule
 
