@@ -46,4 +46,6 @@ def integer(draw: Draw, leaves: list[Expr], depth: int) -> Expr:
 def _constant(draw: Draw, name: str) -> str:
     if "shift" in name:
         return str(draw.random.randint(0, 7))
-    return f"({draw.pick(_CONSTANTS if draw.chance(0.6) else _LARGE)})"
+    constants = _CONSTANTS if draw.chance(0.6) else _LARGE
+    # The remainder by one is the constant zero, by which nothing may be divided.
+    return f"({draw.pick(constants[1:] if 'mod' in name else constants)})"
