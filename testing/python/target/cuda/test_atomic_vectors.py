@@ -14,7 +14,17 @@ from testing.python.target.definition import check_meaning
 
 ROWS, COLUMNS = 24, 64
 KINDS = ("shared", "fragment", "guarded", "converted", "scaled")
-ALONE = ("odd guard", "maximum", "old values", "transposed", "of shared memory", "two statements")
+ALONE = ("odd guard", "maximum", "old values", "transposed", "of shared memory", "two statements", "rows", "all", "groups")
+    "odd guard",
+    "maximum",
+    "old values",
+    "transposed",
+    "of shared memory",
+    "two statements",
+    "of rows",
+    "of all",
+    "of groups",
+)
 
 
 def program(kind: str, dtype: str) -> Any:
@@ -54,6 +64,12 @@ def program(kind: str, dtype: str) -> Any:
                     tile[i, j] = T.atomic_add(B[i, j], tile[i, j], return_prev=True)
                 elif kind == "transposed":
                     T.atomic_add(C[j, i], tile[i, j])
+                elif kind == "rows":
+                    T.atomic_add(B[i, 3], tile[i, j])
+                elif kind == "all":
+                    T.atomic_add(B[5, 3], tile[i, j])
+                elif kind == "groups":
+                    T.atomic_add(B[i, j // 16], tile[i, j])
                 elif kind == "two statements":
                     T.atomic_add(B[i, j], tile[i, j])
                     T.atomic_add(C[j, i], tile[i, j])

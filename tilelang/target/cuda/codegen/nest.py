@@ -129,9 +129,11 @@ class _VectorBody:
 
     def __init__(self, loops: NestLoops):
         self.loops, self.e = loops, loops.e
-        # What is added is collected like what is stored.
+        self.added, self.nest = None, loops.nest
         found = addition(loops.nest.body)
-        self.added, self.nest = (None, loops.nest) if found is None else (found[0], loops.nest.over(found[1]))
+        # What is added to neighbours is collected like what is stored.
+        if found is not None and _moves_along(found[1].buffer, found[1].indices, loops):
+            self.added, self.nest = found[0], loops.nest.over(found[1])
         self.key = NestPlaces(loops).vector_key
         self.vectors: dict[VectorKey, Array] = {}
         self.collected: list[DeclareArray] = []  # declarations of the arrays that stores are collected in
