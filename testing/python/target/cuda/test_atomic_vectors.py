@@ -15,16 +15,6 @@ from testing.python.target.definition import check_meaning
 ROWS, COLUMNS = 24, 64
 KINDS = ("shared", "fragment", "guarded", "converted", "scaled")
 ALONE = ("odd guard", "maximum", "old values", "transposed", "of shared memory", "two statements", "rows", "all", "groups")
-    "odd guard",
-    "maximum",
-    "old values",
-    "transposed",
-    "of shared memory",
-    "two statements",
-    "of rows",
-    "of all",
-    "of groups",
-)
 
 
 def program(kind: str, dtype: str) -> Any:
