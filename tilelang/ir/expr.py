@@ -89,12 +89,12 @@ def difference(left: Any, right: Any) -> Any:
     if isinstance(left, ir.IntImm) and isinstance(right, ir.IntImm):
         return int(left.value) - int(right.value)
     # The analyzer sees no integers that wrap around, and so not that such a value is itself.
-    if is_misjudged(left) and tvm_ffi.structural_equal(left, right) and _is_settled(left):
+    if is_misjudged(left) and tvm_ffi.structural_equal(left, right) and is_settled(left):
         return 0
     return left - right
 
 
-def _is_settled(expr: Any) -> bool:
+def is_settled(expr: Any) -> bool:
     """Whether an expression has the same value each time that it is evaluated at one place."""
     return not any(isinstance(part, ir.Call) and not is_pure(part) for part in walk_expr(expr))
 

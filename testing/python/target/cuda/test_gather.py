@@ -253,3 +253,19 @@ def test_columns_of_a_convolution_are_gathered_in_vectors(channels: int, step: i
             size for size in (16, 8, 4) if any(f"cp_async_{size}_zfill(" in line and "X" in line for line in text.splitlines())
         ]
         assert found == [copied] * (copied > 0)
+
+
+@pytest.mark.parametrize("is_used", [True, False])
+def test_a_named_value_with_an_effect_is_made_once(is_used: bool) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((32, 64), "float16"), count: T.Tensor((32, 64), "int32"), B: T.Tensor((32, 64), "float16")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((32, 64), "float16")
+            for i, j in T.Parallel(32, 64):
+                old = T.atomic_add(count[i, j], 1, return_prev=True)
+                tile[i, j] = T.if_then_else(old > 0 and old < 3, A[i, j], 0) if is_used else A[i, j]
+            T.copy(tile, B)
+
+    count = torch.arange(32 * 64, dtype=torch.int32).view(32, 64) % 5
+    found = check_meaning(main, torch.randn(32, 64).half(), count, torch.zeros(32, 64).half())
+    assert torch.equal(found[1], count + 1)

@@ -142,6 +142,7 @@ class _VectorBody:
         """What runs for one vector."""
         loads = [code for access in self.nest.accesses if self._reads_vector(access) for code in self._load(access)]
         stores = [code for access in self.nest.accesses if self._writes_vector(access) for code in self._store(access)]
+        assert self.added is None or stores, "elements would be stored in place of added"
         return [*loads, *self.collected, *self._elements(), *stores]
 
     # What is moved as vectors ---------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.expr import is_settled
 from tilelang.ir.memory import is_global, is_memory, is_shared
 from tilelang.ir.region import Region
 from tilelang.ir.visit import flattened, is_large, walk_expr
@@ -65,7 +66,8 @@ def in_place(body: Any) -> Any:
     values: dict[Any, Any] = {}
     for bind in named:
         values[bind.var] = substitute(bind.value, values)
-        if is_large(values[bind.var]):
+        # What has an effect (an atomic update with its old value) happens once, whether or not its value is used.
+        if is_large(values[bind.var]) or not is_settled(bind.value):
             return body
     # Nothing is stored between the names and their uses.
     changed = _joined(substitute(last, values))
