@@ -347,3 +347,17 @@ def test_an_element_for_a_whole_vector_does_not_narrow_it(group, bits, arch):
     text = source(main, arch)
     moved = [name for name in ("uint4", "uint2", "uint") if f"reinterpret_cast<{name}*>(B" in text]
     assert moved == [vector] * (vector is not None)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_product_that_wraps_around_is_no_multiple_of_its_factor(arch):
+    @T.prim_func
+    def main(A: T.Tensor((16, 512), "float16"), U: T.Tensor((16,), "uint8"), B: T.Tensor((16, 64), "float16")):
+        with T.Kernel(1, threads=32):
+            for i, j in T.Parallel(16, 64):
+                B[i, j] = A[i, (U[i] * T.uint8(6)) // T.uint8(3) + j]
+
+    a, u, b = torch.randn(16, 512).half(), torch.arange(80, 96).to(torch.uint8), torch.zeros(16, 64).half()
+    simulate(main, a, u, b, arch=arch)
+    first = u.int() * 6 % 256 // 3
+    assert torch.equal(b, torch.stack([a[row, start : start + 64] for row, start in enumerate(first)]))

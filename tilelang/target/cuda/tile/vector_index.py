@@ -77,7 +77,8 @@ def vector_index(expr: Any, axis: Any, width: int, divisor: Callable[[Any], int]
             return VectorIndex(1, width, width) if expr.same_as(axis) else VectorIndex(0, divisor(expr), width)
         if isinstance(expr, (int, ir.IntImm)):
             return VectorIndex(0, abs(int(expr)), width)
-        return None
+        # Products and sums of other types may wrap: then they are no multiples of their factors.
+        return None if str(expr.ty) in ("int32", "int64") else other(expr)
 
     def other(expr: Any) -> VectorIndex:
         if mentions(expr, {axis}):
