@@ -172,6 +172,17 @@ def doubled(n):
     return main
 
 
+def test_programs_that_transform_programs_construct_them():
+    from tvm import tirx
+
+    made = doubled.func(8)
+    again = tirx.PrimFunc(list(made.params), made.body, ret_type=made.ret_type, buffer_map=made.buffer_map, attrs=made.attrs)
+    assert tilelang.compile(again, target="cpu", out_idx=-1)(torch.arange(8.0)).tolist() == [-1, -1, -1, 6, 8, 10, 12, 14]
+    source, result = made.params
+    handle = tirx.Var("handle", "handle")
+    assert list(tirx.PrimFunc([source, handle], made.body, buffer_map={handle: result}).params) == [source, result]
+
+
 def test_executed_kernels_have_the_attributes_of_compiled_ones(tmp_path, capsys):
     kernel = doubled(8)
     assert kernel(torch.arange(8.0)).tolist() == [-1, -1, -1, 6, 8, 10, 12, 14]

@@ -91,6 +91,7 @@ class Builder:
         thread_reducers: reducers of ``T.attr(..., "reduce_scope", ...)`` around the present statement, innermost last.
         aliases: view -> the buffer that it is a view of.
         branches: open ``T.If`` statements, innermost last.
+        entered: the loops that ``with`` has opened in plain Python functions, innermost last: frame, and what ends the body.
         tables: the arrays of large constant tables, by element type and entries.
         described: descriptor of ``T.alloc_wgmma_desc`` -> the shared tile that it is of.
         ranges: least and largest value of variables, as far as they are known; None for an open end.
@@ -120,6 +121,7 @@ class Builder:
         self.thread_reducers: list[Any] = []
         self.aliases: dict[Any, Any] = {}
         self.branches: list[Any] = []
+        self.entered: list[tuple[Frame, Any]] = []
         self.tables: dict[Any, Any] = {}
         self.described: dict[Any, Any] = {}
         self.ranges: dict[Any, tuple[int | None, int | None]] = {}

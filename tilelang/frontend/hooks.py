@@ -366,7 +366,7 @@ class Hooks:
 
     def context(self, value: Any) -> Any:
         """What a ``with`` statement enters."""
-        if hasattr(type(value), "__enter__"):
+        if hasattr(type(value), "__enter__") and not isinstance(value, LoopSpec):
             return value
         if value is not None and value is current().axis:
             return current().axis_scope()

@@ -11,7 +11,7 @@ import tvm_ffi
 
 from tilelang.errors import DtypeError, MisplacedError, RunTimeValueError
 from tilelang.frontend.barriers import split_at_barriers
-from tilelang.frontend.builder import Builder, sequence
+from tilelang.frontend.builder import Builder, current, sequence
 from tilelang.frontend.values import as_expr
 from tilelang.frontend.warp_loops import may_be_of_threads
 from tilelang.ir import nodes as ir
@@ -41,6 +41,22 @@ class LoopSpec:
             "a run-time loop in a plain Python function",
             hint="decorate the function with @T.macro to trace its loops; enumerate and zip are such, too: use range",
         )
+
+    def __enter__(self) -> Any:
+        """``with T.serial(n) as i`` in a plain Python function; where control flow is traced it is a ``for``."""
+        builder = current("a loop")
+        frame, value = self.open(builder, ())
+        body = builder.in_loop(self.kind)
+        body.__enter__()
+        builder.entered.append((frame, body))
+        return value
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        builder = current("a loop")
+        frame, body = builder.entered.pop()
+        body.__exit__(kind, error, trace)
+        if kind is None:
+            builder.close(frame)
 
     def open(self, builder: Builder, names: tuple[str, ...]) -> tuple[Any, Any]:
         """Opens the nest; returns its frame and the value of the ``for`` target."""

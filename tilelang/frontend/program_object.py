@@ -55,6 +55,16 @@ def _buffer_map(program: Any) -> dict[Any, Any]:
     return {param: param for param in program.params if ir.is_buffer_var(param)}
 
 
+def _accepting_buffer_map(construct: Any) -> Any:
+    """Programs that transform programs pass on what :func:`_buffer_map` gives; a parameter that it maps is the buffer itself."""
+
+    def __init__(program: Any, params: Any, *args: Any, buffer_map: Any = None, **kwargs: Any) -> None:
+        construct(program, [(buffer_map or {}).get(param, param) for param in params], *args, **kwargs)
+
+    return __init__
+
+
+ir.PrimFunc.__init__ = _accepting_buffer_map(ir.PrimFunc.__init__)
 ir.PrimFunc.__call__ = _refuse_call
 ir.PrimFunc.buffer_map = property(_buffer_map)
 for _node in (ir.PrimFunc, ir.PrimExpr, ir.Stmt):

@@ -312,6 +312,27 @@ def test_loops_that_with_enters():
         assert torch.equal(b, a.sum(1, dtype=torch.int32) * 9)
 
 
+def test_loops_that_with_enters_in_a_plain_function():
+    def add_rows(total, A):
+        with T.serial(8) as j, T.grid(2, 2) as (k, m):
+            with T.If(j % 2 == 0), T.Then():
+                T.buffer_store(total, total[k, m] + A[j, k * 2 + m], [k, m])
+
+    @T.prim_func
+    def main(A: T.Tensor((8, 4), "int32"), B: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=32):
+            total = T.alloc_shared((2, 2), "int32")
+            T.clear(total)
+            add_rows(total, A)
+            for i in T.serial(4):
+                B[i] = total[i // 2, i % 2]
+
+    a, b = torch.arange(32, dtype=torch.int32).reshape(8, 4), torch.zeros(4, dtype=torch.int32)
+    for target in ("cpu", "interpret"):
+        tilelang.compile(main, target=target)(a, b)
+        assert torch.equal(b, a[::2].sum(0, dtype=torch.int32))
+
+
 def test_a_value_carried_through_a_loop_that_with_enters():
     with pytest.raises(CompileError, match="'largest' is read and reassigned in a run-time loop"):
 
