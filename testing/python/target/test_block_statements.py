@@ -132,3 +132,19 @@ def test_scalars_beside_a_pipeline(target):
     a, w = torch.ones(64, 256, dtype=torch.float16), torch.zeros(3)
     assert torch.equal(run(main, target, a, w), torch.full((64, 64), 256.0))
     assert w.tolist() == [10, 4, 4]
+
+
+@every_target
+def test_an_index_that_the_next_statement_changes(target):
+    @T.prim_func
+    def main(X: T.Tensor((24,), "int32"), Y: T.Tensor((24,), "int32")):
+        with T.Kernel(1, threads=THREADS):
+            end = T.alloc_shared((3,), "int32")
+            for i in T.Parallel(3):
+                end[i] = i * 8
+            for i in T.serial(24):
+                Y[end[X[i]]] = i
+                end[X[i]] = end[X[i]] + 1
+
+    x = (torch.arange(24) % 3).int()
+    assert torch.equal(run(main, target, x), torch.argsort(x, stable=True).int())

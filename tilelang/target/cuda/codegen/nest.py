@@ -92,7 +92,7 @@ def _move(loops: NestLoops, async_bytes: int) -> list[Any] | None:
         return None
     exists = e.places.bounds_guard(source, list(load.indices))
     # Of threads that run the same iteration one alone stores to memory; each stores to its own registers.
-    guard = both([e.places.bounds_guard(target, list(store.indices)), loops.owner if is_memory(target) else None])
+    guard = both([loops.owner if is_memory(target) else None, e.places.bounds_guard(target, list(store.indices))])
     if exists is not None and e.tree.hints.safe_values.get(source) is not None:
         return None  # the instructions below put zeros where an element does not exist
     exists = both([None if condition is None else e.value(condition), exists])
@@ -183,7 +183,7 @@ class _VectorBody:
         guard = e.places.bounds_guard(buffer, indices)
         if any(other.kind != READ and other.buffer.same_as(buffer) for other in self.nest.accesses):
             # The thread that stores is the one that reads: another may come after the store.
-            guard = both([guard, self.loops.owner])
+            guard = both([self.loops.owner, guard])
         vector, address, size = self._vector(READ, access)
         if guard is None or e.tree.hints.safe_values.get(buffer) is None:
             return [self._declaration(vector), Move(size, vector.to(0), address, guard)]
@@ -194,7 +194,7 @@ class _VectorBody:
     def _store(self, access: Access) -> list[Any]:
         vector, address, size = self._vector(WRITE, access)
         self.collected.append(self._declaration(vector))
-        guard = both([self.e.places.bounds_guard(access.buffer, list(access.site.indices)), self.loops.owner])
+        guard = both([self.loops.owner, self.e.places.bounds_guard(access.buffer, list(access.site.indices))])
         store = Move(size, address, vector.to(0))
         if self.added is not None:
             store = Evaluate(Call("tl::atomic_add_global", (address, vector.to(0)), (self.loops.width, memory_order(self.added))))

@@ -84,7 +84,8 @@ def _store(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
     shared_byte = e.places.shares_bytes and not lies_in_registers(buffer)
     store = Assign(e.places.place(buffer, indices), e.value(stmt.value), shared_byte)
     by_one = e.places.is_stored_by_one(buffer) or _accumulates(e, stmt)
-    return under(both([e.places.bounds_guard(buffer, indices), owner if by_one else None]), [store])
+    # The owner comes first: a guard may load what an index comes from, which no other thread of the group reads here.
+    return under(both([owner if by_one else None, e.places.bounds_guard(buffer, indices)]), [store])
 
 
 def _accumulates(e: Emitter, stmt: Any) -> bool:
@@ -106,7 +107,7 @@ def _evaluate(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
     if known.is_atomic:
         target = value.args[0]
         exists = e.places.bounds_guard(target.source, list(target.indices)) if isinstance(target, ir.TensorLoad) else None
-        return under(both([exists, owner]), [Evaluate(e.value(value))])
+        return under(both([owner, exists]), [Evaluate(e.value(value))])
     if known.statement is None:
         return under(owner if known.place == ADDRESS else None, [Evaluate(e.value(value))])
     known.require(e.target)
