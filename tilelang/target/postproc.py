@@ -6,6 +6,7 @@ what it reads is what it was (:mod:`tilelang.jit.rewrites`), and compiled anew i
 
 from __future__ import annotations
 
+import sys
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -38,6 +39,18 @@ def register(kind: str, function: Rewrite | None, override: bool = True) -> None
     kept = {name: entry for name, entry in _rewrites.items() if name != kind}
     _rewrites = kept if function is None else {**kept, kind: (uuid.uuid4().hex, function)}
     tokens = tuple(token for token, _ in _rewrites.values())
+    _publish(f"tilelang_callback_{kind}_postproc", function)
+
+
+def _publish(name: str, function: Rewrite | None) -> None:
+    """Gives TVM's table of functions the registered one: a program that adds another asks there for what it has to call first."""
+    ffi = sys.modules.get("tvm_ffi")
+    if ffi is None:
+        return
+    if function is not None:
+        ffi.register_global_func(name, function, override=True)
+    elif ffi.get_global_func(name, allow_missing=True) is not None:
+        ffi.remove_global_func(name)
 
 
 def token(kind: str) -> str:

@@ -53,6 +53,17 @@ def test_the_code_that_is_compiled_is_the_one_that_it_gives(target, register):
     assert result(function) == 12345 and result(factory(target)) == 12345
 
 
+def test_one_that_calls_the_one_before():
+    import tvm_ffi
+
+    register_cuda_postproc(lambda code, _: code.replace("12345", "54321"))
+    before = tvm_ffi.get_global_func("tilelang_callback_cuda_postproc", allow_missing=True)
+    register_cuda_postproc(lambda code, target: before(code, target).replace("54321", "11111"))
+    assert result(factory(SM80)) == 11111
+    register_cuda_postproc(None)
+    assert tvm_ffi.get_global_func("tilelang_callback_cuda_postproc", allow_missing=True) is None
+
+
 def test_the_decorator():
     seen = []
 
