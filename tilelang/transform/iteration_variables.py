@@ -248,7 +248,8 @@ class _Declared:
         return tvm_ffi.structural_map(body, [(ir.DeclBuffer, self._viewed)]) if self._views else body
 
     def _allocated(self, stmt: Any) -> Any:
-        return _sequence([stmt, *(ir.AllocBuffer(buffer, {}, stmt.span) for buffer in self._buffers.get(stmt.buffer, ()))])
+        # Without a place in the program, as none of its lines has them.
+        return _sequence([stmt, *(ir.AllocBuffer(buffer, {}) for buffer in self._buffers.get(stmt.buffer, ()))])
 
     def _viewed(self, stmt: Any) -> Any:
         twins = self._views.get(stmt.buffer, ())

@@ -395,6 +395,28 @@ def test_manual_synchronisation_keeps_the_barriers_of_operators(arch):
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_manual_synchronisation_keeps_the_order_of_variables_and_fragments(arch):
+    @T.prim_func
+    def main(X: T.Tensor((4, 128), "int32"), C: T.Tensor((4, 128), "int32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            kept = T.alloc_fragment((2,), "int32")
+            for k in T.serial(4):
+                found = T.alloc_var("int32", init=0)
+                for i in T.Parallel(128):
+                    if X[k, i] > 5:
+                        found = 7
+                if tx == 127:
+                    kept[0] = found + k
+                C[k, tx] = found + 10 * kept[0]
+
+    x, c = torch.zeros((4, 128), dtype=torch.int32), torch.zeros((4, 128), dtype=torch.int32)
+    x[1, 40:100] = x[3, 5] = 6
+    simulate(main, x, c, arch=arch, pass_configs=_OWN_ORDER)
+    assert c.tolist() == [[value] * 128 for value in (0, 87, 20, 107)]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_tiles_under_manual_synchronisation_share_no_memory(arch):
     @T.prim_func
     def main(X: T.Tensor((64,), "float32"), C: T.Tensor((64,), "float32")):

@@ -8,7 +8,7 @@ from typing import Any
 from tilelang.errors import Location, SharedMemoryError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_barrier, is_shared, lies_in_shared
+from tilelang.ir.memory import is_barrier, is_declared_fragment, is_shared, lies_in_shared
 from tilelang.ir.span import location_of
 from tilelang.target.cuda.arch import arch_of
 from tilelang.target.cuda.codegen.emitter import Emitter, Names
@@ -117,12 +117,14 @@ def arrivals(tree: TileTree) -> dict[Any, list[int]]:
 def place_barriers(stage: PlannedCode, context: CudaContext) -> PlannedCode:
     """The code with barriers and waits, and the proof that they are enough.
 
-    Where a program orders its statements itself, operators still get what they need inside.
+    Where a program orders its statements itself, operators still get what they need inside, and so do its fragments and
+    variables, wherever they are kept.
     """
     declarations = stage.declarations
 
     def is_ordered(buffer: Any) -> bool:
-        return context.options.barriers or (lies_in_shared(buffer) and buffer not in stage.kernel.allocations)
+        is_made = lies_in_shared(buffer) and not stage.kernel.allocations.get(buffer)
+        return context.options.barriers or is_made or is_declared_fragment(buffer)
 
     conflicts = Conflicts(stage.plan.overlap, is_ordered)
     names, barriers = Names(declarations.identifiers), NamedBarriers(stage.tree.root, declarations.barriers)

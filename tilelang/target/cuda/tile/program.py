@@ -61,7 +61,8 @@ class Kernel(Record):
 
     @cached_property
     def allocations(self) -> Mapping[Any, Any]:
-        """Where the program allocates each buffer of the kernel; tiles that steps after this record add are not among them."""
+        """Where the program allocates each buffer of the kernel; None for those that compiler steps before this record have made,
+        and nothing for those of steps after it."""
         return {stmt.buffer: stmt.span for stmt in walk(self.body) if isinstance(stmt, ir.AllocBuffer)}
 
     @property
