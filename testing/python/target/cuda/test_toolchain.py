@@ -121,9 +121,11 @@ def test_text_that_names_types_of_the_runtime_compiles() -> None:
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("letter", ["c", ""])
 def test_device_code_may_include_headers_of_the_c_library(compiler: str, letter: str) -> None:
-    includes = "".join(f"#include <{letter}{name}{'' if letter else '.h'}>\n" for name in ("stdint", "stddef", "string"))
+    names = ("stdint", "stddef", "string", "stdlib", "stdio", "assert", "math", "limits", "float")
+    includes = "".join(f"#include <{letter}{name}{'' if letter else '.h'}>\n" for name in names)
     body = "uint64_t x = n; size_t size = sizeof(x); __builtin_memcpy(out, &x, size); memcpy(out, &x, 1);"
-    body += " *out += static_cast<std::ptrdiff_t>(std::int32_t(n));" if letter else ""
+    body += ' assert(n < INT_MAX); if (abs(n) > FLT_MAX || n == INFINITY) printf("%f", M_PI * NAN);'
+    body += " *out += static_cast<std::ptrdiff_t>(std::int32_t(n)) + std::abs(n);" if letter else ""
     kernel = f'{includes}extern "C" __global__ void k(uint8_t* out, int n) {{ {body} }}'
     for flags in ((), ("-include", f"{locate.template_directory()}/tl_templates/cuda/common.h")):
         assert compile_device(kernel, "sm_80", compiler=compiler, flags=flags).cubin
