@@ -64,13 +64,15 @@ class Guards:
 
     def _operands(self, node: Any) -> Any:
         name = node.op.name if isinstance(node.op, ir.Op) else ""
-        if name == "tirx.address_of":
-            return node
-        if not name.startswith("tl.atomic_"):
+        atomic = name.startswith("tl.atomic_")
+        if not atomic and name != "tirx.address_of":
             return rebuilt(node, self.loads)
-        # The first operand names a place: where it is out of bounds, nothing happens and the old value is zero.
-        place, *rest = node.args
-        call = ir.Call(node.op, [place, *(self.loads(value) for value in rest)], attrs=node.attrs, ret_ty=node.ty)
+        # The first operand names a place, whose indices alone are loaded.
+        place, rest = rebuilt(node.args[0], self.loads), map(self.loads, node.args[1:])
+        call = ir.Call(node.op, [place, *rest], attrs=node.attrs, ret_ty=node.ty)
+        if not atomic:
+            return call
+        # Where it is out of bounds, nothing happens and the old value is zero.
         condition = self.condition(place.source, place.indices)
         return call if condition is None else if_then_else(condition, call, zero(str(call.ty)))
 

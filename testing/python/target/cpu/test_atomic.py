@@ -55,3 +55,23 @@ def test_an_extreme_skips_nan(target):
     y, old = torch.zeros(2, 5), torch.zeros(2, 64)
     build(updates("float32", ("max", "min"), "shared"), target)(x, y, old)
     assert not y.isnan().any()
+
+
+@on_both
+def test_an_index_of_an_update_that_is_loaded_outside_of_a_tensor(target):
+    @T.prim_func
+    def main(Place: T.Tensor((4,), "int32"), Y: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=128):
+            own = T.alloc_shared((8,), "int32")
+            T.clear(own)
+            for i in T.serial(16):
+                T.atomic_add(Y[Place[i] + 1], 1)
+                T.atomic_add(own[Place[i] + 1], i)
+            for i in T.Parallel(8):
+                Y[i] = Y[i] + own[i]
+
+    # Four rows of a larger tensor: what is behind them are other indices than the zeros of reads outside.
+    places = torch.tensor([6, 6, 6, 6] + [3] * 16, dtype=torch.int32)
+    y = torch.zeros(8, dtype=torch.int32)
+    build(main, target)(places[:4], y)
+    assert y.tolist() == [0, 12 + sum(range(4, 16)), 0, 0, 0, 0, 0, 4 + sum(range(4))]
