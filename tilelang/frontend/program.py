@@ -10,7 +10,6 @@ from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from typing import Any, overload
 
-from tilelang.artifact import dim_names
 from tilelang.dtypes import DType, all_names, canonical
 from tilelang.errors import CompileError, DeclarationError, Location, TileLangError, TraceError, concise
 from tilelang.frontend import truth  # noqa: F401  (comparisons in user code)
@@ -310,19 +309,7 @@ def probe(function: Callable[..., Any], fixed: Mapping[str, Any]) -> EagerSignat
         for name in inspect.signature(function).parameters
         if name in state.declared
     )
-    _check_consts(function, params, tuple(state.const_vars))
     return EagerSignature(params, tuple(state.const_vars))
-
-
-def _check_consts(function: Callable[..., Any], params: tuple[SignatureParam, ...], consts: tuple[str, ...]) -> None:
-    """Every ``T.const`` must be a part of some argument's size or stride, which is where its value comes from."""
-    sizes = set(dim_names(dim for param in params for dim in (*param.shape, *(param.strides or ()))))
-    for name in consts:
-        if name not in sizes:
-            raise DeclarationError(
-                f"T.const({name!r}) is not in the shape of any tensor argument", _definition_location(function),
-                hint=f"use {name} as a size in a declaration, or make it an argument of the function",
-            )  # fmt: skip
 
 
 def _signature_param(name: str, param: Any, annotation: Any) -> SignatureParam:

@@ -58,7 +58,7 @@ class EagerSignature(Record):
         self._check(axes, values)
         missing = [name for name in self.consts if name not in values]
         if missing:
-            raise ArgumentError(f"no argument gives the size {missing[0]}", hint=f"pass {missing[0]}=... to .compile")
+            raise ArgumentError(f"no argument gives the size {missing[0]}", hint=f"pass {missing[0]}=... by name")
         return values
 
     def _axes(

@@ -9,6 +9,7 @@
 
     add(a, b)          # compiles for this N, then runs
     add(a, b, block=256)
+    add(a, b, N=1024)  # a T.const size by name, where no shape gives it
 
 The arguments that are neither tensors nor declared scalars are compile-time constants. For each set of them the program is
 probed once for its signature; the shapes of the tensors then give the ``T.const`` sizes, and those select the kernel.
@@ -95,20 +96,18 @@ class EagerFunction:
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls the kernel for these arguments."""
-        runtime, fixed = self._split(args, kwargs)
-        specialised = self._specialise(fixed)
+        specialised, runtime, fixed, named = self._matched(args, kwargs)
         names = [param.name for param in specialised.signature.params]
         missing = [name for name in names if name not in runtime]
         if missing:
             raise ArgumentError(f"{self.name}: argument {missing[0]} is missing; it is declared a tensor or scalar")
-        kernel = self._select(specialised, fixed, self._sizes(specialised.signature, runtime))
+        kernel = self._select(specialised, fixed, self._sizes(specialised.signature, runtime, named))
         return kernel(*(runtime[name] for name in names))
 
     def chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Chosen:
         """What :meth:`run` would call."""
-        runtime, fixed = self._split(args, kwargs)
-        specialised = self._specialise(fixed)
-        kernel = self._select(specialised, fixed, self._sizes(specialised.signature, runtime))
+        specialised, runtime, fixed, named = self._matched(args, kwargs)
+        kernel = self._select(specialised, fixed, self._sizes(specialised.signature, runtime, named))
         params, consts = specialised.signature.params, {*specialised.signature.consts}
         sizes = [
             (param.name, axis, runtime[param.name].shape[axis])
@@ -137,15 +136,26 @@ class EagerFunction:
 
     # Arguments -------------------------------------------------------------------------------------------------------
 
+    def _matched(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[_Specialised, dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """The program under a call's compile-time arguments; its run-time and compile-time ones; the sizes that it names."""
+        named = {name: value for name, value in kwargs.items() if name not in self.parameters}
+        runtime, fixed = self._split(args, {name: value for name, value in kwargs.items() if name not in named})
+        specialised = self._specialise(fixed)
+        for name in named:
+            if name not in specialised.signature.consts:
+                raise ArgumentError(f"{self.name}: argument {name} does not exist")
+        return specialised, runtime, fixed, named
+
     def _split(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Run-time arguments (tensors, declared scalars) and compile-time ones, by name, in order; defaults filled in."""
         if len(args) > len(self.names):
             raise ArgumentError(f"{self.name} takes {len(self.names)} argument{'s' * (len(self.names) != 1)}, got {len(args)}")
         given = dict(zip(self.names, args))
         for name, value in kwargs.items():
-            if name not in self.parameters or name in given:
-                problem = "is given twice" if name in given else "does not exist"
-                raise ArgumentError(f"{self.name}: argument {name} {problem}")
+            if name in given:
+                raise ArgumentError(f"{self.name}: argument {name} is given twice")
             given[name] = value
         runtime: dict[str, Any] = {}
         fixed: dict[str, Any] = {}

@@ -126,9 +126,34 @@ def padded(A):
     return B
 
 
+@tilelang.jit(target="cpu")
+def scaled(A):
+    N, blocks, factor = T.const("N, blocks, factor")
+    A: T.Tensor((N,), "float32")
+    B = T.empty((blocks * 16,), "float32")
+    with T.Kernel(blocks, threads=32) as bx:
+        for i in T.Parallel(16):
+            B[bx * 16 + i] = A[bx * 16 + i] * factor
+    return B
+
+
+def test_a_size_that_no_argument_has_is_given_by_name():
+    a = torch.arange(64.0)
+    assert torch.equal(scaled(a, blocks=4, factor=3), 3 * a)
+    assert torch.equal(scaled(a, blocks=2, factor=2.5), 2.5 * a[:32])
+    assert torch.equal(scaled.compile(a, blocks=1, factor=2)(a), 2 * a[:16])
+    with pytest.raises(ArgumentError, match="no argument gives the size factor"):
+        scaled(a, blocks=4)
+    with pytest.raises(ArgumentError, match="argument block does not exist"):
+        scaled(a, block=4, factor=3)
+    with pytest.raises(ArgumentError, match="axis 0 is 64, but N is 32"):
+        scaled(a, N=32, blocks=4, factor=3)
+
+
 def test_a_size_inside_arithmetic_is_given_by_name_or_solved():
     packed = torch.randint(0, 256, (64,), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(unpack.compile(N=128)(packed), torch.stack([packed & 15, packed >> 4], 1).flatten())
+    unpacked = torch.stack([packed & 15, packed >> 4], 1).flatten()
+    assert torch.equal(unpack.compile(N=128)(packed), unpacked) and torch.equal(unpack(packed, N=128), unpacked)
     with pytest.raises(ArgumentError, match="no argument gives the size N"):
         unpack(packed)
     with pytest.raises(ArgumentError, match="no argument gives the size N"):
