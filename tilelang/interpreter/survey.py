@@ -30,7 +30,9 @@ def element_stores(body: Any) -> Iterator[Any]:
             for node in walk_expr(expr):
                 name = intrinsic_name(node)
                 if name is not None and name.startswith(_CHANGING):
-                    yield from (arg.source for arg in node.args if isinstance(arg, ir.TensorLoad))
+                    # An atomic update changes its place alone; the other operand is what it is changed by.
+                    changed = node.args[:1] if name.startswith("atomic_") else node.args
+                    yield from (arg.source for arg in changed if isinstance(arg, ir.TensorLoad))
 
 
 def evaluated(body: Any) -> Iterator[Any]:

@@ -30,31 +30,31 @@ def _inserted(*items):
 
 
 def test_a_branch_of_known_threads_gets_a_named_barrier():
-    (group,) = _inserted(BranchCode("tid < 64", _exchange(), None, True, range(64))).items
+    (group,) = _inserted(BranchCode(Name("tid < 64"), _exchange(), None, True, range(64))).items
     assert isinstance(group, GroupCode) and [type(item) for item in group.body.items][1] is Barrier
     assert group.barrier == NamedBarrier(0, 64)
 
 
 def test_a_divergent_branch_is_split_at_a_block_barrier():
-    block = _inserted(BranchCode("c", _exchange(), None, True))
+    block = _inserted(BranchCode(Name("c"), _exchange(), None, True))
     assert [type(item).__name__ for item in block.items] == ["Leaf", "BranchCode", "Barrier", "BranchCode"]
     assert [item.condition for item in block.items if isinstance(item, BranchCode)] == [Name("taken")] * 2
 
 
 def test_a_branch_without_an_order_inside_stays_one():
-    branch = BranchCode("c", Block([leaf_of(["w"], writes="s"), leaf_of(["r"], reads="t")]), None, True)
+    branch = BranchCode(Name("c"), Block([leaf_of(["w"], writes="s"), leaf_of(["r"], reads="t")]), None, True)
     (same,) = _inserted(branch).items
     assert same.condition == branch.condition and same.then.items == branch.then.items
 
 
 def test_one_thread_has_no_order_with_itself():
-    branch = BranchCode("tid == 5", _exchange(), None, True, range(5, 6))
+    branch = BranchCode(Name("tid == 5"), _exchange(), None, True, range(5, 6))
     (same,) = _inserted(branch).items
     assert same.condition == branch.condition and same.then.items == branch.then.items
 
 
 def test_a_loop_that_all_threads_run_moves_out_of_the_branch():
-    block = _inserted(BranchCode("c", Block([LoopCode("for (;;)", _exchange())]), None, True))
+    block = _inserted(BranchCode(Name("c"), Block([LoopCode(Name("for (;;)"), _exchange())]), None, True))
     (loop,) = (item for item in block.items if isinstance(item, LoopCode))
     assert [type(item).__name__ for item in loop.body.items] == ["Barrier", "BranchCode", "Barrier", "BranchCode"]
 

@@ -9,6 +9,7 @@ from testing.python.target.cuda.support import leaf_of, source
 from tilelang.ir.access import WRITE
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.code import Block, GroupCode
+from tilelang.target.cuda.ir.values import Name
 from tilelang.target.cuda.schedule.shared_plan import plan_shared
 from tilelang.target.info import parse_target
 
@@ -22,8 +23,8 @@ class _Buffer:
 
 def test_buffers_of_concurrent_groups_share_no_memory():
     groups = [
-        GroupCode("a", Block([leaf_of(["x"], writes="s")]), range(128), "barrier();"),
-        GroupCode("b", Block([leaf_of(["y"], writes="t")]), range(128, 256), "barrier();"),
+        GroupCode(Name("a"), Block([leaf_of(["x"], writes="s")]), range(128), "barrier();"),
+        GroupCode(Name("b"), Block([leaf_of(["y"], writes="t")]), range(128, 256), "barrier();"),
     ]
     sizes = {_Buffer(name): (1024, 128) for name in "st"}
     s, t = sizes
@@ -38,10 +39,10 @@ def test_a_ring_ends_where_its_only_reader_ends():
     ring, epilogue, other = (_Buffer(name) for name in ("ring", "epilogue", "other"))
     producer = Block([leaf_of(["load"], loads=[ring])])
     consumer = Block([leaf_of(["multiply"], reads=[ring]), leaf_of(["store"], writes=[epilogue])])
-    groups = [GroupCode("c", consumer, range(128), "b();"), GroupCode("p", producer, range(128, 256), "")]
+    groups = [GroupCode(Name("c"), consumer, range(128), "b();"), GroupCode(Name("p"), producer, range(128, 256), "")]
     sizes = {ring: (4096, 128), epilogue: (4096, 128), other: (4096, 128)}
     assert plan_shared(Block(groups), sizes, "kernel", TARGET).overlap(ring, epilogue)
-    third = GroupCode("o", Block([leaf_of(["also"], reads=[ring])]), range(256, 384), "b();")
+    third = GroupCode(Name("o"), Block([leaf_of(["also"], reads=[ring])]), range(256, 384), "b();")
     assert not plan_shared(Block([*groups, third]), sizes, "kernel", TARGET).overlap(ring, epilogue)
 
 

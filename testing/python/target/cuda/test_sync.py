@@ -10,6 +10,7 @@ from testing.python.frontend.support import error_at_mark
 from testing.python.target.cuda.support import leaf_of, simulate, source
 from tilelang.errors import LayoutConflictError, SharedMemoryError
 from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, Leaf, LoopCode, Wait
+from tilelang.target.cuda.ir.values import Name
 from tilelang.target.cuda.schedule.barriers import with_barriers
 from tilelang.target.cuda.schedule.conflicts import Conflicts
 
@@ -35,14 +36,16 @@ def test_independent_buffers_get_none():
 
 def test_write_after_read_across_iterations():
     body = Block([leaf_of(["w"], writes="s"), leaf_of(["r"], reads="s")])
-    (loop,) = with_barriers(Block([LoopCode("for (;;)", body)]), _SAME).items
+    (loop,) = with_barriers(Block([LoopCode(Name("for (;;)"), body)]), _SAME).items
     assert _kinds(loop.body) == ["Barrier", "Leaf", "Barrier", "Leaf"]
 
 
 def test_what_loops_only_read_is_waited_for_before_the_outermost():
     body = Block([leaf_of(["r"], reads="s", writes="t")])
-    inner = LoopCode("for (;;)", Block([leaf_of(["r"], reads="s"), BranchCode("n > 0", Block([leaf_of(["r"], reads="s")]))]))
-    block = Block([leaf_of(["w"], writes="s"), LoopCode("for (;;)", Block([inner])), LoopCode("for (;;)", body)])
+    inner = LoopCode(
+        Name("for (;;)"), Block([leaf_of(["r"], reads="s"), BranchCode(Name("n > 0"), Block([leaf_of(["r"], reads="s")]))])
+    )
+    block = Block([leaf_of(["w"], writes="s"), LoopCode(Name("for (;;)"), Block([inner])), LoopCode(Name("for (;;)"), body)])
     block = with_barriers(block, _SAME)
     assert _kinds(block) == ["Leaf", "Barrier", "LoopCode", "LoopCode"]
     outer, last = block.items[2:]
@@ -51,7 +54,7 @@ def test_what_loops_only_read_is_waited_for_before_the_outermost():
 
 def test_a_copy_that_a_loop_reads_is_complete_before_it():
     body = Block([leaf_of(["r"], reads="s")])
-    block = Block([leaf_of(["c"], copies="s"), LoopCode("for (;;)", body)])
+    block = Block([leaf_of(["c"], copies="s"), LoopCode(Name("for (;;)"), body)])
     block = with_barriers(block, _SAME)
     assert _kinds(block) == ["Leaf", "Leaf", "Wait", "Barrier", "LoopCode"]
     assert _kinds(block.items[-1].body) == ["Leaf"]
@@ -88,7 +91,7 @@ def test_asynchronous_copy_gets_a_wait():
 
 def test_no_barrier_inside_a_divergent_branch():
     inner = Block([leaf_of(["w"], writes="s"), leaf_of(["r"], reads="t")])
-    block = Block([BranchCode("tid < 5", inner, None, True), leaf_of(["r"], reads="s")])
+    block = Block([BranchCode(Name("tid < 5"), inner, None, True), leaf_of(["r"], reads="s")])
     block = with_barriers(block, _SAME)
     assert _kinds(block.items[0].then) == ["Leaf", "Leaf"]
     assert _kinds(block) == ["BranchCode", "Barrier", "Leaf"]

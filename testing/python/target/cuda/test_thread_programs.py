@@ -7,7 +7,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
-from testing.python.target.cuda.support import simulate
+from testing.python.target.cuda.support import cuda, simulate
 from tilelang import interpreter
 
 ARCHES = ("sm_80", "sm_90a")
@@ -199,3 +199,60 @@ def test_reductions_of_a_warp_that_is_not_whole(threads, name):
     assert not interpreter.run(main, a, expected)
     assert not simulate(main, a, b)
     assert torch.equal(b, expected)
+
+
+@pytest.mark.parametrize("target", ["interpret", *map(cuda, ARCHES)], ids=["interpret", *ARCHES])
+def test_variables_that_an_atomic_update_names_are_as_they_were(target):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "int32"), Y: T.Tensor((64,), "int32"), N: T.Tensor((2,), "int32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            by, place = T.alloc_var("int32", init=3), T.alloc_var("int32", init=5)
+            T.atomic_add(X[tx], by)
+            T.atomic_add(Y[place], tx)
+            if tx < 8:
+                T.atomic_add(Y[place + 1], by)
+            N[0] += by
+            N[1] += place
+
+    x, y, n = (torch.zeros(size, dtype=torch.int32) for size in (64, 64, 2))
+    with tilelang.simulator(strict=True):
+        tilelang.compile(main, target=target)(x, y, n)
+    assert torch.all(x == 3) and n.tolist() == [3, 5] and y[5:7].tolist() == [63 * 32, 24]
+
+
+@pytest.mark.parametrize("target", ["interpret", *map(cuda, ARCHES)], ids=["interpret", *ARCHES])
+def test_old_values_of_elements_outside_of_a_tensor_are_zero(target):
+    @T.prim_func
+    def main(X: T.Tensor((60,), "int32"), Y: T.Tensor((2, 64), "int32"), Z: T.Tensor((2,), "int32"), n: T.int32):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            Y[0, tx] = T.atomic_add(X[tx], 3, return_prev=True)
+            Y[1, tx] = T.atomic_load(X[tx], memory_order="relaxed")
+            Z[0] = T.atomic_add(X[n], 1, return_prev=True)
+            Z[1] = T.atomic_load(X[n], memory_order="acquire")
+
+    # The first elements of a longer tensor: those behind them are not touched.
+    whole, y, z = torch.ones(72, dtype=torch.int32), torch.ones(2, 64, dtype=torch.int32), torch.ones(2, dtype=torch.int32)
+    with tilelang.simulator(strict=True):
+        tilelang.compile(main, target=target)(whole[:60], y, z, 70)
+    assert torch.equal(whole, torch.tensor([4] * 60 + [1] * 12).int()) and z.tolist() == [0, 0]
+    assert torch.equal(y, torch.tensor([[1] * 60 + [0] * 4, [4] * 60 + [0] * 4]).int())
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_what_a_condition_reads_after_a_barrier_is_read_before_the_next_store(arch):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "int32"), Y: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((64,), "int32")
+            T.copy(X, s)
+            if Y[(tx + 33) % 64] > 3:
+                s[tx] += s[tx]
+            Y[tx] = s[tx]
+
+    x, y = torch.arange(64, dtype=torch.int32), torch.arange(64, dtype=torch.int32) % 7
+    expected = torch.where(y.roll(-33) > 3, 2 * x, x)
+    simulate(main, x, y, arch=arch)
+    assert torch.equal(y, expected)

@@ -8,6 +8,7 @@ import tilelang.language as T
 from testing.python.target.cuda.support import leaf_of
 from tilelang.errors import OrderProofError
 from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, GroupCode, LoopCode, Wait, children
+from tilelang.target.cuda.ir.values import Name
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
 from tilelang.target.cuda.schedule.conflicts import Conflicts
 from tilelang.target.cuda.schedule.verify import verify_order
@@ -32,10 +33,10 @@ def _verify(*items):
 
 def test_ordered_code_passes():
     _verify(WRITE(), Barrier(), READ(), READ(), Barrier(), WRITE())
-    _verify(LoopCode("c", Block([WRITE(), Barrier(), READ(), Barrier()])))
+    _verify(LoopCode(Name("c"), Block([WRITE(), Barrier(), READ(), Barrier()])))
     _verify(leaf_of(["c"], copies=[S]), Wait(0), Barrier(), READ())
     _verify(leaf_of(["c"], copies=[S]), leaf_of(["r"], reads=[U]))
-    _verify(GroupCode("a", Block([WRITE(), Barrier(), READ()]), range(64), "b"), Barrier(), WRITE())
+    _verify(GroupCode(Name("a"), Block([WRITE(), Barrier(), READ()]), range(64), "b"), Barrier(), WRITE())
 
 
 @pytest.mark.parametrize(
@@ -43,13 +44,13 @@ def test_ordered_code_passes():
     [
         [WRITE(), READ()],
         [READ(), WRITE()],
-        [LoopCode("c", Block([WRITE(), Barrier(), READ()]))],
-        [BranchCode("c", Block([Barrier()])), WRITE(), BranchCode("c", Block([Barrier()])), READ()],
+        [LoopCode(Name("c"), Block([WRITE(), Barrier(), READ()]))],
+        [BranchCode(Name("c"), Block([Barrier()])), WRITE(), BranchCode(Name("c"), Block([Barrier()])), READ()],
         [leaf_of(["c"], copies=[S]), Barrier(), READ()],
         [leaf_of(["c"], copies=[S]), Wait(1), Barrier(), READ()],
         [leaf_of(["c"], copies=[S]), Wait(0), READ()],
-        [GroupCode("a", Block([WRITE(), READ()]), range(64), "b")],
-        [WRITE(), GroupCode("a", Block([READ()]), range(64), "b")],
+        [GroupCode(Name("a"), Block([WRITE(), READ()]), range(64), "b")],
+        [WRITE(), GroupCode(Name("a"), Block([READ()]), range(64), "b")],
     ],
 )
 def test_code_without_an_order_fails(items):

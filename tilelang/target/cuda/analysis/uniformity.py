@@ -270,7 +270,7 @@ class Uniformity:
         elif isinstance(stmt, ir.Evaluate) and _may_store(stmt):
             # Instructions and CUDA source may store to anything that they are given.
             group = min(control, self._stored_group(stmt.value))
-            for buffer in self._locals(stmt.value):
+            for buffer in set(map(self.tree.root_of, filter(_is_local, _given(stmt.value)))):
                 self._stored.setdefault(buffer, set()).add(threads)
                 self._lower(buffer, group)
 
@@ -370,9 +370,20 @@ def replaces_what_it_reads(nest: Nest, root: Callable[[Any], Any]) -> bool:
 
 
 def _may_store(stmt: Any) -> bool:
-    """Whether the call of a statement may store to local memory that it is given."""
+    """Whether the call of a statement may store to local memory that it is given. (Atomic accesses are of memory.)"""
     known = intrinsic(stmt.value)
-    return assumed(stmt) is None and not (known is not None and (known.pure or known.keeps))
+    return assumed(stmt) is None and not (known is not None and (known.pure or known.keeps or known.is_atomic))
+
+
+def _given(expr: Any) -> Iterator[Any]:
+    """What a call is given, by value or as an element, without the variables that only say where the element is."""
+    if isinstance(expr, ir.Var):
+        yield expr
+    elif isinstance(expr, ir.TensorLoad):
+        yield expr.source
+    elif isinstance(expr, ir.PrimExpr):
+        for part in children_of(expr):
+            yield from _given(part)
 
 
 def _is_local(var: Any) -> bool:

@@ -17,9 +17,11 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import reads_memory, variables, walk_expr
 from tilelang.layout.digits import is_power_of_two
-from tilelang.target.cuda.intrinsics.table import lower_intrinsic
+from tilelang.target.cuda.intrinsics.table import is_atomic, lower_intrinsic
 from tilelang.target.cuda.ir.conversions import converted
+from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES
 from tilelang.target.cuda.ir.values import AddressOf, Binary, Call, Convert, Literal, Number, Select, Type, Unary, Value, Verbatim
+from tilelang.tileop.thread import intrinsic_name
 
 if TYPE_CHECKING:
     from tilelang.target.cuda.codegen.emitter import Emitter
@@ -257,7 +259,19 @@ def _call(e: Emitter, expr: Any) -> Value:
     found = lower_intrinsic(e, expr)
     if found is None:
         raise UnsupportedError(f"{name} is not supported on CUDA")
-    return found
+    return _old_value(e, expr, found) if is_atomic(expr) else found
+
+
+def _old_value(e: Emitter, expr: Any, access: Value) -> Value:
+    """What an atomic access gives: where its element does not exist nothing happens, and that is zero, or what a load gives."""
+    place = expr.args[0]
+    exists = e.places.bounds_guard(place.source, list(place.indices)) if isinstance(place, ir.TensorLoad) else None
+    if exists is None:
+        return access
+    if intrinsic_name(expr) == "atomic_load":
+        return e.places.or_missing(place.source, access, exists)
+    dtype = canonical(str(expr.ty))
+    return Select(exists, access, Convert(str(dtype), Number(0)) if dtype.lanes == 1 else Call(VECTOR_TYPES[dtype.bytes]))
 
 
 def _without_dialect(name: str) -> str:

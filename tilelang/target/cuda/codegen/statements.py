@@ -13,7 +13,7 @@ from tilelang.ir.memory import is_array, lies_in_registers
 from tilelang.ir.visit import children, is_parallel, reads_memory, variables, walk, walk_expr
 from tilelang.target.assumptions import assumed
 from tilelang.target.cuda.codegen.emitter import Emitter
-from tilelang.target.cuda.intrinsics.table import intrinsic
+from tilelang.target.cuda.intrinsics.table import intrinsic, lower_intrinsic
 from tilelang.target.cuda.ir.code import Block, BranchCode, Jump, LoopCode, under, with_span
 from tilelang.target.cuda.ir.instructions import Assign, Define, DefinePointer, Evaluate
 from tilelang.target.cuda.ir.values import Cast, Value, both
@@ -107,7 +107,7 @@ def _evaluate(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
     if known.is_atomic:
         target = value.args[0]
         exists = e.places.bounds_guard(target.source, list(target.indices)) if isinstance(target, ir.TensorLoad) else None
-        return under(both([owner, exists]), [Evaluate(e.value(value))])
+        return under(both([owner, exists]), [Evaluate(lower_intrinsic(e, value))])
     if known.statement is None:
         return under(owner if known.place == ADDRESS else None, [Evaluate(e.value(value))])
     known.require(e.target)

@@ -204,13 +204,24 @@ def accesses(code: Any) -> Iterator[Access]:
     """The accesses of memory that barriers order, in program order."""
     if isinstance(code, Instruction):
         yield from code.accesses()
-    elif isinstance(code, LoopCode):
+    yield from _own_control_accesses(code)
+    for part in contents(code):
+        yield from accesses(part)
+
+
+def control_accesses(code: Any) -> Iterator[Access]:
+    """The accesses by conditions and bounds, of code and of what is inside."""
+    yield from _own_control_accesses(code)
+    for part in children(code):
+        yield from control_accesses(part)
+
+
+def _own_control_accesses(code: Any) -> Iterator[Access]:
+    if isinstance(code, LoopCode):
         for value in (code.condition, *(value for _, value in (*code.counters, *code.advance))):
             yield from value_accesses(value)
     elif isinstance(code, (BranchCode, GroupCode)) and code.condition is not None:
         yield from value_accesses(code.condition)
-    for part in contents(code):
-        yield from accesses(part)
 
 
 def find(code: Any, kind: type[Found]) -> Iterator[Found]:

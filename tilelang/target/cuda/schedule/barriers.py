@@ -38,6 +38,7 @@ from tilelang.target.cuda.ir.code import (
     Wait,
     children,
     combined_accesses,
+    control_accesses,
     find,
     leaves,
     owner,
@@ -179,7 +180,7 @@ class _Inserter:
                 group.barrier = self.divergence.barrier(group.threads)
             if group.barrier:
                 self.block(group.body, _Pending(of_others=written))
-        return self.as_leaf(Block([group.body for group in groups]), pending)
+        return self.as_leaf(Block(list(groups)), pending)
 
     def item(self, code: Code, pending: _Pending) -> list[Code]:
         """Handles one item; gives what must come before it."""
@@ -209,7 +210,10 @@ class _Inserter:
         detached = all(leaf.detached for leaf in found for access in leaf.accesses if access.agent is Agent.CP_ASYNC)
         hands_over, acquires = (any(getattr(leaf, name) for leaf in found) for name in ("hands_over", "acquires"))
         whole = Leaf(list(find(code, WaitBulk)), detached=detached, hands_over=hands_over, acquires=acquires)
-        return self.leaf(whole, combined_accesses(code), pending)
+        added = self.leaf(whole, combined_accesses(code), pending)
+        # A leaf before it stands for what its condition reads. That is read after the barrier which the code may have got.
+        pending.accesses.update(control_accesses(code))
+        return added
 
     def is_unordered(self, code: LoopCode | BranchCode) -> bool:
         """Whether code is a loop of threads' own accesses that need no barrier between any of them."""

@@ -29,6 +29,7 @@ from tilelang.target.cuda.ir.code import (
     Wait,
     children,
     combined_accesses,
+    control_accesses,
     owner,
     roles_at,
 )
@@ -103,7 +104,7 @@ class _Graph:
             return self._block(code, before, jumps)
         # Threads are in divergent code at different times, so no barrier inside of it orders anything: it is one step.
         if isinstance(code, (Leaf, GroupCode)) or (isinstance(code, (LoopCode, BranchCode)) and code.divergent):
-            return [self._touch(combined_accesses(code), before)]
+            return [self._at_once(code, before)]
         if isinstance(code, Barrier):
             return [self.node(_barrier, before)]
         if isinstance(code, Wait):
@@ -116,9 +117,12 @@ class _Graph:
         otherwise = before if code.otherwise is None else self.add(code.otherwise, before, jumps)
         return [*self.add(code.then, before, jumps), *otherwise]
 
-    def _touch(self, accesses: list[Access], before: list[int]) -> int:
+    def _at_once(self, code: Code, before: list[int]) -> int:
+        accesses = combined_accesses(code)
         started = frozenset(access for access in accesses if access.agent is Agent.CP_ASYNC)
         done = frozenset(access for access in accesses if not access.is_bulk_load) - started
+        # Leaves before the code stand for what its conditions read; they are evaluated here.
+        done |= frozenset(control_accesses(code))
         return self.node(lambda state: (state[0] | done, state[1] | started), before, accesses)
 
     def _block(self, code: Block, before: list[int], jumps: list[dict[str, list[int]]]) -> list[int]:
@@ -126,8 +130,8 @@ class _Graph:
         while position < len(code.items):
             roles = roles_at(code.items, position)
             self.groups += roles
-            concurrent = Block([group.body for group in roles]) if len(roles) > 1 else code.items[position]
-            before = [self._touch(combined_accesses(concurrent), before)] if roles else self.add(concurrent, before, jumps)
+            concurrent = Block(list(roles)) if len(roles) > 1 else code.items[position]
+            before = [self._at_once(concurrent, before)] if roles else self.add(concurrent, before, jumps)
             position += max(1, len(roles))
         return before
 
