@@ -78,7 +78,7 @@ def finished_program(name: str, definition: Location, params: list[Any], builder
     params, body = with_sizes_of_pointers(params, builder.finish(definition), builder.dynamic_sizes.values())
     body = with_shared_parts_bound(body, builder.unique)
     body = with_views_of_safe_values(with_iterations_of_threads(body), builder.unique)
-    body = with_own_arrays(body)
+    body = provided("with_own_of_branches")(with_own_arrays(body))
     func = ir.PrimFunc([*params, *allocated], without_unused_views(body) if builder.aliases else body)
     attrs: dict[str, Any] = {"global_symbol": name, **builder.attrs}
     if allocated:

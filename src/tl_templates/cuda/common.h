@@ -198,4 +198,13 @@ TL_DEVICE bool elect_thread() {
   return first_warp == 0 && elect_one();
 }
 
+// True in the first of the lanes that run this together and have the same integers here.
+template <typename... Places>
+TL_DEVICE bool leads_alike(Places... places) {
+  const uint32_t together = __activemask();
+  uint32_t alike = together;
+  ((alike &= __match_any_sync(together, places)), ...);
+  return (alike & ((1u << lane_rank()) - 1)) == 0;
+}
+
 }  // namespace tl

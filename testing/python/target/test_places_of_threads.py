@@ -79,3 +79,41 @@ def test_threads_that_name_one_place_start_one_tma_copy(threads, width):
 def test_a_tma_copy_of_each_thread_is_refused():
     with pytest.raises(DivergenceError, match="the threads of a warp name different places"):
         source(by_groups(8, 64), "sm_90a")
+
+
+def test_a_warp_that_has_taken_its_work_by_itself_starts_one_tma_copy():
+    """The text does not say that lanes agree on what one of them has claimed."""
+
+    @T.prim_func
+    def main(A: T.Tensor((8, 64, 64), "float16"), claimed: T.Tensor((1,), "int32"), B: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=160):
+            lane = T.get_thread_binding() - 128
+            tile = T.alloc_shared((64, 64), "float16")
+            full, free = T.alloc_barrier([32]), T.alloc_barrier([128])
+            if lane >= 0:
+                work, done = T.alloc_local((1,), "int32"), T.alloc_var("int32", init=0)
+                work[0] = 0
+                while work[0] < 4:
+                    if lane == 0:
+                        work[0] = T.atomic_add(claimed[0], 1, return_prev=True)
+                    work[0] = T.shfl_sync(work[0], 0)
+                    if work[0] < 4:
+                        T.mbarrier_wait_parity(free, done % 2 ^ 1)
+                        T.tma_copy(A[work[0] * 2, :, :], tile, barrier=full)
+                        T.mbarrier_arrive(full)
+                        done += 1
+            else:
+                total = T.alloc_fragment((64, 64), "float32")
+                T.clear(total)
+                for k in T.serial(4):
+                    T.mbarrier_wait_parity(full, k % 2)
+                    for i, j in T.Parallel(64, 64):
+                        total[i, j] += tile[i, j] * (k + 1)
+                    T.mbarrier_arrive(free)
+                T.copy(total, B)
+
+    a, claimed, b = torch.randint(-3, 4, (8, 64, 64)).half(), torch.zeros(1, dtype=torch.int32), torch.zeros(64, 64)
+    wanted = sum(a[2 * k].float() * (k + 1) for k in range(4))
+    assert torch.equal(meaning(main, a, claimed, b)[2], wanted)
+    simulate(main, a, claimed, b, arch="sm_90a")
+    assert torch.equal(b, wanted)

@@ -286,8 +286,8 @@ def plan_bulk(emitter: Emitter, op: Any, reduction: str | None = None) -> TmaPla
 def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
     """The code of ``T.tma_copy``: started, and completed by the program's own waits.
 
-    Where one thread runs it already, the barrier expects the bytes. Below a condition of the program's own the threads that come
-    start it: no other is there to be elected. Of threads that name the same places one starts it.
+    Where one thread runs it already, the barrier expects the bytes. Of threads that name the same places one starts it; below a
+    condition of the program's own one of those that come.
 
     Raises:
         CompileError: the accelerator cannot do this copy.
@@ -332,9 +332,11 @@ def _exceeds_a_box(op: Any) -> bool:
 def _started(generator: Any, node: Any, code: list[Any]) -> list[Any]:
     """A copy that is started once by the threads that name the same places."""
     emitter = generator.emitter
-    if generator.divergent:
-        return code
     places = _places(node.op)
+    if generator.divergent:
+        own = [emitter.index(place) for place in places if not emitter.uniformity.agree([place], emitter.threads)]
+        comes_alone = generator.single or len(emitter.threads) == 1
+        return code if comes_alone else [BranchCode(Call("tl::leads_alike", tuple(own)), Block(code))]
     if emitter.uniformity.agree(places, emitter.threads):
         return elected(emitter.threads, code)
     alike = emitter.uniformity.group(places)
