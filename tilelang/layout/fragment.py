@@ -360,9 +360,9 @@ def _first_of(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *index: function(*index)[0]
 
 
-def _number(found: int | Sequence[int]) -> int:
-    """What an index function gave: a number, or a list of one."""
-    return int(found if isinstance(found, int) else found[0])
+def _number(found: Any) -> int:
+    """What an index function gave: a number (a constant of TVM, too, as its index maps give), or a list of one."""
+    return int(found[0] if hasattr(found, "__len__") else found)
 
 
 def Fragment(

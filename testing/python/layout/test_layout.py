@@ -148,6 +148,18 @@ def test_places_of_two_layouts_are_over_the_same_variables():
     assert all(a.same_as(b) for a, b in zip(split.get_forward_vars(), plain.get_forward_vars()))
 
 
+def test_fragments_by_an_index_map():
+    from tvm.tirx import IndexMap
+
+    places = IndexMap.from_func(lambda i, j: [i * 4 + j // 2, j % 2], index_dtype="int32")
+    by_map = Fragment(
+        (8, 8),
+        forward_thread_fn=lambda i, j: places.map_indices([i, j])[0],
+        forward_index_fn=lambda i, j: places.map_indices([i, j])[1],
+    )
+    assert by_map == Fragment((8, 8), forward_fn=lambda i, j: (i * 4 + j // 2, j % 2))
+
+
 def test_layouts_are_compared_by_places():
     layout = Layout((32, 4), lambda i, j: i * 4 + j)
     assert layout.is_equal(Layout((32, 4), lambda a, b: b + 4 * a)) and layout.is_equal(row_major((32, 4)))
