@@ -135,3 +135,34 @@ def test_a_repeated_store_in_bulk_waits_for_the_last_one_where_they_may_meet(ste
     text = tilelang.lower(main, target=cuda("sm_90a")).kernel_source
     assert "tma_store_2d" in text
     assert ("tma_store_wait_complete" in text) == (step == 0)
+
+
+@every_target
+def test_atomic_updates_by_different_operations(target):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "int32"), Y: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                T.atomic_store(Y[63 - i], X[i])
+            for i in T.Parallel(64):
+                T.atomic_add(Y[i], i)
+            for i in T.Parallel(64):
+                T.atomic_max(Y[i ^ 33], 40)
+
+    x = torch.arange(64, dtype=torch.int32) * 37 % 64 - 32
+    assert torch.equal(run(main, target, x), (x.flip(0) + torch.arange(64)).clamp(min=40).int())
+
+
+@every_target
+def test_atomic_stores_of_several_iterations(target):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "int32"), Y: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            for k in T.serial(4):
+                for i in T.Parallel(64):
+                    T.atomic_store(Y[(i * 37 + k * 31) % 64], X[i] + k)
+
+    x = torch.arange(64, dtype=torch.int32) * 10
+    expected = torch.zeros(64, dtype=torch.int32)
+    expected[(torch.arange(64) * 37 + 3 * 31) % 64] = x + 3
+    assert torch.equal(run(main, target, x), expected)

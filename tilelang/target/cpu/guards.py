@@ -74,7 +74,10 @@ class Guards:
             return call
         # Where it is out of bounds, nothing happens and the old value is zero.
         condition = self.condition(place.source, place.indices)
-        return call if condition is None else if_then_else(condition, call, zero(str(call.ty)))
+        if condition is None:
+            return call
+        missing = self.scope.safe_value(place.source) if name == "tl.atomic_load" else zero(str(call.ty))
+        return if_then_else(condition, call, missing)
 
 
 def if_then_else(condition: Any, then: Any, otherwise: Any) -> Any:

@@ -256,3 +256,20 @@ def test_what_a_condition_reads_after_a_barrier_is_read_before_the_next_store(ar
     expected = torch.where(y.roll(-33) > 3, 2 * x, x)
     simulate(main, x, y, arch=arch)
     assert torch.equal(y, expected)
+
+
+@pytest.mark.parametrize("target", ["interpret", *map(cuda, ARCHES)], ids=["interpret", *ARCHES])
+def test_sums_of_neighbours_at_the_end_of_a_tensor(target):
+    @T.prim_func
+    def main(X: T.Tensor((5,), "float32"), Y: T.Tensor((7,), "float32"), n: T.int32):
+        with T.Kernel(1, threads=32):
+            if T.get_thread_binding() == 0:
+                T.atomic_addx2(X[n], Y[0])
+                T.atomic_addx4(X[n - 2], Y[4])
+                T.atomic_addx2(X[n + 2], Y[0])
+
+    # Both are the first elements of longer tensors.
+    x, y = torch.zeros(8), torch.arange(1.0, 9.0)
+    with tilelang.simulator(strict=True):
+        tilelang.compile(main, target=target)(x[:5], y[:7], 4)
+    assert x.tolist() == [0, 0, 5, 6, 1 + 7, 0, 0, 0]

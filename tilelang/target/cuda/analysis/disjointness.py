@@ -18,6 +18,7 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.visit import walk_expr
+from tilelang.target.cuda.intrinsics.table import commuting
 from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import Nest
@@ -131,10 +132,10 @@ def share_out_iterations(one: Site, other: Site, var: Any, facts: Facts) -> bool
 def communicating_tensors(tree: TileTree, iterations: Iterations) -> set[Any]:
     """Tensors whose accesses barriers must order: changed and read, or changed in several places that may be the same."""
     changes: dict[Any, dict[Any, set[str]]] = {}
-    for node, buffer, kind in _accesses(tree):
-        if kind in (WRITE, UPDATE):
-            changes.setdefault(buffer, {}).setdefault(node, set()).add(kind)
-    reads = {buffer for _, buffer, kind in _accesses(tree) if kind == READ}
+    for node, buffer, access in _accesses(tree):
+        if access.kind in (WRITE, UPDATE):
+            changes.setdefault(buffer, {}).setdefault(node, set()).add(_change(access))
+    reads = {buffer for _, buffer, access in _accesses(tree) if access.kind == READ}
     return {buffer for buffer, found in changes.items() if buffer in reads or _may_meet(found, iterations)}
 
 
@@ -144,11 +145,13 @@ def repeated_tensors(tree: TileTree, iterations: Iterations) -> set[Any]:
     In each iteration another thread may store to an element, so barriers must order the iterations.
     """
     nests = (node for node in walk(tree.root) if isinstance(node, Parallel) and iterations.is_repeated(node))
-    stores = ((node, access) for node in nests for access in node.nest.accesses if access.kind == WRITE)
+    stores = ((node, access) for node in nests for access in node.nest.accesses if access.kind in (WRITE, UPDATE))
     return {
         tree.root_of(access.buffer)
         for node, access in stores
-        if is_global(access.buffer) and iterations.repeats(node, iterations.region_of(access, node.nest))
+        if is_global(access.buffer)
+        and not _commute({_change(access)})
+        and iterations.repeats(node, iterations.region_of(access, node.nest))
     }
 
 
@@ -158,15 +161,15 @@ def changing_tensors(tree: TileTree) -> set[Any]:
     Their parameters cannot be ``__restrict__``: the compiler would move reads across barriers, as if no other thread wrote there.
     """
     kinds: dict[Any, set[str]] = {}
-    for _node, buffer, kind in _accesses(tree):
-        kinds.setdefault(buffer, set()).add(kind)
+    for _node, buffer, access in _accesses(tree):
+        kinds.setdefault(buffer, set()).add(access.kind)
     return {buffer for buffer, found in kinds.items() if READ in found and len(found) > 1}
 
 
-def _accesses(tree: TileTree) -> Iterator[tuple[Any, Any, str]]:
-    """(node, tensor, kind) of every access of a tensor, or of a view of it, that threads make."""
+def _accesses(tree: TileTree) -> Iterator[tuple[Any, Any, Access]]:
+    """(node, tensor, access) of every access of a tensor, or of a view of it, that threads make."""
     found = ((node, access) for node in walk(tree.root) for access in (*node.accesses, *_reads_of_operands(node)))
-    return ((node, tree.root_of(access.buffer), access.kind) for node, access in found if is_global(access.buffer))
+    return ((node, tree.root_of(access.buffer), access) for node, access in found if is_global(access.buffer))
 
 
 def _reads_of_operands(node: Any) -> Iterator[Access]:
@@ -177,12 +180,25 @@ def _reads_of_operands(node: Any) -> Iterator[Access]:
 
 
 def _may_meet(changes: dict[Any, set[str]], iterations: Iterations) -> bool:
-    """Whether a statement may change what another one, or another iteration, changes by other threads; atomic updates may."""
-    repeated = (isinstance(node, Scalar) and WRITE in changes[node] and iterations.is_repeated(node) for node in changes)
+    """Whether a statement may change what another one, or another iteration, changes by other threads.
+
+    Atomic updates by one operation may; ``changes`` has ``WRITE`` or the operations."""
+    repeated = (isinstance(node, Scalar) and not _commute(changes[node]) and iterations.is_repeated(node) for node in changes)
     nests = (node for node in changes if isinstance(node, Parallel) and node.op is not None)
     places = {node: rule_of(node.op).destination(node.op) for node in nests}
-    pairs = ((one, other) for one, other in combinations(changes, 2) if WRITE in changes[one] | changes[other])
+    pairs = ((one, other) for one, other in combinations(changes, 2) if not _commute(changes[one] | changes[other]))
     return any(repeated) or any(
         places.get(one) is None or places.get(other) is None or not iterations.are_disjoint(places[one], places[other])
         for one, other in pairs
     )
+
+
+def _change(access: Access) -> str:
+    """What an access does: the operation of an atomic one, or the kind."""
+    return access.operation if access.kind == UPDATE else access.kind
+
+
+def _commute(changes: set[str]) -> bool:
+    """Whether changes give the same in any order; atomic loads are none."""
+    operations = {commuting(each) for each in changes} - {"load"}
+    return WRITE not in changes and (not operations or (len(operations) == 1 and "" not in operations))

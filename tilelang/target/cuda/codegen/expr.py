@@ -19,7 +19,6 @@ from tilelang.ir.visit import reads_memory, variables, walk_expr
 from tilelang.layout.digits import is_power_of_two
 from tilelang.target.cuda.intrinsics.table import is_atomic, lower_intrinsic
 from tilelang.target.cuda.ir.conversions import converted
-from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES
 from tilelang.target.cuda.ir.values import AddressOf, Binary, Call, Convert, Literal, Number, Select, Type, Unary, Value, Verbatim
 from tilelang.tileop.thread import intrinsic_name
 
@@ -270,8 +269,7 @@ def _old_value(e: Emitter, expr: Any, access: Value) -> Value:
         return access
     if intrinsic_name(expr) == "atomic_load":
         return e.places.or_missing(place.source, access, exists)
-    dtype = canonical(str(expr.ty))
-    return Select(exists, access, Convert(str(dtype), Number(0)) if dtype.lanes == 1 else Call(VECTOR_TYPES[dtype.bytes]))
+    return Select(exists, access, Convert(str(expr.ty), Number(0)))
 
 
 def _without_dialect(name: str) -> str:

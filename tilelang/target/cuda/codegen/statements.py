@@ -19,6 +19,7 @@ from tilelang.target.cuda.ir.instructions import Assign, Define, DefinePointer, 
 from tilelang.target.cuda.ir.values import Cast, Value, both
 from tilelang.target.cuda.operators import rule_of
 from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop.thread import intrinsic_call, intrinsic_name
 from tilelang.transform.first_use import loop_range, uses
 
 _MOST_STATEMENTS = 256
@@ -104,14 +105,46 @@ def _evaluate(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
         return [] if isinstance(value, ir.IntImm) or assumed(stmt) is not None else [Evaluate(e.value(value))]
     if known.optional and not known.is_possible(e.target):
         return []
+    if known.neighbours:
+        return under(owner, _add_neighbours(e, value))
     if known.is_atomic:
-        target = value.args[0]
-        exists = e.places.bounds_guard(target.source, list(target.indices)) if isinstance(target, ir.TensorLoad) else None
-        return under(both([owner, exists]), [Evaluate(lower_intrinsic(e, value))])
+        return under(both([owner, _exists(e, value.args[0])]), [_access(e, value)])
     if known.statement is None:
         return under(owner if known.place == ADDRESS else None, [Evaluate(e.value(value))])
     known.require(e.target)
     return known.statement(value)
+
+
+def _access(e: Emitter, call: Any) -> Evaluate:
+    value = lower_intrinsic(e, call)
+    assert value is not None
+    return Evaluate(value)
+
+
+def _exists(e: Emitter, place: Any, lane: int = 0) -> Value | None:
+    """The condition under which an element exists, or a later one of the same row; None where it certainly does."""
+    if not isinstance(place, ir.TensorLoad):
+        return None
+    *row, last = place.indices
+    return e.places.bounds_guard(place.source, [*row, last + lane if lane else last])
+
+
+def _add_neighbours(e: Emitter, call: Any) -> list[Any]:
+    """An atomic sum of consecutive elements; of those that are not all in their tensors, each by itself."""
+    name = intrinsic_name(call)
+    assert name is not None
+    lanes = int(name[-1])
+    ends = [(_exists(e, place), _exists(e, place, lanes - 1)) for place in call.args]
+    inside, whole = both(each for pair in ends for each in dict.fromkeys(pair)), _access(e, call)
+    # Where one condition is that of the first and of the last, there is no vector of which only a part exists.
+    if all(first == last for first, last in ends):
+        return under(inside, [whole])
+    singles: list[Any] = []
+    for lane in range(lanes):
+        places = (ir.BufferLoad(each.source, [*list(each.indices)[:-1], each.indices[-1] + lane]) for each in call.args)
+        update = intrinsic_call("atomic_add", *places, attrs={"memory_order": "relaxed"})
+        singles += _evaluate(e, ir.Evaluate(update), None)
+    return [BranchCode(inside, Block([whole]), Block(singles))] if inside is not None else singles
 
 
 def _bind(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
