@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
 from tilelang.interpreter.survey import WARP_GROUP, element_stores, evaluated, is_private
 from tilelang.ir import nodes as ir
-from tilelang.ir.visit import children, flattened, is_parallel, statement_exprs, walk, walk_expr
+from tilelang.ir.visit import children, flattened, is_parallel, operands, statement_exprs, walk, walk_expr
 from tilelang.tileop.base import decode, is_tile_op
 from tilelang.tileop.carried import carried_by, carried_partially
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
@@ -49,13 +49,28 @@ def may_differ(expr: Any, differing: set[Any], root: Callable[[Any], Any], drawi
         root: the buffer whose memory a buffer is a view of.
         drawing: the intrinsics that give each thread another value without naming it.
     """
-    for node in walk_expr(expr):
+    for node in _outside_of_votes(expr):
         if isinstance(node, ir.Var) and root(node) in differing:
             return True
         name = intrinsic_name(node)
         if name is not None and (name in drawing or INTRINSICS[name].threads and name not in _OF_THE_BLOCK):
             return True
     return False
+
+
+def _outside_of_votes(expr: Any) -> Iterator[Any]:
+    """The expressions inside of one, itself included, without the operands of votes of the block: their result is the same in all
+    threads, whatever they count."""
+    stack, seen = [expr], set()
+    while stack:
+        node = stack.pop()
+        # As in `walk_expr`, shared parts come once.
+        if node in seen:
+            continue
+        seen.add(node)
+        yield node
+        if not (intrinsic_name(node) or "").startswith("syncthreads_"):
+            stack.extend(operands(node))
 
 
 def may_leave(stmt: Any, differs: Callable[[Any], bool], jumps: tuple[type, ...] = _JUMPS, below: bool = False) -> bool:

@@ -273,3 +273,21 @@ def test_sums_of_neighbours_at_the_end_of_a_tensor(target):
     with tilelang.simulator(strict=True):
         tilelang.compile(main, target=target)(x[:5], y[:7], 4)
     assert x.tolist() == [0, 0, 5, 6, 1 + 7, 0, 0, 0]
+
+
+@pytest.mark.parametrize("target", ["interpret", *map(cuda, ARCHES)], ids=["interpret", *ARCHES])
+def test_what_the_block_counts_is_the_same_in_all_threads(target):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "int32"), N: T.Tensor((3,), "int32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            above = T.alloc_var("int32")
+            above = T.syncthreads_count(X[tx] > 10)
+            T.atomic_add(N[0], above)
+            if T.syncthreads_or(X[tx] > 62) != 0:
+                N[1] += above
+
+    n = torch.zeros(3, dtype=torch.int32)
+    with tilelang.simulator(strict=True):
+        tilelang.compile(main, target=target)(torch.arange(64, dtype=torch.int32), n)
+    assert n.tolist() == [53, 53, 0]
