@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from tilelang.errors import UnsupportedOnCpuError
@@ -10,6 +11,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.floats import is_float
 from tilelang.target.cpu.c_types import Names, c_type, float_literal, int_literal, short, string_literal, type_of
+from tilelang.target.cpu.conditional_loads import DEFINITION, QUALIFIER, is_unrolled, may_be_grouped
 from tilelang.target.cpu.contraction import c_product, combines_products
 
 _INFIX = {
@@ -56,9 +58,13 @@ class CExpressions:
         places: how an element of a buffer is written: buffer -> ``(indices) -> C lvalue``.
         definitions: helper functions used so far, by name.
         vectors: vector dtypes used so far.
+        loops: the loops around what is rendered, the innermost last.
+        conditions: how many conditions it depends on, in loops that a compiler does not unroll.
     """
 
     def __init__(self) -> None:
+        self.loops: list[Any] = []
+        self.conditions = 0
         self.names = Names()
         self.places: dict[Any, Callable[[list[Any]], str]] = {}
         self.definitions: dict[str, str] = {}
@@ -125,6 +131,16 @@ class CExpressions:
         self.definitions.setdefault(name, text)
         return name
 
+    @contextmanager
+    def inside(self, loop: Any) -> Iterator[None]:
+        """Notes that what is rendered meanwhile is in a loop."""
+        before = self.conditions
+        self.conditions = before if is_unrolled(loop) else 0
+        self.loops.append(loop)
+        yield
+        self.loops.pop()
+        self.conditions = before
+
     def element(self, buffer: Any, indices: list[Any]) -> str:
         """The lvalue of a scalar element, or of consecutive ones as a vector."""
         return self.places[buffer](indices)
@@ -150,7 +166,20 @@ class CExpressions:
         return f"({self.type(dtype)}){_operand(self(node.value))}"
 
     def _load(self, node: Any) -> str:
-        return self.element(node.source, list(node.indices))
+        indices = list(node.indices)
+        place = self.element(node.source, indices)
+        single = self.conditions and vector_lanes(indices) == 1
+        if not single or not may_be_grouped(indices, self.loops[-1] if self.loops else None):
+            return place
+        self.definitions.setdefault(QUALIFIER, DEFINITION)
+        return f"(*({QUALIFIER} const {self.type(node.source.dtype)}*)&{place})"
+
+    def _choice(self, condition: Any, then: Any, otherwise: Any) -> str:
+        text = self(condition)
+        self.conditions += 1
+        arms = f"{self(then)} : {self(otherwise)}"
+        self.conditions -= 1
+        return f"({text} ? {arms})"
 
     def _not(self, node: Any) -> str:
         return f"!{_operand(self(node.a))}"
@@ -159,7 +188,7 @@ class CExpressions:
         return f"({self.type(node.ty)})~{_operand(self(node.a))}"
 
     def _select(self, node: Any) -> str:
-        return f"({self(node.condition)} ? {self(node.true_value)} : {self(node.false_value)})"
+        return self._choice(node.condition, node.true_value, node.false_value)
 
     def _broadcast(self, node: Any) -> str:
         # Subtracting zero keeps negative zeros.
@@ -185,8 +214,7 @@ class CExpressions:
             pointer = isinstance(node.ty, ir.ir.PointerType)
             return f"({self.type(node.ty.element_type)}*){text}" if pointer else text
         if name == "prim.if_then_else":
-            condition, then, otherwise = map(self, node.args)
-            return f"({condition} ? {then} : {otherwise})"
+            return self._choice(*node.args)
         if name in _MATH:
             suffix = "f" if type_of(node) == "float32" else ""
             return f"{_MATH[name]}{suffix}({self(node.args[0])})"

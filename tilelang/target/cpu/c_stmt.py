@@ -62,15 +62,19 @@ class CStatements:
         low, extent = self.expr(node.min), self.expr(node.extent)
         end = extent if as_int(node.min) == 0 else f"{low} + {extent}"
         step = "++" + name if node.step is None or as_int(node.step) == 1 else f"{name} += {self.expr(node.step)}"
-        yield from self._block(f"for ({kind} {name} = {low}; {name} < {end}; {step})", node.body, depth)
+        with self.expr.inside(node):
+            yield from self._block(f"for ({kind} {name} = {low}; {name} < {end}; {step})", node.body, depth)
 
     def _While(self, node: Any, depth: int) -> Iterator[str]:
         yield from self._block(f"while ({self.expr(node.condition)})", node.body, depth)
 
     def _IfThenElse(self, node: Any, depth: int) -> Iterator[str]:
-        yield from self._block(f"if ({self.expr(node.condition)})", node.then_case, depth)
+        condition = self.expr(node.condition)
+        self.expr.conditions += 1
+        yield from self._block(f"if ({condition})", node.then_case, depth)
         if node.else_case is not None:
             yield from self._block("else", node.else_case, depth)
+        self.expr.conditions -= 1
 
     def _Bind(self, node: Any, depth: int) -> Iterator[str]:
         pointer = isinstance(node.var.ty, ir.ir.PointerType)
