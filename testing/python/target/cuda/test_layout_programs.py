@@ -40,6 +40,34 @@ def test_one_row_of_a_fragment(arch):
 
 
 @pytest.mark.parametrize("arch", ARCHES)
+def test_a_diagonal_in_a_loop_that_another_tile_distributes(arch):
+    """The loop has ``i`` as one digit of the thread's number, and ``a[i, i]`` needs it as two."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((2, 2), "float32"),
+        B: T.Tensor((4, 4), "float32"),
+        bias: T.Tensor((1,), "float32"),
+        Y: T.Tensor((2, 4), "float32"),
+    ):
+        with T.Kernel(1, threads=32):
+            a, b, y = (
+                T.alloc_fragment((2, 2), "float32"),
+                T.alloc_fragment((4, 4), "float32"),
+                T.alloc_fragment((2, 4), "float32"),
+            )
+            T.copy(A, a)
+            T.copy(B, b)
+            for i, j in T.Parallel(2, 4):
+                y[i, j] = a[i, i] * b[0, i] + bias[0]
+            T.copy(y, Y)
+
+    a, b, bias, y = _numbers(2, 2), _numbers(4, 4, seed=1), _numbers(1, seed=2), torch.zeros(2, 4)
+    simulate(main, a, b, bias, y, arch=arch)
+    assert torch.equal(y, (a.diagonal() * b[0, :2] + bias)[:, None].expand(2, 4))
+
+
+@pytest.mark.parametrize("arch", ARCHES)
 def test_rows_that_a_serial_loop_names(arch):
     @T.prim_func
     def main(X: T.Tensor((4, 256), "float32"), M: T.Tensor((4,), "float32"), Y: T.Tensor((256,), "float32")):

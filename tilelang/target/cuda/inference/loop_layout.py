@@ -383,7 +383,10 @@ def register_form(
                 # A constant part of the thread would be another thread's element.
                 if not (isinstance(part.offset, int) and part.offset == 0):
                     return None
-                threads |= {(term.digit, term.low, term.extent): term.weight * mode.stride for term in part}
+                places = {(term.digit, term.low, term.extent): term.weight * mode.stride for term in part}
+                if places.keys() & threads.keys():
+                    return None  # tile[i, i] needs i as two digits of the thread's number, and the loop has it as one
+                threads |= places
         except NotMixedRadix:
             return None
     # A register whose number depends on the thread would need an array in local memory.
