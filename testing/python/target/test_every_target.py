@@ -127,6 +127,23 @@ def test_the_bits_of_zero_as_another_type(target):
     assert torch.equal(a, torch.ones(3)) and b.tolist() == [0, 0x3F800000] and c.tolist() == [0, 0]
 
 
+@every_target
+def test_an_unsigned_loop_whose_bound_is_the_least_of_constants(target):
+    """The bound of an unrolled loop becomes the bits of ``min(0, 3)``."""
+
+    @T.prim_func
+    def main(A: T.Tensor((1,), "uint32"), B: T.Tensor((2,), "int32")):
+        with T.Kernel(1, threads=32):
+            for k in T.unroll(2):
+                for _ in T.serial(A[0], A[0] + T.min(k, 3)):
+                    B[k] = 5
+
+    b = torch.zeros(2, dtype=torch.int32)
+    with tilelang.simulator(strict=True):
+        tilelang.compile(main, target=target)(torch.tensor([7], dtype=torch.uint32), b)
+    assert b.tolist() == [0, 5]
+
+
 @pytest.mark.parametrize("dtype", ["int4", "uint4"])
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_four_bit_integers_wrap_around(dtype, arch):

@@ -15,7 +15,7 @@ import tvm_ffi
 from tilelang import temporary
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import float_constant
+from tilelang.ir.expr import as_int, float_constant
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.host import packed_entry
 from tilelang.target.cpu.program import CpuProgram
@@ -132,15 +132,18 @@ def lower_host(program: CpuProgram, context: Any) -> HostModule:
     return HostModule(kernel, entry)
 
 
-_NUMBERS = ("int", "uint", "float")
+_INTEGERS = ("int", "uint")
+_NUMBERS = (*_INTEGERS, "float")
 
 
 def _without_null_pointer(call: Any) -> Any:
-    """Zero in place of the bits of an integer constant 0, which TVM's code generator takes for a null pointer."""
+    """Zero in place of the bits of an integer constant 0, which TVM's code generator takes for a null pointer; unrolled loops
+    leave constants like ``min(0, 3)``, which LLVM folds as it makes them."""
     if not isinstance(call.op, ir.Op) or call.op.name != "tirx.reinterpret":
         return call
     (value,), dtype = call.args, str(call.ty)
-    if isinstance(value, ir.IntImm) and value.value == 0 and dtype.startswith(_NUMBERS):
+    known = as_int(value) if str(value.ty).startswith(_INTEGERS) else None
+    if isinstance(known, int) and known == 0 and dtype.startswith(_NUMBERS):
         return float_constant(0.0, dtype) if canonical(dtype).is_float else ir.IntImm(dtype, 0)
     return call
 
