@@ -10,14 +10,41 @@ namespace simulator {
 namespace {
 
 /// Checks the member mask. False: more lanes have to come (Step::kConverge).
-bool members_are_here(Warp& w, const Instruction& in, LaneMask exec, uint32_t mask_slot, LaneMask* members) {
-  const uint32_t* masks = w.reg<uint32_t>(mask_slot);
-  *members = masks[__builtin_ctz(exec)];
-  LaneMask outside = exec & ~*members;
+/// The lanes of `lanes` that name the same members as the first of them.
+LaneMask group_of_first(const uint32_t* masks, LaneMask lanes) {
+  const uint32_t members = masks[__builtin_ctz(lanes)];
+  return lanes & mask_lanes([&](int l) { return masks[l] == members; });
+}
+
+/// Whether all members of a group of lanes have come; reports masks that are no partition of the lanes.
+bool members_are_here(Warp& w, const Instruction& in, LaneMask exec, LaneMask group, LaneMask members) {
+  const LaneMask outside = group & ~members;
   if (outside) w.report(FindingKind::kUsage, in, __builtin_ctz(outside), "the thread is not in the member mask");
-  const LaneMask different = exec & ~outside & mask_lanes([&](int l) { return masks[l] != *members; });
+  const LaneMask different = exec & members & ~group;
   for_lanes(different, [&](int l) { w.report(FindingKind::kUsage, in, l, "the member masks of the lanes differ"); });
-  return (*members & w.live & ~exec) == 0;
+  return (members & w.live & ~exec) == 0;
+}
+
+/// Runs an exchange for each group of lanes with the same member mask, as soon as all members of all of them have come.
+template <int mask, Step (*run)(Warp&, const Instruction&, LaneMask)>
+Step run_groups(Warp& w, const Instruction& in, LaneMask exec) {
+  const uint32_t* masks = w.reg<uint32_t>(in.op[mask]);
+  bool complete = true;
+  for (LaneMask rest = exec; rest;) {
+    const LaneMask group = group_of_first(masks, rest);
+    complete &= members_are_here(w, in, exec, group, masks[__builtin_ctz(rest)]);
+    rest &= ~group;
+  }
+  if (!complete) return Step::kConverge;
+  // The result may be written to the register of the masks.
+  uint32_t named[kLanes];
+  std::copy_n(masks, kLanes, named);
+  for (LaneMask rest = exec; rest;) {
+    const LaneMask group = group_of_first(named, rest);
+    run(w, in, group);
+    rest &= ~group;
+  }
+  return Step::kNext;
 }
 
 constexpr uint32_t kPoisonWord = 0x01010101u * kPoison;
@@ -53,8 +80,6 @@ bool exchange_lanes(const uint32_t* a, const uint32_t* b, const uint32_t* c, uin
 
 template <Shuffle mode>
 Step run_shfl(Warp& w, const Instruction& in, LaneMask exec) {
-  LaneMask members;
-  if (!members_are_here(w, in, exec, in.op[4], &members)) return Step::kConverge;
   const uint32_t* a = w.reg<uint32_t>(in.op[1]);
   const uint32_t* b = w.reg<uint32_t>(in.op[2]);
   const uint32_t* c = w.reg<uint32_t>(in.op[3]);
@@ -81,13 +106,13 @@ Step run_shfl(Warp& w, const Instruction& in, LaneMask exec) {
 void decode_shfl(Decoder& d) {
   if (!d.modifiers.take("sync")) d.fail("only the .sync form exists on sm_70 and later");
   if (d.modifiers.take("up"))
-    d.out.run = run_shfl<Shuffle::kUp>;
+    d.out.run = run_groups<4, run_shfl<Shuffle::kUp>>;
   else if (d.modifiers.take("down"))
-    d.out.run = run_shfl<Shuffle::kDown>;
+    d.out.run = run_groups<4, run_shfl<Shuffle::kDown>>;
   else if (d.modifiers.take("bfly"))
-    d.out.run = run_shfl<Shuffle::kButterfly>;
+    d.out.run = run_groups<4, run_shfl<Shuffle::kButterfly>>;
   else if (d.modifiers.take("idx"))
-    d.out.run = run_shfl<Shuffle::kIndex>;
+    d.out.run = run_groups<4, run_shfl<Shuffle::kIndex>>;
   else
     d.fail("expected .up, .down, .bfly or .idx");
   const TypeInfo* type = d.take_type();
@@ -106,8 +131,6 @@ enum class Vote : uint8_t { kAll, kAny, kUni, kBallot };
 
 template <Vote mode>
 Step run_vote(Warp& w, const Instruction& in, LaneMask exec) {
-  LaneMask members;
-  if (!members_are_here(w, in, exec, in.op[2], &members)) return Step::kConverge;
   LaneMask p = (w.predicate(in.op[1]) ^ (in.variant ? kAllLanes : 0)) & exec;
   if (mode == Vote::kBallot) {
     write_lanes(w.reg<uint32_t>(in.op[0]), exec, [&](int) { return p; });
@@ -122,13 +145,13 @@ void decode_vote(Decoder& d) {
   if (!d.modifiers.take("sync")) d.fail("only the .sync form exists on sm_70 and later");
   bool ballot = d.modifiers.take("ballot");
   if (ballot)
-    d.out.run = run_vote<Vote::kBallot>;
+    d.out.run = run_groups<2, run_vote<Vote::kBallot>>;
   else if (d.modifiers.take("all"))
-    d.out.run = run_vote<Vote::kAll>;
+    d.out.run = run_groups<2, run_vote<Vote::kAll>>;
   else if (d.modifiers.take("any"))
-    d.out.run = run_vote<Vote::kAny>;
+    d.out.run = run_groups<2, run_vote<Vote::kAny>>;
   else if (d.modifiers.take("uni"))
-    d.out.run = run_vote<Vote::kUni>;
+    d.out.run = run_groups<2, run_vote<Vote::kUni>>;
   else
     d.fail("expected .all, .any, .uni or .ballot");
   if (!d.modifiers.take(ballot ? "b32" : "pred")) d.fail("bad type");
@@ -143,8 +166,6 @@ void decode_vote(Decoder& d) {
 
 template <class T, bool all>
 Step run_match(Warp& w, const Instruction& in, LaneMask exec) {
-  LaneMask members;
-  if (!members_are_here(w, in, exec, in.op[2], &members)) return Step::kConverge;
   const T* a = w.reg<T>(in.op[1]);
   uint32_t result[kLanes] = {};
   LaneMask agreed = 0;
@@ -178,9 +199,9 @@ void decode_match(Decoder& d) {
   d.out.op[2] = d.source_bits(2, 4);
   d.out.variant = pair;
   if (type->bytes == 4)
-    d.out.run = all ? run_match<uint32_t, true> : run_match<uint32_t, false>;
+    d.out.run = all ? run_groups<2, run_match<uint32_t, true>> : run_groups<2, run_match<uint32_t, false>>;
   else if (type->bytes == 8)
-    d.out.run = all ? run_match<uint64_t, true> : run_match<uint64_t, false>;
+    d.out.run = all ? run_groups<2, run_match<uint64_t, true>> : run_groups<2, run_match<uint64_t, false>>;
   else
     d.fail("the type must be .b32 or .b64");
 }
@@ -217,8 +238,6 @@ T reduce(Redux operation, const T* a, LaneMask exec) {
 
 template <class T>
 Step run_redux(Warp& w, const Instruction& in, LaneMask exec) {
-  LaneMask members;
-  if (!members_are_here(w, in, exec, in.op[2], &members)) return Step::kConverge;
   T result = reduce(static_cast<Redux>(in.variant), w.reg<T>(in.op[1]), exec);
   write_lanes(w.reg<T>(in.op[0]), exec, [&](int) { return result; });
   return Step::kNext;
@@ -238,7 +257,7 @@ void decode_redux(Decoder& d) {
   d.out.op[0] = d.destination(0, 4);
   d.out.op[1] = d.source(1, type);
   d.out.op[2] = d.source_bits(2, 4);
-  d.out.run = type->kind == 's' ? run_redux<int32_t> : run_redux<uint32_t>;
+  d.out.run = type->kind == 's' ? run_groups<2, run_redux<int32_t>> : run_groups<2, run_redux<uint32_t>>;
 }
 
 // ---- activemask, elect ----
@@ -256,8 +275,6 @@ void decode_activemask(Decoder& d) {
 }
 
 Step run_elect(Warp& w, const Instruction& in, LaneMask exec) {
-  LaneMask members;
-  if (!members_are_here(w, in, exec, in.op[2], &members)) return Step::kConverge;
   // The choice is the implementation's; it must be the same for the same mask, so it does not come from the seed.
   uint32_t leader = static_cast<uint32_t>(__builtin_ctz(exec));
   write_lanes(w.reg<uint32_t>(in.op[0]), exec, [&](int) { return leader; });
@@ -274,7 +291,7 @@ void decode_elect(Decoder& d) {
   d.out.op[0] = d.destination(target.children[0], 4);
   d.out.op[1] = d.predicate_destination(target.children[1]);
   d.out.op[2] = d.source_bits(1, 4);
-  d.out.run = run_elect;
+  d.out.run = run_groups<2, run_elect>;
 }
 
 }  // namespace

@@ -167,6 +167,13 @@ SHUFFLES = {
     "__reduce_min_sync(~0u, -t)": lambda t: -31,
     "(int)__reduce_xor_sync(~0u, (unsigned)t)": lambda t: 0,
     "__popc(__activemask())": lambda t: 32,
+    # Groups of lanes with masks of their own: halves, and the lanes of each remainder by four.
+    "__shfl_xor_sync(t < 16 ? 0xffffu : 0xffff0000u, t, 9)": lambda t: t ^ 9,
+    "__shfl_down_sync(0x11111111u << t % 4, t, 4)": lambda t: t + 4 if t + 4 < 32 else t,
+    "(int)__ballot_sync(0x11111111u << t % 4, t < 8)": lambda t: 0x11 << t % 4,
+    "__any_sync(t < 16 ? 0xffffu : 0xffff0000u, t == 3)": lambda t: int(t < 16),
+    "(int)__match_any_sync(0x11111111u << t % 4, t / 16)": lambda t: np.int64(0x1111 << t % 4 << t // 16 * 16).astype(np.int32),
+    "(int)__reduce_add_sync(t < 16 ? 0xffffu : 0xffff0000u, (unsigned)t)": lambda t: 120 if t < 16 else 376,
 }
 
 
@@ -176,6 +183,23 @@ def test_exchange(expression):
     out = np.zeros(64, np.int32)
     kernels.clean(cuda.run(source, [out], 64))
     assert np.array_equal(out, np.array([SHUFFLES[expression](t % 32) for t in range(64)]).astype(np.int32))
+
+
+@pytest.mark.parametrize(
+    "mask, message",
+    [
+        ("t < 16 ? 0xffffu : 0xffff8000u", "the member masks of the lanes differ"),
+        ("0xfffffffeu", "the thread is not in the member mask"),
+    ],
+)
+def test_masks_that_are_no_partition(mask, message):
+    source = f"""
+extern "C" __global__ void k(int* out) {{
+  int t = threadIdx.x & 31;
+  out[t] = __shfl_xor_sync({mask}, t, 1);
+}}"""
+    report = cuda.run(source, [np.zeros(32, np.int32)], 32)
+    assert message in str(report)
 
 
 def test_exchange_inside_divergent_code():
