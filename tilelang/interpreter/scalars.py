@@ -50,6 +50,19 @@ def _clamp(c: Compiler, call: Any) -> Evaluate:
     return lambda x: np.minimum(np.maximum(value(x), low(x)), high(x))
 
 
+def _extremum(choose: np.ufunc) -> Callable[[Compiler, Any], Evaluate]:
+    def make(c: Compiler, call: Any) -> Evaluate:
+        a, b = (compiled(c, arg) for arg in call.args)
+        return lambda x: choose(a(x), b(x))
+
+    return make
+
+
+# NaN where either operand is; T.max and T.min prefer the number.
+intrinsic("max_nan")(_extremum(np.maximum))
+intrinsic("min_nan")(_extremum(np.minimum))
+
+
 @intrinsic("ldg")
 def _read_only_load(c: Compiler, call: Any) -> Evaluate:
     return compiled(c, call.args[0])

@@ -85,6 +85,8 @@ INTRINSICS: Mapping[str, Intrinsic] = {
             fast_rcp same pure
             fma same pure
             clamp same pure
+            max_nan same pure
+            min_nan same pure
             ldg same pure
             """,
             threads=False,

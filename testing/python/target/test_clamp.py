@@ -7,6 +7,7 @@ import re
 
 import pytest
 import torch
+from tvm import tirx
 
 import tilelang.language as T
 from testing.python.target.cpu.test_cross import PROCESSORS, assembly
@@ -49,6 +50,42 @@ def test_nan_of_the_value_or_a_limit_is_the_result(dtype, target):
     assert torch.equal(numbers(run(limited(dtype), target, cases)), numbers(want))
     got = torch.zeros_like(cases[:2])
     assert interpreter.run(limited(dtype), cases, got) == []
+    assert torch.equal(numbers(got), numbers(want))
+
+
+def extrema(dtype: str, count: int):
+    """By the operators that programs name, as the language has no function for them."""
+
+    def named(name: str):
+        return lambda a, b: tirx.call_intrin(a.dtype, tirx.op.Op.get(name), a, b)
+
+    largest, smallest = named("tl.max_nan"), named("tl.min_nan")
+
+    @T.prim_func
+    def main(A: T.Tensor((2, count), dtype), B: T.Tensor((2, count), dtype)):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(count):
+                B[0, i] = largest(A[0, i], A[1, i])
+                B[1, i] = smallest(A[0, i], A[1, i])
+
+    return main
+
+
+@each_language
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "int32", "int8"])
+def test_extrema_that_are_nan_where_an_operand_is(dtype, target):
+    floats = [(a, b) for a in VALUES for b in VALUES]
+    integers = [(a, b) for a in (-3, 0, 100) for b in (-(2**31) + 1, -3, 5, 2**31 - 1)]
+    exact = torch.tensor(integers if dtype == "int32" else floats).T.double()
+    if dtype.startswith("float8") or dtype == "int8":
+        exact = exact.nan_to_num(1 if dtype == "int8" else NAN, 64, -64)
+    values = exact.to(getattr(torch, dtype)).contiguous()
+    exact = values.double()
+    want = torch.stack([torch.maximum(*exact), torch.minimum(*exact)])
+    program = extrema(dtype, values.shape[1])
+    assert torch.equal(numbers(run(program, target, values)), numbers(want))
+    got = torch.zeros_like(values)
+    assert interpreter.run(program, values, got) == []
     assert torch.equal(numbers(got), numbers(want))
 
 

@@ -7,6 +7,7 @@ mathematical operators).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from tilelang.ir import nodes as ir
 from tilelang.target.cpu import rounding
 from tilelang.target.cpu.atomic import atomic_load, atomic_store, atomic_update, consecutive_update
 from tilelang.target.cpu.lower import STATEMENTS
-from tilelang.target.cpu.mathops import OPERATORS, clamp
+from tilelang.target.cpu.mathops import OPERATORS, clamp, propagating
 
 
 def _dp4a(node: Any) -> Any:
@@ -58,6 +59,8 @@ EXPRESSIONS: dict[str, Callable[[Any, Any], Any]] = {
     "tl.fast_rcp": _plain(_reciprocal),
     "tl.fma": OPERATORS["tirx.fma"],
     "tl.clamp": clamp,
+    "tl.max_nan": propagating(operator.lt),
+    "tl.min_nan": propagating(operator.gt),
     **{f"tl.ieee_{name}": rounding.operation(name) for name in ("add", "sub", "mul", "div", "rcp", "fma", "sqrt")},
     "tl.ieee_rsqrt": rounding.reciprocal_root,
 }  # fmt: skip

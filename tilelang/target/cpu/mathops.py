@@ -145,16 +145,31 @@ def clamp(legalizer: Any, node: Any) -> Any:
     Comparisons with NaN are false and keep the value: a select is one instruction, as ``vmaxps`` gives its second operand then.
     """
     (value, low, high), _ = _floats(legalizer, node)
+    return _limited(_limited(value, low, operator.lt), high, operator.gt)
 
-    def limited(value: Any, limit: Any, is_beyond: Callable[[Any, Any], Any]) -> Any:
+
+def propagating(is_beyond: Callable[[Any, Any], Any]) -> Entry:
+    """The larger (``<``) or smaller (``>``) of two numbers, NaN where one of them is."""
+
+    def entry(legalizer: Any, node: Any) -> Any:
+        if canonical(str(node.ty)).is_float:
+            (a, b), _ = _floats(legalizer, node)
+            return _limited(a, b, is_beyond)
+        a, b = map(legalizer.expr, node.args)
+        return bound(a, lambda a: bound(b, lambda b: ir.Select(is_beyond(a, b), b, a)))
+
+    return entry
+
+
+def _limited(value: Any, limit: Any, is_beyond: Callable[[Any, Any], Any]) -> Any:
+    """A limit where a number is beyond it or the limit is NaN, else the number."""
+
+    def chosen(value: Any, limit: Any) -> Any:
         if isinstance(limit, ir.FloatImm):
             return limit if math.isnan(limit.value) else ir.Select(is_beyond(value, limit), limit, value)
         return ir.Select(ir.Or(is_beyond(value, limit), is_nan(limit)), limit, value)
 
-    def raised(value: Any) -> Any:
-        return bound(low, lambda limit: limited(value, limit, operator.lt))
-
-    return bound(bound(value, raised), lambda value: bound(high, lambda limit: limited(value, limit, operator.gt)))
+    return bound(value, lambda value: bound(limit, lambda limit: chosen(value, limit)))
 
 
 def _reinterpret(legalizer: Any, node: Any) -> Any:

@@ -131,7 +131,7 @@ _ROWS = [
     Intrinsic("fast_rcp", values.reciprocal),
     *(Intrinsic(f"ieee_{name}", ieee(name)) for name in ("add", "sub", "mul", "fma", "rcp", "sqrt", "rsqrt", "div")),
     Intrinsic("fma", values.fma),
-    Intrinsic("clamp", values.clamp),
+    *(Intrinsic(name, values.limited(f"tl::{name}")) for name in ("clamp", "max_nan", "min_nan")),
     # Numbers of threads, and what threads tell each other
     Intrinsic("lane_idx", digit=(1, WARP)),
     *(Intrinsic(f"warp_{name}", agree=WARP, digit=(WARP, 0)) for name in ("idx", "idx_sync")),

@@ -161,10 +161,15 @@ def fma(call: Any, emitter: Any) -> Value:
     return _through_float("fmaf", call, emitter)
 
 
-def clamp(call: Any, emitter: Any) -> Value:
-    if canonical(str(call.ty)).bits <= 8:
-        return _through_float("tl::clamp", call, emitter)
-    return Call("tl::clamp", _values(call, emitter))
+def limited(function: str) -> Rule:
+    """A choice between numbers of one type; those of eight bits and less go through float32, which holds them all."""
+
+    def rule(call: Any, emitter: Any) -> Value:
+        if canonical(str(call.ty)).bits <= 8:
+            return _through_float(function, call, emitter)
+        return Call(function, _values(call, emitter))
+
+    return rule
 
 
 def dot_of_bytes(call: Any, emitter: Any) -> Value:
