@@ -194,7 +194,8 @@ class CStatements:
             fields.append(f"{kind} {name};")
         block = self.expr.names(node.loop_var)
         self.visible[node.loop_var] = "int32_t"
-        body = list(self.lines(node.body, 2))
+        with self.expr.inside(node):
+            body = list(self.lines(node.body, 2))
         self.visible, self.in_task, self.expr.places = outer, False, saved_places
         symbol = f"{self.entry}_blocks{number or ''}"
         self.tasks.append(
