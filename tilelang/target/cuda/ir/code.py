@@ -204,7 +204,8 @@ def accesses(code: Any) -> Iterator[Access]:
     """The accesses of memory that barriers order, in program order."""
     if isinstance(code, Instruction):
         yield from code.accesses()
-    yield from _own_control_accesses(code)
+    else:
+        yield from _own_control_accesses(code)
     for part in contents(code):
         yield from accesses(part)
 
