@@ -125,8 +125,10 @@ def _exists(e: Emitter, place: Any, lane: int = 0) -> Value | None:
     """The condition under which an element exists, or a later one of the same row; None where it certainly does."""
     if not isinstance(place, ir.TensorLoad):
         return None
-    *row, last = place.indices
-    return e.places.bounds_guard(place.source, [*row, last + lane if lane else last])
+    indices = list(place.indices)
+    if lane:
+        indices[-1] += lane
+    return e.places.bounds_guard(place.source, indices)
 
 
 def _add_neighbours(e: Emitter, call: Any) -> list[Any]:
