@@ -9,7 +9,6 @@ namespace tilelang {
 namespace simulator {
 namespace {
 
-/// Checks the member mask. False: more lanes have to come (Step::kConverge).
 /// The lanes of `lanes` that name the same members as the first of them.
 LaneMask group_of_first(const uint32_t* masks, LaneMask lanes) {
   const uint32_t members = masks[__builtin_ctz(lanes)];

@@ -6,7 +6,6 @@ what it reads is what it was (:mod:`tilelang.jit.rewrites`), and compiled anew i
 
 from __future__ import annotations
 
-import sys
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -44,13 +43,12 @@ def register(kind: str, function: Rewrite | None, override: bool = True) -> None
 
 def _publish(name: str, function: Rewrite | None) -> None:
     """Gives TVM's table of functions the registered one: a program that adds another asks there for what it has to call first."""
-    ffi = sys.modules.get("tvm_ffi")
-    if ffi is None:
-        return
+    import tvm_ffi  # a process that registers no function finds its kernels without it
+
     if function is not None:
-        ffi.register_global_func(name, function, override=True)
-    elif ffi.get_global_func(name, allow_missing=True) is not None:
-        ffi.remove_global_func(name)
+        tvm_ffi.register_global_func(name, function, override=True)
+    elif tvm_ffi.get_global_func(name, allow_missing=True) is not None:
+        tvm_ffi.remove_global_func(name)
 
 
 def token(kind: str) -> str:

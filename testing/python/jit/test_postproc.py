@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -62,6 +65,16 @@ def test_one_that_calls_the_one_before():
     assert result(factory(SM80)) == 11111
     register_cuda_postproc(None)
     assert tvm_ffi.get_global_func("tilelang_callback_cuda_postproc", allow_missing=True) is None
+
+
+def test_a_process_that_registers_before_it_compiles():
+    program = (
+        "from tilelang.engine.callback import register_cuda_postproc\n"
+        "register_cuda_postproc(lambda code, target: code)\n"
+        "import tvm_ffi\n"
+        "assert tvm_ffi.get_global_func('tilelang_callback_cuda_postproc', allow_missing=True) is not None\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_the_decorator():

@@ -128,6 +128,20 @@ def test_the_bits_of_zero_as_another_type(target):
 
 
 @every_target
+def test_an_atomic_load_outside_of_a_tensor_is_its_safe_value(target):
+    @T.prim_func
+    def main(X: T.Tensor((5,), "int32"), Y: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=32):
+            T.annotate_safe_value({X: 7})
+            for i in T.Parallel(8):
+                Y[i] = T.atomic_load(X[i])
+
+    # A part of a larger tensor: what is behind it is neither zero nor the safe value.
+    x = torch.arange(1, 9, dtype=torch.int32)[:5]
+    assert run(main, target, x).tolist() == [1, 2, 3, 4, 5, 7, 7, 7]
+
+
+@every_target
 def test_an_unsigned_loop_whose_bound_is_the_least_of_constants(target):
     """The bound of an unrolled loop becomes the bits of ``min(0, 3)``."""
 

@@ -34,7 +34,7 @@ def is_unrolled(loop: Any) -> bool:
 
 
 def may_be_grouped(indices: Sequence[Any], innermost: Any | None) -> bool:
-    """Whether a compiler may see several loads of one statement as a group, whose order it may lose.
+    """Whether a compiler may see several loads of one iteration as a group, whose order it may lose.
 
     Args:
         indices: of the element.

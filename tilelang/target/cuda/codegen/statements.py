@@ -19,7 +19,7 @@ from tilelang.target.cuda.ir.instructions import Assign, Define, DefinePointer, 
 from tilelang.target.cuda.ir.values import Cast, Value, both
 from tilelang.target.cuda.operators import rule_of
 from tilelang.tileop import decode, is_tile_op
-from tilelang.tileop.thread import intrinsic_call, intrinsic_name
+from tilelang.tileop.thread import intrinsic_call
 from tilelang.transform.first_use import loop_range, uses
 
 _MOST_STATEMENTS = 256
@@ -105,8 +105,8 @@ def _evaluate(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
         return [] if isinstance(value, ir.IntImm) or assumed(stmt) is not None else [Evaluate(e.value(value))]
     if known.optional and not known.is_possible(e.target):
         return []
-    if known.neighbours:
-        return under(owner, _add_neighbours(e, value))
+    if known.lanes > 1:
+        return under(owner, _add_neighbours(e, value, known.lanes))
     if known.is_atomic:
         return under(both([owner, _exists(e, value.args[0])]), [_access(e, value)])
     if known.statement is None:
@@ -131,11 +131,8 @@ def _exists(e: Emitter, place: Any, lane: int = 0) -> Value | None:
     return e.places.bounds_guard(place.source, indices)
 
 
-def _add_neighbours(e: Emitter, call: Any) -> list[Any]:
+def _add_neighbours(e: Emitter, call: Any, lanes: int) -> list[Any]:
     """An atomic sum of consecutive elements; of those that are not all in their tensors, each by itself."""
-    name = intrinsic_name(call)
-    assert name is not None
-    lanes = int(name[-1])
     ends = [(_exists(e, place), _exists(e, place, lanes - 1)) for place in call.args]
     inside, whole = both(each for pair in ends for each in dict.fromkeys(pair)), _access(e, call)
     # Where one condition is that of the first and of the last, there is no vector of which only a part exists.

@@ -35,7 +35,7 @@ class Intrinsic(Record):
         agree: where it does or has an effect, how many neighbouring threads agree on its value.
         digit: (low, extent) where it gives ``thread // low % extent``; the extent is 0 where nothing is above.
         place: what it does to its first argument, which is an element.
-        neighbours: whether its arguments that are elements stand for the next ones in memory, too.
+        lanes: how many consecutive elements in memory each of its arguments that is an element stands for.
         commutes: the operation of an atomic access that commutes with others of the same operation.
         orders: whether threads wait for each other by it.
         publishes: whether threads that wait for it rely on the copies before it being complete.
@@ -55,7 +55,7 @@ class Intrinsic(Record):
     agree: int = 1
     digit: tuple[int, int] | None = None
     place: str | None = None
-    neighbours: bool = False
+    lanes: int = 1
     commutes: str = ""
     orders: bool = False
     publishes: bool = False
@@ -120,7 +120,7 @@ _SIGNAL: Mapping[str, Any] = {**_WAIT, "publishes": True}
 _ROWS = [
     # Memory and arithmetic of one thread
     *(Intrinsic(f"atomic_{name}", atomic(name), place=UPDATE, commutes=name) for name in ("add", "max", "min", "or", "load")),
-    *(Intrinsic(f"atomic_addx{lanes}", atomic_vector(lanes), place=UPDATE, neighbours=True, commutes="add") for lanes in (2, 4)),
+    *(Intrinsic(f"atomic_addx{lanes}", atomic_vector(lanes), place=UPDATE, lanes=lanes, commutes="add") for lanes in (2, 4)),
     Intrinsic("atomic_store", atomic("store"), place=UPDATE),
     Intrinsic("dp4a", values.dot_of_bytes),
     Intrinsic("ldg", call("__ldg", places=(0,))),

@@ -173,7 +173,7 @@ def given_to_calls(stmt: Any) -> set[Any]:
 
 def taken_with_neighbours(stmt: Any) -> set[Any]:
     """Buffers of whose elements calls of a statement take the next ones in memory, too."""
-    wide = (call for call in own_expressions(stmt) if (known := intrinsic(call)) is not None and known.neighbours)
+    wide = (call for call in own_expressions(stmt) if (known := intrinsic(call)) is not None and known.lanes > 1)
     return {arg.source for call in wide for arg in call.args if isinstance(arg, ir.TensorLoad)}
 
 
