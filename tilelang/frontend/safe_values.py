@@ -1,4 +1,4 @@
-"""``T.annotate_safe_value`` holds for the statements that follow it in its block (the kernel, a loop, a branch).
+"""``T.annotate_safe_value`` holds for the statements that follow it in its block (the kernel, a loop, a branch, a ``T.sblock``).
 
 Targets have one safe value for each buffer of a kernel. So where an annotation does not hold for all uses of its buffer, the
 statements after it use a view of the buffer, and the annotation becomes one of that view.
@@ -18,6 +18,16 @@ from tilelang.ir.visit import any_statement, expressions, flattened, with_childr
 from tilelang.tileop.base import record_of
 from tilelang.tileop.hint import SafeValue
 
+_BLOCK = "tl.block"
+
+
+def as_block(stmts: list[Any]) -> list[Any]:
+    """The statements of a ``T.sblock``, marked as a block where one of them is an annotation."""
+    if all(_annotated(stmt) is None for stmt in stmts):
+        return stmts
+    nothing = ir.IntImm("int32", 0)
+    return [ir.AttrStmt(nothing, _BLOCK, nothing, sequence(stmts), stmts[0].span)]
+
 
 def with_views_of_safe_values(body: Any, take_name: Callable[[str], str]) -> Any:
     """A program with a view for each annotation that does not hold for a whole kernel; ``take_name`` makes names unique."""
@@ -34,6 +44,8 @@ def _rewritten(stmt: Any, take_name: Callable[[str], str]) -> Any:
         )
     if isinstance(stmt, ir.SeqStmt):
         return _rewritten_block(stmt, take_name, False)
+    if isinstance(stmt, ir.AttrStmt) and stmt.attr_key == _BLOCK:
+        return _rewritten_block(stmt.body, take_name, False)
     return with_children(stmt, lambda body: _rewritten_block(body, take_name, False))
 
 

@@ -13,6 +13,7 @@ from tilelang.frontend.branches import DynamicBranch
 from tilelang.frontend.builder import current
 from tilelang.frontend.containers import State
 from tilelang.frontend.operators import constant
+from tilelang.frontend.safe_values import as_block
 from tilelang.frontend.values import ExprLike, as_expr, as_operand, is_symbolic
 from tilelang.ignored import ignored, unless
 from tilelang.ir import nodes as ir
@@ -86,9 +87,11 @@ def Assert(condition: Any, message: Any = "", error_kind: str = "RuntimeError") 
 
 @contextmanager
 def sblock(name: str = "", no_realize: bool = False) -> Iterator[None]:
-    """A block of statements; its declared reads and writes are ignored, since the compiler derives them."""
-    current("T.sblock")
+    """A block of statements. Declared reads and writes are ignored, since the compiler derives them; annotations hold until its end."""
+    stmts = current("T.sblock").frames[-1].stmts
+    before = len(stmts)
     yield
+    stmts[before:] = as_block(stmts[before:])
 
 
 def reads(*regions: Any) -> None:
