@@ -105,7 +105,7 @@ class IgnoredParameterWarning(UserWarning):
 
 
 class UninitialisedWarning(UserWarning):
-    """A program reads a tile that nothing has written before."""
+    """A program reads a tile or a variable that nothing has written before."""
 
 
 class ShadowedNameWarning(UserWarning):

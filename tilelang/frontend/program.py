@@ -25,7 +25,7 @@ from tilelang.frontend.safe_values import with_views_of_safe_values
 from tilelang.frontend.shared_parts import with_shared_parts_bound
 from tilelang.frontend.signature import EagerSignature, SignatureParam
 from tilelang.frontend.specs import TensorSpec
-from tilelang.frontend.unwritten import warn_unwritten
+from tilelang.frontend.unwritten import with_first_values
 from tilelang.frontend.verify import verify_scopes
 from tilelang.frontend.views import without_unused_views
 from tilelang.frontend.warp_loops import with_iterations_of_threads
@@ -79,7 +79,8 @@ def finished_program(name: str, definition: Location, params: list[Any], builder
     body = with_shared_parts_bound(body, builder.unique)
     body = with_views_of_safe_values(with_iterations_of_threads(body), builder.unique)
     body = provided("with_own_of_branches")(with_own_arrays(body))
-    func = ir.PrimFunc([*params, *allocated], without_unused_views(body) if builder.aliases else body)
+    body = with_first_values(without_unused_views(body) if builder.aliases else body)
+    func = ir.PrimFunc([*params, *allocated], body)
     attrs: dict[str, Any] = {"global_symbol": name, **builder.attrs}
     if allocated:
         positions = {buffer: len(params) + i for i, buffer in enumerate(allocated)}
@@ -95,7 +96,6 @@ def finished_program(name: str, definition: Location, params: list[Any], builder
         func = func.with_attr(key, value)
     verify_scopes(func, builder.dynamic_sizes.values())
     verify_reducers(func, builder.reducers)
-    warn_unwritten(func.body)
     return func
 
 

@@ -1,4 +1,4 @@
-"""Warns of tiles, arrays and variables that are read although nothing can have written them.
+"""Warns of tiles, arrays and variables that are read although nothing can have written them; such a variable begins as zero.
 
 A statement that reads such memory and writes it too (``T.gemm`` without ``clear_accum``, ``x[i] += 1``) gives it no first value.
 What a statement reads under a condition of its own, and memory whose address is passed on, is left to the interpreter, which
@@ -12,12 +12,15 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tilelang.errors import UninitialisedWarning
+from tilelang.frontend.builder import sequence
+from tilelang.frontend.conversion import convert
+from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import ADDRESS, READ, WRITE
 from tilelang.ir.expr import as_int, is_pure
 from tilelang.ir.memory import is_shared, is_variable, lies_in_registers
 from tilelang.ir.span import warn_at
-from tilelang.ir.visit import children, is_guarded, operands, statement_exprs
+from tilelang.ir.visit import children, is_guarded, operands, statement_exprs, with_children
 from tilelang.tileop import record_of
 from tilelang.tileop.atomic import AtomicTile
 from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose
@@ -33,22 +36,42 @@ class _Place(NamedTuple):
     loops: tuple[int, ...]
 
 
-def warn_unwritten(body: Any) -> None:
-    """Warns at the first statement that reads a tile, array or variable that no statement before it may have written."""
+def with_first_values(body: Any) -> Any:
+    """The program, with zero in each variable that a statement reads and no statement before it may have written.
+
+    Programs for other releases count on it. The first statement that reads such a variable, or a tile or array, is a warning.
+    """
     found = _Accesses(body)
-    for memory, reads in found.reads.items():
-        if memory not in found.allocated or memory in found.passed_on:
-            continue
-        writes = found.writes[memory]
-        for place, stmt in reads:
-            # In shared memory a statement may wait for another thread, whose statement comes later in the text.
-            ordered = lies_in_registers(memory) and not found.has_groups
-            if not writes or ordered and not any(_may_precede(write, place) for write in writes):
-                remedy = "give it a value by init=" if is_variable(memory) else f"T.clear({memory.name}) gives it a value"
-                warn_at(
-                    f"{memory.name} is read, but no statement before has written it; {remedy}", UninitialisedWarning, stmt.span
-                )
-                break
+    variables = [memory for memory in found.reads if _warned(found, memory) and is_variable(memory)]
+    return sequence(list(_with_zeros(body, variables))) if variables else body
+
+
+def _warned(found: _Accesses, memory: Any) -> bool:
+    """Whether a statement reads memory that nothing before it may have written; warns at the first one."""
+    if memory not in found.allocated or memory in found.passed_on:
+        return False
+    # In shared memory a statement may wait for another thread, whose statement comes later in the text.
+    ordered = lies_in_registers(memory) and not found.has_groups
+    writes = found.writes[memory]
+    for place, stmt in found.reads[memory]:
+        if not writes or ordered and not any(_may_precede(write, place) for write in writes):
+            remedy = "it begins as 0, as by init=0" if is_variable(memory) else f"T.clear({memory.name}) gives it a value"
+            text = f"{memory.name} is read, but no statement before has written it; {remedy}"
+            warn_at(text, UninitialisedWarning, stmt.span)
+            return True
+    return False
+
+
+def _with_zeros(stmt: Any, variables: list[Any]) -> Iterator[Any]:
+    """A statement, with a store of zero after the allocation of each of ``variables``."""
+    if isinstance(stmt, ir.SeqStmt):
+        for each in stmt.seq:
+            yield from _with_zeros(each, variables)
+        return
+    yield with_children(stmt, lambda body: sequence(list(_with_zeros(body, variables))))
+    if isinstance(stmt, ir.AllocBuffer) and any(stmt.buffer.same_as(each) for each in variables):
+        kind = str(stmt.buffer.dtype)
+        yield ir.BufferStore(stmt.buffer, convert(as_expr(0, kind), kind), [ir.IntImm("int32", 0)], span=stmt.span)
 
 
 def _may_precede(write: _Place, read: _Place) -> bool:

@@ -123,7 +123,7 @@ def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None
         dtype: its type; a vector type (``"float16x2"``) gives a vector, ``x[1]`` is one of its lanes.
         args: the initial value, or the scope as a string, in any order.
         scope: ``"local.var"`` for a variable of each thread.
-        init: the initial value; without one the variable is not initialised.
+        init: the initial value; a variable without one that is read before it is stored to begins as 0, with a warning.
 
     Returns:
         The variable; assignments to its Python name inside the kernel store to it.

@@ -87,7 +87,7 @@ def Assert(condition: Any, message: Any = "", error_kind: str = "RuntimeError") 
 
 @contextmanager
 def sblock(name: str = "", no_realize: bool = False) -> Iterator[None]:
-    """A block of statements, until whose end annotations hold; declared reads and writes are ignored: the compiler derives them."""
+    """A block of statements, in which annotations hold; the compiler derives what it reads and writes, whatever is declared."""
     stmts = current("T.sblock").frames[-1].stmts
     before = len(stmts)
     yield

@@ -137,13 +137,13 @@ def test_branches_for_different_warps_are_in_no_order(name, synchronised):
     assert kinds(main, torch.zeros(64)) == ([] if synchronised else ["race"])
 
 
-def test_a_variable_that_some_threads_read_before_it_has_a_value():
+def test_an_array_that_some_threads_read_before_it_has_a_value():
     @T.prim_func
     def main(Y: T.Tensor((64,), "float32")):
         with T.Kernel(1, threads=64):
-            tx, v = T.get_thread_binding(), T.alloc_var("float32")
+            tx, v = T.get_thread_binding(), T.alloc_local((1,), "float32")
             if tx < 32:
-                Y[tx] = v
+                Y[tx] = v[0]
 
     assert kinds(main, torch.zeros(64)) == ["uninitialised"]
 

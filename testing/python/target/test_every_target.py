@@ -142,6 +142,21 @@ def test_an_atomic_load_outside_of_a_tensor_is_its_safe_value(target):
 
 
 @every_target
+@pytest.mark.filterwarnings("ignore::tilelang.errors.UninitialisedWarning")
+@pytest.mark.parametrize("dtype", ["int32", "float16", "bool"])
+def test_a_variable_without_a_first_value_begins_as_zero(dtype, target):
+    @T.prim_func
+    def main(Y: T.Tensor((1,), dtype)):
+        with T.Kernel(1, threads=32):
+            total = T.alloc_var(dtype)
+            for i in T.serial(10):
+                total += i > 8
+            Y[0] = total
+
+    assert run(main, target).item() == 1
+
+
+@every_target
 def test_a_safe_value_holds_until_the_end_of_its_block(target):
     @T.prim_func
     def main(X: T.Tensor((5,), "int32"), Y: T.Tensor((2, 8), "int32")):
