@@ -72,6 +72,7 @@ def _narrowed(expr: Any, target: DType) -> Any:
     ``tile[i] = T.max(tile[i], 0)`` of int8 stays a computation of int8.
     """
     from tilelang.ir import nodes as ir
+    from tilelang.ir.visit import is_choice
 
     if isinstance(expr, ir.Cast):
         return expr.value if dtype_of(expr.value) == target else None
@@ -84,7 +85,7 @@ def _narrowed(expr: Any, target: DType) -> Any:
         sides, make = (expr.a, expr.b), type(expr)
     elif isinstance(expr, ir.Select):
         sides, make = (expr.true_value, expr.false_value), functools.partial(ir.Select, expr.condition)
-    elif isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name == "prim.if_then_else":
+    elif is_choice(expr):
         sides, make = tuple(expr.args[1:]), functools.partial(ir.tirx.if_then_else, expr.args[0])
     else:
         return None

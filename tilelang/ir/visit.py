@@ -133,11 +133,14 @@ def walk_expr(expr: Any) -> Iterator[Any]:
         stack.extend(reversed(operands(node)))
 
 
+def is_choice(expr: Any) -> bool:
+    """Whether an expression is ``if_then_else(condition, then, otherwise)``, which evaluates one of the two values."""
+    return type(expr) is ir.Call and isinstance(expr.op, ir.Op) and expr.op.name == "prim.if_then_else"
+
+
 def is_guarded(expr: Any, position: int) -> bool:
     """Whether a condition, the first operand, decides if an operand of an expression is evaluated."""
-    if type(expr) is ir.Call:
-        return position > 0 and isinstance(expr.op, ir.Op) and expr.op.name == "prim.if_then_else"
-    return position > 0 and type(expr) in (ir.And, ir.Or)
+    return position > 0 and (type(expr) in (ir.And, ir.Or) or is_choice(expr))
 
 
 def is_large(expr: Any) -> bool:

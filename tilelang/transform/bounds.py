@@ -25,7 +25,7 @@ from tilelang.ir.interval import Interval, interval_of, is_exact
 from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
-from tilelang.ir.visit import any_statement, children, flattened, operands, statement_exprs
+from tilelang.ir.visit import any_statement, children, flattened, is_choice, operands, statement_exprs
 from tilelang.tileop import record_of
 from tilelang.tileop.thread import intrinsic_name
 
@@ -196,9 +196,7 @@ class _Checker:
 
 def _evaluated_where(expr: Any) -> tuple[bool, ...]:
     """For each operand after the first, the value of the first for which it is evaluated; empty if all are evaluated always."""
-    if isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name == "prim.if_then_else":
-        return _CHOICE
-    return _SECOND_WHERE.get(type(expr), ())
+    return _CHOICE if is_choice(expr) else _SECOND_WHERE.get(type(expr), ())
 
 
 def _is_return(stmt: Any) -> bool:

@@ -10,6 +10,7 @@ from tilelang.errors import UnsupportedOnCpuError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.floats import is_float
+from tilelang.ir.visit import is_choice
 from tilelang.target.cpu.c_types import Names, c_type, float_literal, int_literal, short, string_literal, type_of
 from tilelang.target.cpu.conditional_loads import DEFINITION, QUALIFIER, is_unrolled, may_be_grouped
 from tilelang.target.cpu.contraction import c_product, combines_products
@@ -213,7 +214,7 @@ class CExpressions:
             text = f"{function.value}({', '.join(map(self, arguments))})"
             pointer = isinstance(node.ty, ir.ir.PointerType)
             return f"({self.type(node.ty.element_type)}*){text}" if pointer else text
-        if name == "prim.if_then_else":
+        if is_choice(node):
             return self._choice(*node.args)
         if name in _MATH:
             suffix = "f" if type_of(node) == "float32" else ""

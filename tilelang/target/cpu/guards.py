@@ -11,7 +11,7 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import constant
 from tilelang.ir.memory import is_global
-from tilelang.ir.visit import conjunction, rebuilt
+from tilelang.ir.visit import conjunction, is_choice, rebuilt
 from tilelang.target.cpu.emit import when, zero
 
 
@@ -52,7 +52,7 @@ class Guards:
         return if_then_else(condition, node, self.scope.safe_value(node.source))
 
     def _call(self, node: Any) -> Any:
-        if not isinstance(node.op, ir.Op) or node.op.name not in ("prim.if_then_else",):
+        if not is_choice(node):
             return self._operands(node)
         condition, then, otherwise = node.args
         guarded = self.loads(condition)

@@ -21,7 +21,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.memory import ARRAY, is_global
 from tilelang.ir.rounding import round_constant
 from tilelang.ir.span import location_of
-from tilelang.ir.visit import LARGE, tree_size
+from tilelang.ir.visit import LARGE, is_choice, tree_size
 from tilelang.target.cpu import formats, packed
 from tilelang.target.cpu.elementary import scale_by_instruction
 from tilelang.target.cpu.emit import extern_call, is_no_op, seq
@@ -172,7 +172,7 @@ class Legalizer(StmtRewriter):
             return self.code(value)
         if isinstance(value, ir.FloatImm):
             return self.constant_bits(float(value.value), dtype)
-        if _is_conditional(value):
+        if is_choice(value):
             condition, then, otherwise = value.args
             # Each arm by itself, so that one which copies or is a constant needs no conversion.
             arms = self.stored(then, dtype), self.stored(otherwise, dtype)
@@ -380,7 +380,7 @@ class Legalizer(StmtRewriter):
         arguments = [self.expr(argument) for argument in node.args]
         if name.startswith("tirx.call_") and isinstance(node.args[0], ir.StringImm) and node.args[0].value in HELPERS:
             self.helpers[str(node.args[0].value)] = None
-        if name == "prim.if_then_else":
+        if is_choice(node):
             return ir.Call(node.op, arguments, ret_ty=arguments[1].ty)
         if isinstance(node.ty, ir.ir.PrimType) and str(node.ty) != "void":
             _refuse_unheld(str(node.ty))
@@ -414,10 +414,6 @@ def _may_be_huge(buffer: Any) -> bool:
     if list(buffer.strides) or not all(isinstance(size, int) for size in sizes):
         return True
     return math.prod(sizes) >= 2**31
-
-
-def _is_conditional(value: Any) -> bool:
-    return isinstance(value, ir.Call) and isinstance(value.op, ir.Op) and value.op.name == "prim.if_then_else"
 
 
 def _zero_like(value: Any) -> Any:

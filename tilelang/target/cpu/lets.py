@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.visit import rebuilt
+from tilelang.ir.visit import is_choice, rebuilt
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.place import ON_STACK
 from tilelang.target.cpu.rewriter import StmtRewriter
@@ -63,7 +63,7 @@ class LetLowering(StmtRewriter):
         return self.expr(node.body)
 
     def _call(self, node: Any) -> Any:
-        if not isinstance(node.op, ir.Op) or node.op.name != "prim.if_then_else":
+        if not is_choice(node):
             return rebuilt(node, self.expr)
         condition = self.expr(node.args[0])
         (then, then_value), (other, other_value) = map(self._arm, node.args[1:])

@@ -118,6 +118,8 @@ class TileLowering(StmtRewriter):
     """The walk over a program.
 
     Attributes:
+        own: see :func:`~tilelang.target.cpu.elide.own_buffers`.
+        parameters: the function's, by hash.
         parallel: how many loops of the ``T.Parallel`` around a statement are still to come.
     """
 
@@ -127,6 +129,7 @@ class TileLowering(StmtRewriter):
 
         self.scope = scope
         self.own = own_buffers(func.body)
+        self.parameters = frozenset(map(hash, func.params))
         self.streams = Streams(func, scope.context)
         self.guards = Guards(scope) if scope.context.guards_accesses else None
         self.distinct = are_distinct(func)
@@ -170,7 +173,9 @@ class TileLowering(StmtRewriter):
         return self.stmt(node.body) if node.attr_key.startswith("tl.") else super().visit_AttrStmt(node)
 
     def visit_For(self, node: Any) -> Any:
-        special = self._special(node) if "tl.parallel" in node.annotations else None
+        from tilelang.target.cpu.strips import in_strips
+
+        special = self._special(node) if "tl.parallel" in node.annotations else in_strips(node, self)
         if special is not None:
             return special
         low, extent = self.expr(node.min), self.expr(node.extent)

@@ -11,7 +11,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import is_settled
 from tilelang.ir.memory import is_global, is_memory, is_shared
 from tilelang.ir.region import Region
-from tilelang.ir.visit import flattened, is_large, walk_expr
+from tilelang.ir.visit import flattened, is_choice, is_large, walk_expr
 from tilelang.target.cuda.tile.nest import Nest
 from tilelang.target.cuda.tile.vector_index import makes_unit_steps
 from tilelang.tileop.base import TileOp, reads, writes
@@ -44,8 +44,7 @@ def selected_load(value: Any) -> tuple[Any, Any] | None:
 def _selected(value: Any) -> tuple[Any, Any, Any] | None:
     if isinstance(value, ir.Select):
         return value.condition, value.true_value, value.false_value
-    is_choice = isinstance(value, ir.Call) and isinstance(value.op, ir.Op) and value.op.name == "prim.if_then_else"
-    return tuple(value.args) if is_choice else None
+    return tuple(value.args) if is_choice(value) else None
 
 
 def _is_zero(value: Any) -> bool:

@@ -19,6 +19,7 @@ from tilelang.ir.memory import is_declared_fragment, is_memory, is_variable
 from tilelang.ir.visit import (
     children,
     computed_from,
+    is_choice,
     mentions,
     operands,
     own_expressions,
@@ -246,7 +247,7 @@ class _Collector:
                 self.expr(index, conditional)
             self.add(target.source, target.indices, kind, conditional, known.name if known is not None else "")
         # The condition is always evaluated, the two values only where they are chosen.
-        lazily = op.endswith(".if_then_else")
+        lazily = is_choice(node)
         for position, argument in enumerate(arguments):
             if isinstance(argument, ir.PrimExpr) and not isinstance(argument, ir.Var):
                 self.expr(argument, conditional or (lazily and position > 0))
