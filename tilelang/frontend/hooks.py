@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from types import FunctionType
 from typing import Any
 
@@ -472,7 +473,8 @@ def _compile_time_loop(builder: Builder, items: Any) -> Iterator[Any]:
     """The items of a Python iterable; a ``break`` in the loop's body closes this generator."""
     with builder.in_loop(None):
         try:
-            yield from items
+            # A `break` must not close an iterator of the author's: a later loop goes on with it.
+            yield from chain(items)
         finally:
             # What the body's last scope assigned is no news to the statement after the loop: Python's own loop carried the
             # values.

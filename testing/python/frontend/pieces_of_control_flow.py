@@ -2,6 +2,14 @@
 
 PIECES = [
     """
+items = (k * 2 for k in [1, 2, 3])
+for k in items:
+    x += k
+    break
+for k in items:
+    y = y * 10 + k
+""",
+    """
 for k in [1, 2, 3]:
     if k == 2:
         break
