@@ -55,6 +55,7 @@ _MODULES: dict[str, str] = {
         "reduce reduce_sum reduce_max reduce_min reduce_abssum reduce_absmax reduce_bitand reduce_bitor reduce_bitxor cumsum"
         " cummax"
     ),
+    "tilelang.language.tile.arg_reduce": "reduce_argmax reduce_argmin",
     "tilelang.language.tile.reducer": "reducer_init reducer_update finalize_reducer",
     "tilelang.language.casts": "cast Cast reinterpret",
     "tilelang.language.math": (

@@ -183,6 +183,8 @@ from tilelang.language.tensors import symbolic as symbolic
 from tilelang.language.thread_reduce import comm_reducer as comm_reducer
 from tilelang.language.thread_reduce import tvm_thread_allreduce as tvm_thread_allreduce
 from tilelang.language.thread_reduce import tvm_warp_shuffle as tvm_warp_shuffle
+from tilelang.language.tile.arg_reduce import reduce_argmax as reduce_argmax
+from tilelang.language.tile.arg_reduce import reduce_argmin as reduce_argmin
 from tilelang.language.tile.cluster import copy_cluster as copy_cluster
 from tilelang.language.tile.copy import async_copy as async_copy
 from tilelang.language.tile.copy import c2d_im2col as c2d_im2col

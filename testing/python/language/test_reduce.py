@@ -397,3 +397,73 @@ def test_a_maximum_accumulates_into_a_used_fragment():
             T.finalize_reducer(r)
 
     _misused("max", body)
+
+
+def index_of(kind, shape, dim, dtype, index_dtype="int32", scope="fragment", keepdim=False):
+    """B = the indices of the largest or smallest elements of A."""
+    dim_ = dim % len(shape)
+    kept = [1 if axis == dim_ else size for axis, size in enumerate(shape) if axis != dim_ or keepdim]
+
+    @T.prim_func
+    def main(A: T.Tensor(shape, dtype), B: T.Tensor(kept, index_dtype)):
+        with T.Kernel(1, threads=128):
+            a, b = SCOPES[scope](shape, dtype), SCOPES[scope](kept, index_dtype)
+            T.copy(A, a)
+            getattr(T, f"reduce_{kind}")(a, b, dim=dim)
+            T.copy(b, B)
+
+    return main
+
+
+@pytest.mark.parametrize("kind", ["argmax", "argmin"])
+@pytest.mark.parametrize(
+    ("shape", "dim", "scope", "keepdim"),
+    [((4, 33), 1, "fragment", False), ((33, 4), 0, "shared", False), ((2, 7, 8), 1, "fragment", True), ((8,), 0, "shared", True)],
+)
+def test_index_of_the_first_extreme(kind, shape, dim, scope, keepdim):
+    a = torch.randint(-4, 5, shape).float()
+    b = run(index_of(kind, shape, dim, "float32", "int64", scope, keepdim), a, out_idx=-1)
+    assert torch.equal(b, getattr(torch, kind)(a, dim, keepdim=keepdim))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("kind", ["argmax", "argmin"])
+def test_index_of_the_first_nan(kind, dtype):
+    inf, nan = float("inf"), float("nan")
+    rows = [[1, inf, -inf, 2], [inf, nan, nan, -inf], [nan] * 4, [inf] * 4, [-inf] * 4, [0.0, -0.0, 0.0, -0.0], [1, 1, 1, nan]]
+    a = torch.tensor(rows, dtype=getattr(torch, dtype))
+    b = run(index_of(kind, (7, 4), 1, dtype), a, out_idx=-1)
+    assert torch.equal(b, getattr(torch, kind)(a, 1).int())
+
+
+def test_index_within_a_slice():
+    @T.prim_func
+    def main(A: T.Tensor((3, 4, 16), "int32"), B: T.Tensor((3, 4), "int32")):
+        with T.Kernel(1, threads=64):
+            a, b = T.alloc_shared((3, 4, 16), "int32"), T.alloc_shared((3, 4), "int32")
+            T.copy(A, a)
+            for k in T.serial(3):
+                T.reduce_argmax(a[k, :, 4:12], b[k, :], dim=2)
+            T.copy(b, B)
+
+    a = torch.randint(-9, 10, (3, 4, 16), dtype=torch.int32)
+    assert torch.equal(run(main, a, out_idx=-1), a[:, :, 4:12].argmax(2).int())
+
+
+@pytest.mark.parametrize(
+    ("scope", "shape", "dtype", "message"),
+    [
+        (T.alloc_fragment, (4,), "float32", "T.reduce_argmax gives indices, b is float32"),
+        (T.alloc_fragment, (5,), "int32", r"T.reduce_argmax: source .4, 8. and destination .5,. do not fit for dim=1"),
+        (T.alloc_local, (4,), "int32", "T.reduce_argmax takes fragments and shared tiles; b is neither"),
+    ],
+)
+def test_index_that_has_no_place(scope, shape, dtype, message):
+    with pytest.raises(CompileError, match=message):
+
+        @T.prim_func
+        def main(A: T.Tensor((4, 8), "float32")):
+            with T.Kernel(1, threads=32):
+                a, b = T.alloc_fragment((4, 8), "float32"), scope(shape, dtype)
+                T.copy(A, a)
+                T.reduce_argmax(a, b)

@@ -157,6 +157,22 @@ def test_a_variable_without_a_first_value_begins_as_zero(dtype, target):
 
 
 @every_target
+@pytest.mark.parametrize("dim", [0, 1])
+def test_the_index_of_the_largest_element(dim, target):
+    @T.prim_func
+    def main(X: T.Tensor((33, 7), "float32"), Y: T.Tensor((7, 33)[dim : dim + 1], "int64")):
+        with T.Kernel(1, threads=64):
+            x, y = T.alloc_fragment((33, 7), "float32"), T.alloc_shared((7, 33)[dim : dim + 1], "int64")
+            T.copy(X, x)
+            T.reduce_argmax(x, y, dim=dim)
+            T.copy(y, Y)
+
+    x = torch.arange(33 * 7).reshape(33, 7).remainder(5).float()
+    x[3, 2] = float("nan")
+    assert torch.equal(run(main, target, x), x.argmax(dim))
+
+
+@every_target
 def test_a_safe_value_holds_until_the_end_of_its_block(target):
     @T.prim_func
     def main(X: T.Tensor((5,), "int32"), Y: T.Tensor((2, 8), "int32")):

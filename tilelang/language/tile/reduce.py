@@ -17,7 +17,12 @@ from tilelang.tileop.reduce import REDUCE_KINDS, Reduce, fits
 from tilelang.tileop.scan import Scan
 
 
-def _axis(what: str, dim: Any) -> int:
+def axis_number(what: str, dim: Any) -> int:
+    """The number that a program gives for an axis.
+
+    Raises:
+        OptionError: the kernel computes it.
+    """
     axis = as_int(as_expr(dim))
     if not isinstance(axis, int):
         raise OptionError(f"{what}: dim={dim!s} is no compile-time integer")
@@ -43,8 +48,16 @@ def _is_rest(target: Region, source: Region, reduced: int) -> bool:
     return rest == [axis in own_axes(target) for axis in range(len(target.extents))]
 
 
-def _reduced_axis(what: str, dim: int, source: Region, target: Region) -> int:
+def reduced_axis(what: str, dim: int, source: Region, target: Region) -> int:
     """The axis that ``dim`` means: the reading that fits the destination's axes, else the axis of the slice as a value.
+
+    Args:
+        what: the operator's name.
+        dim: as the program gives it.
+        source, target: what is reduced, and where the result goes.
+
+    Returns:
+        The number of the axis, counted among all of ``source``.
 
     Raises:
         OptionError: it would be another axis if two sizes were equal.
@@ -99,7 +112,7 @@ def reduce(
         raise OptionError(f"T.reduce: {reduce_type!r} is none of {', '.join(REDUCE_KINDS)}")
     what = f"T.reduce_{reduce_type}"
     source, target = as_region(buffer, what), as_region(out, what)
-    axis = _reduced_axis(what, _axis(what, dim), source, target)
+    axis = reduced_axis(what, axis_number(what, dim), source, target)
     require_kernel(what).perform(Reduce(source, target, reduce_type, axis, bool(clear), bool(nan_propagate)))
 
 
@@ -155,7 +168,8 @@ def _scan(kind: str, src: Any, dst: Any, dim: int, reverse: bool) -> None:
     what = f"T.cum{kind}"
     source = as_region(src, what)
     target = source if dst is None else as_region(dst, what)
-    require_kernel(what).perform(Scan(source, target, kind, _scanned_axis(what, _axis(what, dim), source, target), bool(reverse)))
+    axis = _scanned_axis(what, axis_number(what, dim), source, target)
+    require_kernel(what).perform(Scan(source, target, kind, axis, bool(reverse)))
 
 
 def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False, annotations: Any = None) -> None:
