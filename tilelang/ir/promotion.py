@@ -103,19 +103,20 @@ def _plain(value: Any) -> Any:
 def _pair(a: Any, b: Any) -> tuple[Any, Any]:
     """Operands for TVM's operators.
 
-    TVM makes an int64 of a Python int that int32 does not hold, and then converts the other operand to int64, too; where the
-    other one is unsigned and holds the number, the number gets its type here.
+    TVM makes an int64 of a Python int that int32 does not hold, and then converts the other operand to int64, too; its bitwise
+    operators make an int32 of the low bits. Where the other one is of 64 bits, or holds the number, the number is of its type.
     """
     a, b = _plain(a), _plain(b)
     return _of_type(a, b), _of_type(b, a)
 
 
 def _of_type(value: Any, other: Any) -> Any:
-    """A Python int as a constant of the other operand's type, if that is unsigned and holds it; else the operand itself."""
-    if not isinstance(value, int) or value < 1 << 31 or _is_number(other):
+    """A Python int that int32 does not hold as a constant of the other operand's type, if that fits; else the operand itself."""
+    if not isinstance(value, int) or -(1 << 31) <= value < 1 << 31 or _is_number(other):
         return value
     kind = canonical(str(other.ty))
-    return tirx.const(value, kind.base) if kind.kind == "uint" and kind.bits >= 32 and not value >> kind.bits else value
+    holds = kind.is_integer and (kind.bits == 64 or (kind.base == "uint32" and 0 <= value < 1 << 32))
+    return _with_number(other, value)[1] if holds else value
 
 
 def _is_number(value: Any) -> bool:

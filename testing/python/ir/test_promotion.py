@@ -105,6 +105,8 @@ def test_reductions_of_bools(kind, target):
         ("int32", 2**31, operator.add, "int64"),
         ("uint32", 2**32, operator.add, "int64"),
         ("int64", 1, operator.lshift, "int64"),
+        ("int64", 2**32 - 1, operator.and_, "int64"),
+        ("int32", 2**32 - 1, operator.and_, "int32"),
         ("bool", "int8", operator.add, "int8"),
         ("bool", "bool", operator.add, "int32"),
         ("bool", "bool", operator.and_, "bool"),
@@ -143,6 +145,24 @@ def test_unsigned_integers_wrap_around_at_large_python_ints(target):
     )
     got = run(main, target, x.to(torch.uint32))
     assert torch.equal(got.long(), want)
+
+
+@every_target
+def test_bits_of_64_bit_integers_and_large_python_ints(target):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "int64"), U: T.Tensor((64,), "uint64"), Y: T.Tensor((6, 64), "int64")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                Y[0, i] = X[i] & 0xFFFFFFFF
+                Y[1, i] = 0x1234567890 ^ X[i]
+                Y[2, i] = X[i] | 1 << 40
+                Y[3, i] = X[i] & -(1 << 40)
+                Y[4, i] = (1 << 40) >> (X[i] & 15)
+                Y[5, i] = T.cast(U[i] & -(1 << 40), "int64")
+
+    x = torch.arange(64) * 0x1E3779B97F4A7C15
+    want = [x & 0xFFFFFFFF, x ^ 0x1234567890, x | 1 << 40, x & -(1 << 40), (1 << 40) >> (x & 15), x & -(1 << 40)]
+    assert torch.equal(run(main, target, x, x.view(torch.uint64)), torch.stack(want))
 
 
 @pytest.mark.parametrize("divide", [operator.floordiv, operator.mod, T.truncdiv, T.truncmod, T.ceildiv, T.floordiv])
