@@ -42,7 +42,7 @@ def simplify(expr: Any) -> Any:
     if isinstance(expr, int) or is_misjudged(expr) or is_large(expr):
         return expr
     stand_ins = StandIns()
-    seen = hidden(expr, stand_ins.variable, is_positive=lambda divisor: False)  # nothing is known about a variable
+    seen = hidden(expr, stand_ins.variable, is_positive=lambda divisor: False, ranges={})  # nothing is known about a variable
     try:
         found = _analyzer().simplify(seen)
     except NO_ANSWER:

@@ -111,7 +111,7 @@ class Facts:
 
     def _seen(self, expr: Any) -> Any:
         """An expression with stand-ins for the parts that the analyzer would misjudge."""
-        return hidden(expr, self._stand_in, is_positive=lambda divisor: self.bounds(divisor)[0] > 0)
+        return hidden(expr, self._stand_in, is_positive=lambda divisor: self.bounds(divisor)[0] > 0, ranges=self)
 
     def _stand_in(self, part: Any) -> Any:
         """What the analyzer gets for a part: its value if that is known, else a variable with the part's interval."""

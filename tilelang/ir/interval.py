@@ -71,6 +71,9 @@ def _computed(expr: Any, ranges: Ranges, known: dict[Any, Interval]) -> Interval
     return UNKNOWN if rule is None else rule(_interval(expr.a, ranges, known), _interval(expr.b, ranges, known))
 
 
+_MOST_SHIFTED = 64
+"""A shift by this many bits or more takes all of them, whatever the type."""
+
 _UNBOUNDED = ("int32", "int64")
 """The types of positions, whose arithmetic is taken not to overflow."""
 
@@ -214,6 +217,28 @@ def _floor_mod(left: Interval, right: Interval) -> Interval:
     return 0, None if right[1] is None else max(right[1] - 1, 0)
 
 
+def _shift_left(left: Interval, right: Interval) -> Interval:
+    """Of a shift to the left, as a product by powers of two."""
+    least, most = right
+    if least is None or most is None or least < 0 or most > _MOST_SHIFTED:
+        return UNKNOWN
+    return _mul(left, (1 << least, 1 << most))
+
+
+def _shift_right(left: Interval, right: Interval) -> Interval:
+    """Of a shift to the right, which is a quotient by a power of two however far it goes."""
+    least, most = right
+    if least is None or least < 0:
+        return UNKNOWN
+    return _floor_div(left, (1 << min(least, _MOST_SHIFTED), None if most is None or most > _MOST_SHIFTED else 1 << most))
+
+
+def _bitwise_and(left: Interval, right: Interval) -> Interval:
+    """Of the bits that two numbers have in common: those of one that is not negative are a number up to this one."""
+    ends = [high for low, high in (left, right) if low is not None and low >= 0]
+    return (0, min((end for end in ends if end is not None), default=None)) if ends else UNKNOWN
+
+
 def _or_zero(found: Interval) -> Interval:
     """Of a value, or 0: what a division by zero gives."""
     low, high = found
@@ -258,6 +283,9 @@ _RULES: Mapping[type, Callable[[Interval, Interval], Interval]] = {
     ir.Mul: _mul,
     ir.FloorDiv: _floor_div,
     ir.FloorMod: _floor_mod,
+    ir.LShift: _shift_left,
+    ir.RShift: _shift_right,
+    ir.BitwiseAnd: _bitwise_and,
     ir.Min: _min,
     ir.Max: _max,
     ir.LT: _less,

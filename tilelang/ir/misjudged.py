@@ -5,7 +5,8 @@ The analyzer calculates with mathematical numbers, where the language does not:
 - floats are real numbers to it: ``x != x`` would be false, and is true for NaN;
 - integers do not wrap around: ``uint8(i + 200)`` would be at least 200;
 - no divisor is zero; in the language a division by zero gives zero, so a divisor counts only where it is certainly not zero;
-- for a negative divisor it negates both operands, which overflows for the least number of a type.
+- for a negative divisor it negates both operands, which overflows for the least number of a type;
+- a shift to the left is a product: ``1 << i`` would be positive, also where bits leave.
 
 It is right about positions, which are int32 and int64 and do not overflow. Any other part of an expression is replaced by a
 variable, its *stand-in*, of which the analyzer knows an interval at most.
@@ -19,7 +20,7 @@ from typing import Any
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.interval import UNKNOWN, Interval
+from tilelang.ir.interval import UNKNOWN, Interval, Ranges, interval_of, overflows
 from tilelang.ir.visit import operands, reads_memory, rebuilt, walk_expr
 
 _TYPES = ("float", "bfloat", "tfloat", "uint", "int4", "int8", "int16")
@@ -31,25 +32,30 @@ def is_misjudged(expr: Any) -> bool:
     return isinstance(expr, ir.PrimExpr) and str(getattr(expr, "ty", "")).startswith(_TYPES)
 
 
-def is_narrowed(expr: Any) -> bool:
-    """Whether an expression takes the low 32 bits of an int64 from memory, which need not be the whole number."""
-    return type(expr) is ir.Cast and str(expr.ty) == "int32" and str(expr.value.ty) == "int64" and reads_memory(expr.value)
+def is_narrowed(expr: Any, ranges: Ranges) -> bool:
+    """Whether an expression takes the low 32 bits of an int64 from memory, or of one that is known to be larger."""
+    if type(expr) is not ir.Cast or str(expr.ty) != "int32" or str(expr.value.ty) != "int64":
+        return False
+    return reads_memory(expr.value) or overflows(expr, ranges)
 
 
-def hidden(expr: Any, stand_in: Callable[[Any], Any], is_positive: Callable[[Any], bool]) -> Any:
+def hidden(expr: Any, stand_in: Callable[[Any], Any], is_positive: Callable[[Any], bool], ranges: Ranges) -> Any:
     """An expression for the analyzer.
 
     Args:
         expr: the program's expression.
         stand_in: gives the expression that takes the place of a part which the analyzer misjudges, of the part's type.
         is_positive: whether a divisor that is no constant is certainly positive.
+        ranges: intervals of variables.
 
     Returns:
         ``expr`` itself where it has no such part.
     """
 
     def is_hidden(part: Any) -> bool:
-        return is_misjudged(part) or is_narrowed(part) or (type(part) in _QUOTIENTS and is_misjudged_divisor(part.b))
+        if type(part) is ir.LShift and None in interval_of(part, ranges):
+            return True
+        return is_misjudged(part) or is_narrowed(part, ranges) or (type(part) in _QUOTIENTS and is_misjudged_divisor(part.b))
 
     def is_misjudged_divisor(divisor: Any) -> bool:
         if isinstance(divisor, ir.IntImm):

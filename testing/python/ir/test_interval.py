@@ -30,6 +30,12 @@ SAFE = [
     lambda x, y: x // y,
     lambda x, y: (x * 8 + y) % 5,
     lambda x, y: (x + y) // (y + 1),
+    lambda x, y: x << y,
+    lambda x, y: x << 3,
+    lambda x, y: (x * 9) >> y,
+    lambda x, y: 63 >> y,
+    lambda x, y: x & y,
+    lambda x, y: x & 6,
 ]
 
 

@@ -165,3 +165,34 @@ def test_coefficients_beyond_the_type_of_an_expression(target):
     np.testing.assert_array_equal(
         found[2], np.where(i * np.int32(600_000_000) * np.int32(4) < 0, 0, i + np.int32(2147483647) + np.int32(5))
     )
+
+
+@every_target
+def test_what_leaves_an_int32_by_a_shift_or_a_conversion(target):
+    """``1 << i`` may be negative or zero, and the low bits of an int64 negative."""
+
+    @T.prim_func
+    def main(Y: T.Tensor((7, 48), "int32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(48):
+                Y[0, i] = 1 if (1 << i) > 0 else 0
+                Y[1, i] = i % (1 << i)
+                Y[2, i] = T.truncdiv(i, 1 << i)
+                Y[3, i] = (i << 28) // 3
+                Y[4, i] = ~(1 << i) // 2
+                Y[5, i] = T.int32(T.int64(i) * 100000000) // 3
+                Y[6, i] = T.int32(T.int64(i) << 28) % 5
+
+    low = [(i << 28, i * 100000000) for i in range(48)]
+    low = [[(number + 2**31) % 2**32 - 2**31 for number in pair] for pair in low]
+    power = [-(2**31) if i == 31 else 1 << i if i < 31 else 0 for i in range(48)]
+    want = [
+        [int(p > 0) for p in power],
+        [i % p if p else 0 for i, p in enumerate(power)],
+        [int(i / p) if p else 0 for i, p in enumerate(power)],
+        [shifted // 3 for shifted, _ in low],
+        [~p // 2 for p in power],
+        [product // 3 for _, product in low],
+        [shifted % 5 for shifted, _ in low],
+    ]
+    assert run(main, target).tolist() == want
