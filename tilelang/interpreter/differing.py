@@ -85,6 +85,9 @@ def may_leave(stmt: Any, differs: Callable[[Any], bool], jumps: tuple[type, ...]
     if isinstance(stmt, jumps) or (isinstance(stmt, ir.Evaluate) and intrinsic_name(stmt.value) == "thread_return"):
         return below
     if isinstance(stmt, ir.AttrStmt):
+        # A kernel is left by all: the next one begins with fresh threads.
+        if stmt.attr_key == "thread_extent":
+            return False
         below = below or stmt.attr_key == WARP_GROUP
     elif isinstance(stmt, (ir.For, ir.While)):
         # A jump inside means this loop; only a return leaves it.

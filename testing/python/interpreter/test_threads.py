@@ -38,6 +38,23 @@ def test_statements_run_once_a_block_or_once_a_thread():
     assert c.tolist() == [1, 127 * 64, 128, 128, 8, 8]
 
 
+def test_exits_of_threads_end_with_their_kernel():
+    """After an exit below a condition on the thread statements are the thread's, to the end of the kernel."""
+
+    @T.prim_func
+    def main(C: T.Tensor((2,), "int32")):
+        with T.Kernel(1, threads=32):
+            if T.get_thread_binding() < 8:
+                T.thread_return()
+            T.atomic_add(C[0], 1)
+        with T.Kernel(1, threads=32):
+            T.atomic_add(C[1], 1)
+
+    c = torch.zeros(2, dtype=torch.int32)
+    run(main, c)
+    assert c.tolist() == [24, 1]
+
+
 def test_warps():
     @T.prim_func
     def main(A: T.Tensor((64,), "int32"), B: T.Tensor((8, 64), "int32")):
