@@ -81,10 +81,17 @@ uint8_t* claim_target(Warp& warp, const Instruction& instruction, int lane, cons
 }
 
 uint8_t* claim_stored(Warp& warp, const Instruction& instruction, int lane, Agent agent, uint64_t address, uint32_t bytes,
-                      uint32_t alignment, const uint8_t* value) {
+                      uint32_t alignment, const uint8_t* value, StoreUnderWay& under_way) {
   const bool replaces = bulk_of(instruction).reduction == Reduction::kNone;
-  const uint8_t* present = value ? peek(warp, Space::kGlobal, address, bytes) : nullptr;
-  warp.same_value = present && std::memcmp(present, value, bytes) == 0;
+  const auto is_present = [&] {
+    const uint8_t* present = peek(warp, Space::kGlobal, address, bytes);
+    return present && std::memcmp(present, value, bytes) == 0;
+  };
+  warp.same_value = value && is_present();
+  if (value && !warp.same_value) {
+    under_way.await_others();
+    warp.same_value = is_present();
+  }
   uint8_t* target = access_async(warp, instruction, lane, agent, Space::kGlobal, address, bytes, alignment,
                                  replaces ? AccessKind::kWrite : AccessKind::kAtomic);
   warp.same_value = false;

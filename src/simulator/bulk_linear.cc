@@ -47,8 +47,9 @@ class LinearStore : public BulkStore {
     byte_mask_ = bulk_.byte_mask ? warp.reg<uint16_t>(bulk_.mask)[lane] : 0xffff;
     std::vector<uint8_t> data;
     if (settles_early(warp, bulk_) && byte_mask_ == 0xffff) gather(data);
+    StoreUnderWay under_way(checked_stores(warp));
     target_ = claim_stored(warp, instruction, lane, writer_, lane_address(warp, bulk_.target, lane), bytes, kAlignment,
-                           data.empty() ? nullptr : data.data());
+                           data.empty() ? nullptr : data.data(), under_way);
     scatter(data);
   }
 

@@ -147,9 +147,10 @@ class TensorStore : public BulkStore {
                            kTileAlignment, AccessKind::kRead);
     std::vector<uint8_t> data;
     if (settles_early(warp, bulk_)) gather(data);
+    StoreUnderWay under_way(checked_stores(warp));
     locate_rows(box_, [&](const TileRow& row, uint32_t bytes, uint32_t alignment, size_t offset) {
       const uint8_t* value = data.empty() ? nullptr : data.data() + offset + row.first;
-      return claim_stored(warp, instruction, lane, writer_, row.global, bytes, alignment, value);
+      return claim_stored(warp, instruction, lane, writer_, row.global, bytes, alignment, value, under_way);
     });
     scatter(data);
   }

@@ -227,7 +227,7 @@ Step run_load_partly(Warp& w, const Instruction& in, LaneMask exec) {
 /// Lanes that need a closer look one after the other, so that a race of two lanes of this store that write the same value
 /// is none.
 void store_checked(Warp& w, const Instruction& in, const Access& access, const uint64_t* addresses, LaneMask exec,
-                   AccessKind kind) {
+                   AccessKind kind, StoreUnderWay& under_way) {
   const MemorySpec& s = access.spec;
   uint32_t bytes = static_cast<uint32_t>(s.element) * s.count;
   uint8_t* pointers[kLanes];
@@ -237,8 +237,15 @@ void store_checked(Warp& w, const Instruction& in, const Access& access, const u
     alignas(16) uint8_t value[kWidest];
     pointers[l] = value;
     access.move.lanes(w, in, pointers, 1u << l, s.count);
-    const uint8_t* present = peek(w, s.space, addresses[l], bytes);
-    w.same_value = present && std::memcmp(present, value, bytes) == 0;
+    const auto is_present = [&] {
+      const uint8_t* present = peek(w, s.space, addresses[l], bytes);
+      return present && std::memcmp(present, value, bytes) == 0;
+    };
+    w.same_value = is_present();
+    if (!w.same_value && s.space != Space::kShared) {
+      under_way.await_others();
+      w.same_value = is_present();
+    }
     LaneMask good = access_lanes(w, in, s.space, addresses, 1u << l, bytes, kind, pointers);
     w.same_value = false;
     if (good) access.move.lanes(w, in, pointers, good, s.count);
@@ -255,13 +262,15 @@ Step run_store(Warp& w, const Instruction& in, LaneMask exec) {
   AccessKind kind = s.order.strong ? AccessKind::kStrongWrite : AccessKind::kWrite;
   ++w.cluster().progress;
   if (w.counting) count_access(w, in, s.space, addresses, exec, bytes, true);
+  const bool local = s.space == Space::kShared || !w.cluster().race;
+  StoreUnderWay under_way(local ? nullptr : w.cluster().race->stores());
   if (uint8_t* memory = find_run(w, in, s, addresses, exec, kind)) {
     access.move.run(w, in, memory, s.count);
     return Step::kNext;
   }
   if (s.order.strong) synchronise(w, s.space, addresses, exec, s.order, false, true);
   if (w.cluster().race) {
-    store_checked(w, in, access, addresses, exec, kind);
+    store_checked(w, in, access, addresses, exec, kind, under_way);
     return Step::kNext;
   }
   LaneMask good = access_lanes(w, in, s.space, addresses, exec, bytes, kind, pointers);

@@ -21,6 +21,7 @@
 #include "machine.h"
 #include "mbarrier.h"
 #include "shadow.h"
+#include "stores_under_way.h"
 
 namespace tilelang {
 namespace simulator {
@@ -49,6 +50,7 @@ class GlobalShadow {
   using ClusterClock = std::unordered_map<uint32_t, uint32_t>;
   ClusterClock& released(uint64_t address) { return released_[address]; }
   std::mutex sync_lock;
+  StoresUnderWay stores;
 
  private:
   static constexpr size_t kLocks = 64;
@@ -119,6 +121,9 @@ class RaceChecker {
   /// The same for plain accesses by all lanes to consecutive memory, at once. False, with nothing recorded, where lanes need a look
   /// of their own.
   bool global_run(const WarpAccess& access, uint32_t allocation, uint64_t offset);
+
+  /// Of all workers; null where global memory is not checked.
+  StoresUnderWay* stores() { return global_ ? &global_->stores : nullptr; }
 
   // Synchronisation.
   /// All threads of the block have met.

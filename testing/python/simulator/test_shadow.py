@@ -163,6 +163,14 @@ def test_blocks_that_write_the_same_values_are_clean(length):
     assert races("alike", 4, length) > 0
 
 
+def test_two_workers_that_write_the_same_values_at_once_are_clean():
+    """A worker may be stopped between the record of its store and the data: once in a hundred launches, so here are many."""
+    data, alike = torch.zeros(1 << 15, dtype=torch.int32), cuda.function(SOURCE, "alike", "sm_80")
+    for seed in range(150):
+        report = alike.launch(2, 128, [data.zero_(), 8, data.numel()], checks="race", workers=2, seed=seed)
+        assert not report.findings
+
+
 @pytest.mark.parametrize("length", [1, 16, 64])
 def test_a_block_that_reads_what_another_wrote_is_found(length):
     assert races("pass_on", 1, length) > 0
