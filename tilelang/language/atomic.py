@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -178,10 +179,8 @@ def _consecutive(lanes: int, dst: Any, value: Any, return_prev: bool) -> Any:
     target, source = (calls.address(_first(each, lanes), f"T.{name}") for each in (dst, value))
     _check(f"T.{name}", target.source)
     if str(target.source.dtype) != str(source.source.dtype):
-        raise DtypeError(
-            f"T.{name}: the destination is {target.source.dtype}, the value is {source.source.dtype}",
-            hint="copy the value to a buffer of the destination's type first",
-        )
+        values = [load for lane in range(lanes) for load in _shifted(lane, source)]
+        source = calls.address(_held(values, target.source.dtype), f"T.{name}")
     if return_prev:
         old = [
             calls.value("atomic_add", *_shifted(lane, target, source), attrs={"memory_order": "relaxed"}) for lane in range(lanes)
@@ -198,10 +197,15 @@ def _first(place: Any, lanes: int) -> Any:
         return ir.BufferLoad(place.source, [*outer, last.base]) if is_row else place
     if calls.is_tile(place) or calls.is_address(place) or not isinstance(place, ir.PrimExpr) or lanes_of(place) != lanes:
         return place
-    # A vector has no address: it is put into an array first.
-    held = alloc_local((lanes,), dtype_of(place).base)
-    for lane in range(lanes):
-        buffer_store(held, extract_lane(place, lane), [lane])
+    # A vector has no address.
+    return _held([extract_lane(place, lane) for lane in range(lanes)], dtype_of(place).base)
+
+
+def _held(values: Sequence[Any], dtype: Any) -> Any:
+    """An array with these values, converted to its type."""
+    held = alloc_local((len(values),), dtype)
+    for lane, value in enumerate(values):
+        buffer_store(held, value, [lane])
     return held
 
 
@@ -214,15 +218,15 @@ def atomic_addx2(dst: Any, value: Any, return_prev: bool = False) -> Any:
     """Adds two consecutive elements at ``value`` to two at ``dst``, each atomically.
 
     Args:
-        dst, value: the first element of each pair, a buffer that starts with it, or its ``T.Ramp``; both of one type. The
-            value may be a vector of two.
+        dst, value: the first element of each pair, a buffer that starts with it, or its ``T.Ramp``; the value is converted to
+            the type of ``dst``, and may be a vector of two.
         return_prev: give the values before the update.
 
     Returns:
         With ``return_prev`` a vector of the two values before the update, else None.
 
     Raises:
-        CompileError: the pairs differ in type.
+        DtypeError: elements of less than a byte.
     """
     return _consecutive(2, dst, value, return_prev)
 
@@ -231,15 +235,15 @@ def atomic_addx4(dst: Any, value: Any, return_prev: bool = False) -> Any:
     """Adds four consecutive elements at ``value`` to four at ``dst``, each atomically.
 
     Args:
-        dst, value: the first of each four elements, a buffer that starts with it, or its ``T.Ramp``; both of one type. The
-            value may be a vector of four.
+        dst, value: the first of each four elements, a buffer that starts with it, or its ``T.Ramp``; the value is converted to
+            the type of ``dst``, and may be a vector of four.
         return_prev: give the values before the update.
 
     Returns:
         With ``return_prev`` a vector of the four values before the update, else None.
 
     Raises:
-        CompileError: the elements differ in type.
+        DtypeError: elements of less than a byte.
     """
     return _consecutive(4, dst, value, return_prev)
 

@@ -173,6 +173,32 @@ def test_the_index_of_the_largest_element(dim, target):
 
 
 @every_target
+@pytest.mark.parametrize("lanes", [2, 4])
+def test_vector_atomics_convert_their_values(lanes, target):
+    @T.prim_func
+    def main(X: T.Tensor((32,), "float32"), Y: T.Tensor((32,), "float16")):
+        with T.Kernel(1, threads=32):
+            T.fill(Y, 1)
+            for i in T.Parallel(32 // lanes):
+                getattr(T, f"atomic_addx{lanes}")(Y[i * lanes], X[i * lanes])
+
+    assert torch.equal(run(main, target, torch.arange(32).float()), torch.arange(1, 33).half())
+
+
+@every_target
+def test_tiles_without_axes(target):
+    @T.prim_func
+    def main(X: T.Tensor((8,), "float32"), Y: T.Tensor((), "float32")):
+        with T.Kernel(1, threads=32):
+            x, total = T.alloc_fragment((8,), "float32"), T.alloc_shared((), "float32")
+            T.copy(X, x)
+            T.reduce_sum(x, total)
+            T.copy(total, Y)
+
+    assert run(main, target, torch.arange(8).float()).item() == 28
+
+
+@every_target
 def test_a_safe_value_holds_until_the_end_of_its_block(target):
     @T.prim_func
     def main(X: T.Tensor((5,), "int32"), Y: T.Tensor((2, 8), "int32")):
