@@ -214,6 +214,21 @@ def test_reductions(kind, dim, dtype):
     torch.testing.assert_close(b, FOLDS[kind](a, dim).to(b.dtype), rtol=1e-6, atol=1e-6)
 
 
+def test_tiles_without_axes():
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32"), B: T.Tensor((), "float32"), C: T.Tensor((), "float32")):
+        with T.Kernel(1, threads=32):
+            a, total = T.alloc_fragment((8,), "float32"), T.alloc_shared((), "float32")
+            T.copy(A, a)
+            T.reduce_sum(a, total)
+            T.copy(total, B)
+            T.copy(total[()], C[()])
+
+    b, c = torch.zeros(()), torch.zeros(())
+    run(main, torch.arange(8).float(), b, c)
+    assert (b.item(), c.item()) == (28, 28)
+
+
 def test_a_reduction_goes_on_from_the_old_value_and_ignores_nan():
     a, b = random(6, 5, 4), torch.zeros(6, 4)
     a[:, 0] = torch.nan

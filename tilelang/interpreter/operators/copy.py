@@ -31,7 +31,7 @@ def reshaped(value: np.ndarray, source: Box, target: Box) -> np.ndarray:
         target: the box whose extents they get.
     """
     threads = value.shape[: value.ndim - len(source.extents)]
-    return value.reshape(*threads, *target.extents)
+    return value.reshape((*threads, *target.extents))
 
 
 def moved(x: Lanes, source: Box, target: Box) -> np.ndarray:

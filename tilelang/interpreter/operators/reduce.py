@@ -42,7 +42,7 @@ def _reduce(c: Compiler, record: Reduce) -> Effect:
         value = np.abs(value) if record.kind.startswith("abs") else value
         combine, axis = combination(record.kind, kind, record.nan_propagate), record.dim - len(src.extents)
         result = combine.reduce(_wide(value, kind), axis=axis, initial=identity(record.kind, kind))
-        result = np.asarray(result).reshape(*value.shape[: value.ndim - len(src.extents)], *dst.extents)
+        result = np.asarray(result).reshape((*value.shape[: value.ndim - len(src.extents)], *dst.extents))
         if not record.clear:
             result = combine(_operand(x, dst, dst).astype(result.dtype), result)
         write(x, dst, result.astype(kind.value))
@@ -62,7 +62,7 @@ def _scan(c: Compiler, record: Scan) -> Effect:
             value = np.flip(value, axis)
         running = combination(record.kind, kind).accumulate(value, axis=axis)
         running = np.flip(running, axis) if record.reverse else running
-        running = np.asarray(running).reshape(*running.shape[: running.ndim - len(src.extents)], *dst.extents)
+        running = np.asarray(running).reshape((*running.shape[: running.ndim - len(src.extents)], *dst.extents))
         write(x, dst, running.astype(kind.value))
 
     return effect

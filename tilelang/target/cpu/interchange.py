@@ -84,7 +84,7 @@ def _accesses(stmt: Any) -> Iterator[tuple[Any, int]]:
     record = record_of(stmt)
     if record is not None:
         for region, access in record.regions():
-            if is_global(region):
+            if is_global(region) and region.mins:
                 yield region.mins[-1], 2 if "w" in access else 1
         return
     for load in (load for expr in statement_exprs(stmt) for load in _loads(expr) if is_global(load.source) and load.indices):
