@@ -11,8 +11,10 @@ from tilelang.frontend.access import as_region, is_buffer
 from tilelang.frontend.bounded import note_bounds
 from tilelang.frontend.builder import current, require_kernel
 from tilelang.frontend.conversion import convert
+from tilelang.frontend.tiles import Slice
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_global
 from tilelang.language.kernel import get_thread_extents
 from tilelang.language.math import condition
@@ -49,7 +51,7 @@ def use_swizzle(panel_size: int = 10, order: str = "row", enable: bool = True) -
 def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
     """Fixes the layout of buffers: ``T.annotate_layout({A_shared: tilelang.layout.make_swizzled_layout(A_shared)})``.
 
-    A tensor in global memory keeps the order that the caller knows.
+    A tensor in global memory keeps the order that the caller knows, and a tile of run-time sizes the one that it has anyway.
 
     Args:
         layout_map: a ``T.Layout``, a ``T.Fragment``, or a function from indices to the new indices, for each buffer.
@@ -58,6 +60,8 @@ def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
         CompileError: a key is no buffer, the layout's shape is not the buffer's, or it has more threads than the block.
     """
     for buffer, layout in layout_map.items():
+        if _has_run_time_size(buffer):
+            continue
         if not is_buffer(buffer):
             raise OperandError(f"T.annotate_layout: {type(buffer).__name__} is not a buffer")
         if not hasattr(layout, "to_text") and not callable(layout):
@@ -71,6 +75,11 @@ def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
                 raise LayoutError(f"T.annotate_layout: two elements of {buffer.name} share a place")
             _check_threads(buffer, getattr(layout, "threads", 1))
             require_kernel("T.annotate_layout").perform(AnnotateLayout(as_region(buffer), layout.to_text()))
+
+
+def _has_run_time_size(tile: Any) -> bool:
+    """Whether a tile is a slice of memory for its largest size."""
+    return isinstance(tile, Slice) and any(not isinstance(as_int(extent), int) for extent in tile.extents)
 
 
 def _check_threads(buffer: Any, needed: int) -> None:

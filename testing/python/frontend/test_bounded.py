@@ -60,6 +60,24 @@ def test_views_of_bounded_and_of_known_tiles(target):
     assert torch.equal(b.flatten(), a) and torch.equal(c.flatten(), a[:64])
 
 
+@everywhere
+def test_a_layout_for_a_tile_of_run_time_size_is_a_hint(target):
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n, 32), "float16"), B: T.Tensor((n, 32), "float16")):
+        T.assume(n <= 32)
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((n, 32), "float16")
+            T.annotate_layout({tile: T.Layout((n, 32), lambda i, j: (i, j))})
+            T.copy(A, tile)
+            T.copy(tile, B)
+
+    a, b = torch.randn(17, 32).half(), torch.zeros(17, 32).half()
+    call(main, target, a, b)
+    assert torch.equal(a, b)
+
+
 def test_a_size_without_a_bound():
     n = T.dynamic("n")
     with error_at_mark(CompileError, r"T.alloc_shared: the size \(n \+ 1\) has no bound at compile time"):

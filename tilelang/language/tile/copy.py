@@ -108,6 +108,8 @@ def copy(
     disable_tma: bool = False,
     eviction_policy: str | None = None,
     prefer_instruction: str | None = None,
+    load_cache_policy: str | None = None,
+    store_cache_policy: str | None = None,
     annotations: Mapping[str, Any] | None = None,
     loop_layout: Any = None,
 ) -> None:
@@ -125,13 +127,13 @@ def copy(
         disable_tma: do not use the tensor memory accelerator.
         eviction_policy: how long L2 keeps what TMA moved: ``"evict_normal"``, ``"evict_first"`` or ``"evict_last"``.
         prefer_instruction: any name but ``"tma"`` is the same as ``disable_tma``.
-        annotations: has no effect; a value warns.
+        load_cache_policy, store_cache_policy, annotations: have no effect; a value warns.
         loop_layout: a ``T.Fragment`` that distributes the elements over the threads.
 
     Raises:
         CopyShapeError: the extents differ (axes of length one aside).
     """
-    ignored("T.copy", annotations=annotations)
+    ignored("T.copy", load_cache_policy=load_cache_policy, store_cache_policy=store_cache_policy, annotations=annotations)
     if isinstance(src, StridedSlice) or isinstance(dst, StridedSlice):
         _copy_elements(src, dst)
         return
