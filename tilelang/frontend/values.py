@@ -301,7 +301,11 @@ _SHOWN = 100
 
 def _not_a_scalar(value: Any) -> Exception:
     from tilelang.errors.tracing import IS_TUPLE
+    from tilelang.frontend.tiles import Tile
 
+    if isinstance(value, Tile):
+        shape = " x ".join(map(str, value.lengths))
+        return _operand_error(f"a slice of {shape} elements is used as a scalar", "name an element by an index for each axis")
     text = f"{value!r}"
     text = text if len(text) < _SHOWN else text[:_SHOWN] + " …"
     hint = IS_TUPLE if isinstance(value, tuple) else None

@@ -26,9 +26,9 @@ from tilelang.errors import OperandError
 
 _ARITHMETIC = ("_OpAdd", "_OpSub", "_OpMul")
 _DIVISIONS = ("_OpFloorDiv", "_OpFloorMod", "_OpTruncDiv", "_OpTruncMod")
+_QUOTIENT = ("_OpDiv",)
 _INTEGER = ("right_shift", "bitwise_and", "bitwise_or", "bitwise_xor")
 _COMPARISONS = ("_OpEQ", "_OpNE", "_OpLT", "_OpLE", "_OpGT", "_OpGE")
-_HALVES = ("float16", "bfloat16")
 _FOLDED = (tirx.IntImm, tirx.FloatImm)
 """Results of operations on constants."""
 
@@ -53,7 +53,7 @@ def promoted(a: Any, b: Any) -> tuple[Any, Any]:
     elif _is_number(b):
         a, b = _with_number(_numeric(a), b)
     else:
-        a, b = _with_expression(_numeric(a), _numeric(b))
+        a, b = _with_expression(_numeric(a, b), _numeric(b, a))
     return a, b
 
 
@@ -70,10 +70,15 @@ def _with_number(a: Any, number: Any) -> tuple[Any, Any]:
 
 
 def _with_expression(a: Any, b: Any) -> tuple[Any, Any]:
+    return _wrapped(a, canonical(str(b.ty))), _wrapped(b, canonical(str(a.ty)))
+
+
+def _with_other_format(a: Any, b: Any) -> tuple[Any, Any]:
+    """Two floats of one size and different formats as float32; TVM has them meet in one of the formats, or refuses them."""
     left, right = canonical(str(a.ty)), canonical(str(b.ty))
     if left.is_float and right.is_float and left.bits == right.bits and left.base != right.base:
         return _cast(a, "float32"), _cast(b, "float32")
-    return _wrapped(a, right), _wrapped(b, left)
+    return a, b
 
 
 def _wrapped(value: Any, other: Any) -> Any:
@@ -83,8 +88,11 @@ def _wrapped(value: Any, other: Any) -> Any:
     return tirx.const(value.value % (1 << other.bits), other.base)
 
 
-def _numeric(value: Any) -> Any:
-    return _cast(value, "int32") if canonical(str(value.ty)).kind == "bool" else value
+def _numeric(value: Any, other: Any = None) -> Any:
+    """A bool as a number, of the type of the other operand if that is an expression and no bool."""
+    if not _is_bool(value):
+        return value
+    return _cast(value, "int32" if other is None or _is_bool(other) else canonical(str(other.ty)).base)
 
 
 def _cast(value: Any, dtype: str) -> Any:
@@ -107,6 +115,8 @@ def _pair(a: Any, b: Any) -> tuple[Any, Any]:
     operators make an int32 of the low bits. Where the other one is of 64 bits, or holds the number, the number is of its type.
     """
     a, b = _plain(a), _plain(b)
+    if isinstance(a, Expr) and isinstance(b, Expr):
+        return _with_other_format(a, b)
     return _of_type(a, b), _of_type(b, a)
 
 
@@ -151,10 +161,7 @@ def _arithmetic(operation: Operation) -> Operation:
     def apply(a: Any, b: Any, span: Any = None) -> Any:
         a, b = _pair(a, b)
         result = attempt(a, b, span)
-        kind = str(result.ty)
-        # TVM gives float16 + bfloat16 the type of one of them, which does not hold the other's values.
-        mixed = kind.startswith(_HALVES) and not _is_number(a) and not _is_number(b) and str(a.ty) != str(b.ty)
-        return operation(*promoted(a, b), span) if mixed or kind.startswith("bool") else result
+        return operation(*promoted(a, b), span) if _is_bool(result) else result
 
     return apply
 
@@ -174,13 +181,15 @@ def _division(operation: Operation) -> Operation:
 
 
 def _shift_left(operation: Operation) -> Operation:
-    """``a << b``; with a Python int in at least 32 bits."""
+    """``a << b``; by a Python int or a bool in at least 32 bits."""
     operation = _folding(operation)
     attempt = _retrying(operation)
 
     def apply(a: Any, b: Any, span: Any = None) -> Any:
         a, b = _pair(a, b)
-        return operation(*promoted(a, b), span) if _is_number(a) or _is_number(b) else attempt(a, b, span)
+        if _is_number(a) or _is_number(b):
+            return operation(*promoted(a, b), span)
+        return attempt(a, _numeric(b), span)
 
     return apply
 
@@ -224,6 +233,7 @@ def _inversion(operation: Operation) -> Operation:
 _WRAPPERS: dict[tuple[str, ...], Callable[[Operation], Operation]] = {
     _ARITHMETIC: _arithmetic,
     _DIVISIONS: _division,
+    _QUOTIENT: _retrying,
     _INTEGER: _retrying,
     ("left_shift",): _shift_left,
     _COMPARISONS: _comparison,

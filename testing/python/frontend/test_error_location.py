@@ -108,6 +108,8 @@ MISTAKES = {
     "for i in T.Parallel(8 / 2): A[i] = 0": "use n // m or T.ceildiv",
     "for i in T.Pipelined(4, num_stages=-1): A[i] = 0": "num_stages must be a compile-time integer from 0 on, got -1",
     "for i in T.Pipelined(4, num_stages='2'): A[i] = 0": "expected a scalar, got str '2'",
+    "A[0] = A[2:6]": r"a slice of 4 elements is used as a scalar(.*\n)*.*hint: name an element",
+    "A[0] = A[2:6] + 1": "a slice of 4 elements is used as a scalar",
 }
 
 

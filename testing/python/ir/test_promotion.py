@@ -109,9 +109,16 @@ def test_reductions_of_bools(kind, target):
         ("int32", 2**32 - 1, operator.and_, "int32"),
         ("bool", "int8", operator.add, "int8"),
         ("bool", "bool", operator.add, "int32"),
+        ("bool", "uint16", operator.floordiv, "uint16"),
+        ("int8", "bool", operator.mod, "int8"),
+        ("int8", "bool", operator.rshift, "int8"),
+        ("int8", "bool", operator.lshift, "int32"),
+        ("bool", "bool", operator.lshift, "int32"),
         ("bool", "bool", operator.and_, "bool"),
         ("bool", 3, operator.floordiv, "int32"),
         ("float16", "bfloat16", operator.add, "float32"),
+        ("float16", "bfloat16", operator.truediv, "float32"),
+        ("float8_e5m2", "float8_e4m3fn", operator.truediv, "float32"),
         ("float8_e4m3fn", "float8_e5m2", operator.mul, "float32"),
     ],
 )
@@ -175,6 +182,21 @@ def test_a_constant_zero_is_no_divisor(zero, divide):
             with T.Kernel(1, threads=8):
                 for i in T.Parallel(8):
                     A[i] = divide(A[i], zero(A[i]))
+
+
+@every_target
+def test_float16_and_bfloat16_meet_in_float32(target):
+    @T.prim_func
+    def main(X: T.Tensor((4,), "float16"), Y: T.Tensor((4,), "bfloat16"), Z: T.Tensor((3, 4), "float32")):
+        with T.Kernel(1, threads=4):
+            for i in T.Parallel(4):
+                Z[0, i] = X[i] / Y[i]
+                Z[1, i] = 1 if X[i] < Y[i] else 0
+                Z[2, i] = Y[i] == X[i]
+
+    x, y = torch.tensor([1.0, 65504.0, 1.00390625, 2.0]).half(), torch.tensor([65536.0, 131072.0, 1.0, 2.0]).bfloat16()
+    left, right = x.float(), y.float()
+    assert torch.equal(run(main, target, x, y), torch.stack([left / right, (left < right).float(), (left == right).float()]))
 
 
 def test_functions_promote_as_operators():
