@@ -14,7 +14,7 @@ from tilelang.frontend import lanes
 from tilelang.frontend.access import assign_subscript, is_buffer
 from tilelang.frontend.builder import Builder
 from tilelang.frontend.tiles import Computed, as_vector
-from tilelang.frontend.values import ExprLike, LocalVar, VectorVar, as_operand
+from tilelang.frontend.values import DynamicSize, ExprLike, LocalVar, VectorVar, as_operand
 from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
 from tilelang.ir.visit import reads_memory, walk_expr
@@ -44,7 +44,8 @@ def bind(builder: Builder, name: str, before: Any, value: Any) -> Any:
             value.fresh = False
             return value
         value = value.expr()
-    if isinstance(value, ExprLike):
+    # A size of the call keeps its name, unless a variable takes its value.
+    if isinstance(value, ExprLike) and not (isinstance(value, DynamicSize) and isinstance(before, LocalVar)):
         return value
     if isinstance(value, Computed):
         if value.lengths not in _VECTORS:

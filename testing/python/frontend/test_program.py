@@ -83,6 +83,27 @@ def test_a_helper_subscripts_by_variables_and_dynamic_sizes():
         assert torch.equal(b[:2], a[2].expand(2, 8)) and torch.equal(c, a[2:])
 
 
+def test_a_variable_takes_the_value_of_a_dynamic_size():
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), "int32")):
+        with T.Kernel(1):
+            rest = T.alloc_var("int32", init=0)
+            bits = T.alloc_var("int32", init=0)
+            rest = n
+            while rest > 0:
+                rest = rest // 2
+                bits += 1
+            for _ in T.serial(2):
+                rest = n
+            A[0], A[1] = bits, rest
+
+    a = torch.zeros(9, dtype=torch.int32)
+    tilelang.compile(main, target="cpu")(a)
+    assert a[:2].tolist() == [4, 9]
+
+
 def test_a_branch_may_give_a_name_a_value_of_its_own():
     with pytest.warns(ShadowedNameWarning, match="'first' is assigned in one branch of a run-time loop and read in another"):
 
