@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, combinations
+from math import prod
 from typing import Any
 
 from tilelang.ir import nodes as ir
@@ -127,3 +129,16 @@ class Region:
 
 def _is_same(a: Any, b: Any) -> bool:
     return as_int(simplify(constant(a) - b)) == 0
+
+
+def are_parts(regions: Sequence[Region]) -> bool:
+    """Whether regions of one buffer lie beside each other and make up all of it; of several, where all places are known."""
+    if len(regions) == 1:
+        return regions[0].is_whole
+    boxes = [list(zip(region.mins, region.extents)) for region in regions]
+    sizes = [as_int(size) for size in regions[0].buffer.shape]
+    if not all(isinstance(number, int) for number in (*sizes, *chain.from_iterable(chain.from_iterable(boxes)))):
+        return False
+    inside = all(0 <= low and low + extent <= size for box in boxes for (low, extent), size in zip(box, sizes))
+    overlap = any(all(a < b + m and b < a + n for (a, n), (b, m) in zip(*pair)) for pair in combinations(boxes, 2))
+    return inside and not overlap and sum(prod(extent for _, extent in box) for box in boxes) == prod(sizes)

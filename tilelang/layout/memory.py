@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -216,21 +216,30 @@ class TileLayout(MemoryLayout):
 
     def linear(self, index: Sequence[Any]) -> Any:
         """The offset before the swizzle."""
-        total: Any = 0
+        return _total(self._steps(index))
+
+    def _steps(self, index: Sequence[Any]) -> Iterator[tuple[Any, int, int]]:
+        """The digits of an index, their strides and their extents."""
         for value, modes in zip(index, self.modes):
             last = len(modes) - 1
             for place, (extent, stride) in enumerate(modes):
                 # An index is inside its axis: what is left is the last digit, and a modulo would stay in every address.
-                digit = value if place == last else value % extent
+                yield (value if place == last else value % extent), stride, extent
                 if place < last:
                     value = value // extent
-                total = total + (digit * stride if stride != 1 else digit)
-        return total
 
     def offset(self, index: Sequence[Any]) -> Any:
         """The offset of an element."""
-        linear = self.linear(index)
-        return linear if self.swizzle is None else linear ^ self.swizzle.mask(index[self.swizzle.axis])
+        if self.swizzle is None:
+            return self.linear(index)
+        mask, reach = self.swizzle.mask(index[self.swizzle.axis]), self.swizzle.reach
+        steps = list(self._steps(index))
+        far = [step for step in steps if step[1] % reach == 0]
+        near = [step for step in steps if step[1] % reach]
+        if sum((extent - 1) * stride for _, stride, extent in near) >= reach:
+            return _total(steps) ^ mask
+        # The XOR reaches no further than these: the rest, as the slot of a ring, is added to it, and may change in a loop.
+        return _total(far) + (_total(near) ^ mask)
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -265,6 +274,14 @@ class TileLayout(MemoryLayout):
         swizzle = None if self.swizzle is None else [getattr(self.swizzle, n) for n in Swizzle.__slots__]
         fields = {"tile": list(self.shape), "modes": self.modes, "swizzle": swizzle}
         return json.dumps(fields, separators=(",", ":"))
+
+
+def _total(steps: Iterable[tuple[Any, int, int]]) -> Any:
+    """The sum of digits times strides."""
+    total: Any = 0
+    for digit, stride, _ in steps:
+        total = total + (digit * stride if stride != 1 else digit)
+    return total
 
 
 @dataclass(frozen=True, slots=True)

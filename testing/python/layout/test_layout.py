@@ -22,6 +22,7 @@ from tilelang.layout import (
 )  # fmt: skip
 from tilelang.layout.digits import Digit, Form, NotMixedRadix
 from tilelang.layout.fragment import FragmentLayout
+from tilelang.layout.memory import Swizzle, TileLayout
 
 
 def accumulator(rows, columns):
@@ -227,6 +228,24 @@ def test_swizzle_for_columns_of_words(columns):
     for row, column in itertools.product(range(0, 32, 4), range(0, columns, 8)):
         lanes = [layout.offset((row + lane % 4, column + lane // 4)) * 4 for lane in range(32)]
         assert conflicts(lanes, 4) == 0
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        swizzled((16, 64), 16),
+        swizzled((16, 96), 16),
+        swizzled((16, 64), 16).expand(3),
+        panel_layout((16, 128), 16, 128),
+        TileLayout((4, 12), (((4, 12),), ((12, 1),)), Swizzle(0, 2, 0, 1)),
+        TileLayout((8, 8), (((8, 1),), ((2, 8), (4, 16))), Swizzle(1, 2, 0, 1)),
+    ],
+    ids=["panel", "panels", "slots", "wide panels", "rows of other lengths", "columns"],
+)
+def test_the_offset_is_the_linear_one_xored(layout):
+    """However much of it the XOR is applied to."""
+    for index in itertools.product(*map(range, layout.shape)):
+        assert layout.offset(index) == layout.linear(index) ^ layout.swizzle.mask(index[layout.swizzle.axis])
 
 
 def test_row_major_vector():

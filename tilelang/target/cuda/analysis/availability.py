@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Any
+from typing import Any, TypeVar
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_global, is_shared
-from tilelang.ir.region import Region
+from tilelang.ir.region import Region, are_parts
 from tilelang.ir.visit import walk_expr
 from tilelang.records import Record
+
+Copied = TypeVar("Copied", bound="Fill")
 
 
 def is_available(expr: Any, may_read: Callable[[Any], bool], unknown: Set[Any]) -> bool:
@@ -28,6 +30,21 @@ def is_available(expr: Any, may_read: Callable[[Any], bool], unknown: Set[Any]) 
         or (isinstance(part, ir.Call) and isinstance(part.op, ir.Op) and part.op.name.startswith("tl."))
         for part in walk_expr(expr)
     )
+
+
+class Fill(Record, eq=False):
+    """A copy of a loop's body to a tile, or to a part of one.
+
+    Attributes:
+        at: its position in the body.
+        source, target: its regions.
+        computed: further expressions that it evaluates.
+    """
+
+    at: int
+    source: Region
+    target: Region
+    computed: Sequence[Any]
 
 
 class LoopBody(Record, eq=False):
@@ -52,14 +69,29 @@ class LoopBody(Record, eq=False):
         """Whether statements outside of the loop name a buffer."""
         return self.everywhere[buffer] > self.inside[buffer]
 
-    def may_fill_ahead(self, at: int, source: Region, target: Region, computed: Iterable[Any] = ()) -> bool:
-        """Whether the copy at a place among the statements may be made iterations before its data is used, if its tile has a
-        slot for each; ``computed`` are further expressions that it evaluates."""
-        tile = target.buffer
-        if not is_global(source) or not is_shared(target) or not target.is_whole or tile in self.aliased or self.is_outside(tile):
+    def may_fill_ahead(self, fills: Sequence[Fill]) -> bool:
+        """Whether all the copies to a tile may be made iterations before their data is used, if it has a slot for each."""
+        tile = fills[0].target.buffer
+        if not is_shared(fills[0].target) or tile in self.aliased or self.is_outside(tile):
             return False
-        if self.written.get(tile) != 1 or self.written.get(source.buffer):
+        # What an iteration does not write anew would be what was written iterations ago.
+        if self.written.get(tile) != len(fills) or not are_parts([fill.target for fill in fills]):
             return False
-        # A use before it in the iteration is one of the previous iteration's data, which a slot of this iteration does not hold.
-        used_before = any(tile in statement.buffers for statement in self.statements[:at])
-        return not used_before and all(map(self.is_known, (*source.mins, *source.extents, *computed)))
+        # A use before them is one of the previous iteration's data, which a slot of this iteration does not hold.
+        places = {fill.at for fill in fills}
+        used_before = any(at not in places and tile in self.statements[at].buffers for at in range(max(places)))
+        return not used_before and all(map(self._is_ready, fills))
+
+    def _is_ready(self, fill: Fill) -> bool:
+        """Whether all that a copy reads is there before the loop."""
+        source = fill.source
+        there = is_global(source) and not self.written.get(source.buffer)
+        return there and all(map(self.is_known, (*source.mins, *source.extents, *fill.computed)))
+
+
+def by_tile(fills: Iterable[Copied]) -> list[list[Copied]]:
+    """Copies, those to one tile together."""
+    groups: dict[Any, list[Copied]] = {}
+    for fill in fills:
+        groups.setdefault(fill.target.buffer, []).append(fill)
+    return list(groups.values())

@@ -48,6 +48,12 @@ class Index(Record):
             return Index(Form((), self.form.offset * factor), math.gcd(self.step, *weights) * -factor)
         return Index(self.form.scaled(factor), self.step * factor)
 
+    @property
+    def bounds(self) -> tuple[int, int] | None:
+        """The lowest and the highest number; None where that is not known."""
+        offset = self.form.offset
+        return None if self.step or not isinstance(offset, int) else (offset, offset + sum(term.largest for term in self.form))
+
     def divmod(self, divisor: int) -> tuple[Index, Index]:
         """Quotient and remainder by a constant that is not negative."""
         if not divisor or self.step % divisor:
@@ -101,11 +107,12 @@ class ThreadMaps:
             is_placed: whether the map tells different indices from equal ones.
         """
         digits: set[tuple[int, int, int, int, int]] = set()
-        for axis, index in enumerate(indices):
-            digits.update(_readable_digits(axis, self._index(index, axes or {})))
+        found = [self._index(index, axes or {}) for index in indices]
+        for axis, index in enumerate(found):
+            digits.update(_readable_digits(axis, index))
         place = hash(tuple(map(tvm_ffi.structural_hash, indices))) if is_placed and self._is_computed(indices) else None
         count = len(threads) if is_aligned(threads) else threads.stop
-        return ThreadMap(buffer, frozenset(digits), threads.start, count, place)
+        return ThreadMap(buffer, frozenset(digits), threads.start, count, place, tuple(index.bounds for index in found))
 
     def _is_computed(self, exprs: Iterable[Any]) -> bool:
         """Whether values come from numbers of threads and loops alone."""

@@ -270,7 +270,7 @@ class Emitter:
         touched: dict[Any, list[Any]] = {}
         for access in accesses:
             storage = self.storage(access.buffer)
-            if storage is not None and not isinstance(storage, Slot):
+            if storage is not None:
                 touched.setdefault(storage, []).append(access)
         for storage, found in touched.items():
             # Two threads may share a byte of a packed type, whichever elements they touch: no map separates them.

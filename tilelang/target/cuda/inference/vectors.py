@@ -109,7 +109,7 @@ class Vectors(Record, eq=False):
     def _width(self, nest: Nest, place: int, limit: int) -> int:
         """The same, of which ``limit`` elements are a multiple."""
         accesses = [access for access in nest.accesses if is_memory(access.buffer) and nest.moves(access, place)]
-        width = max((_widest(access.buffer) for access in accesses or nest.accesses), default=1)
+        width = max((_widest_move(access.buffer) for access in accesses or nest.accesses), default=1)
         if nest.vector is not None:
             width = min(width, nest.vector)
         while width > 1 and not (limit % width == 0 and self._allows(accesses, nest, place, width)):
@@ -134,7 +134,7 @@ class Vectors(Record, eq=False):
     def _widest(self, access: Access, nest: Nest, width: int) -> int:
         """The elements of the widest vector that an access of a nest, which moves ``width`` of them at a time, may have."""
         if access.kind in (READ, WRITE):
-            return _widest(access.buffer)
+            return _widest_move(access.buffer)
         unguarded = self.without_guard(nest, width)
         is_addition = addition(nest.body if unguarded is None else unguarded[1].body) is not None
         return widest_addition(access.buffer, self.arch) if access.kind == UPDATE and is_addition else 1
@@ -252,8 +252,8 @@ class Vectors(Record, eq=False):
         return layout is not None and layout.vector >= width
 
 
-def _widest(buffer: Any) -> int:
-    """The elements of the widest vector."""
+def _widest_move(buffer: Any) -> int:
+    """The elements of the widest load or store."""
     return _VECTOR_BITS // canonical(str(buffer.dtype)).stored_bits
 
 

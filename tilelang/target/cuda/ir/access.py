@@ -8,6 +8,7 @@ makes it and which thread touches which element.
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -41,6 +42,7 @@ class ThreadMap(Record):
         first: the thread that is number 0.
         threads: how many may take part.
         place: a hash of the index expressions, where they depend on numbers of threads and iterations only.
+        box: the lowest and the highest index of each axis; None where that is not known.
     """
 
     buffer: Any
@@ -48,6 +50,7 @@ class ThreadMap(Record):
     first: int
     threads: int
     place: int | None = None
+    box: tuple[tuple[int, int] | None, ...] = ()
 
     def separates(self, other: ThreadMap, group: int = 1) -> bool:
         """Whether two threads that touch the same element, one by each map, are in the same aligned group of ``group`` threads.
@@ -65,6 +68,12 @@ class ThreadMap(Record):
             if low <= known:
                 known = max(known, low * extent)
         return known >= max(self.threads, other.threads)
+
+    def is_apart_from(self, other: ThreadMap) -> bool:
+        """Whether the two touch different parts of the buffer, whichever threads do."""
+        if self.buffer is None or self.buffer != other.buffer:
+            return False
+        return any(one and two and (one[1] < two[0] or two[1] < one[0]) for one, two in zip(self.box, other.box))
 
 
 class Site(Record, eq=False):
@@ -156,6 +165,13 @@ class Access(Record):
 
     def is_disjoint_from(self, other: Access, group: int = 1) -> bool:
         """Whether no element is touched by threads of two different aligned groups of ``group`` threads, one by each access."""
+        return self._all_maps(other, lambda one, two: one.is_apart_from(two) or one.separates(two, group))
+
+    def is_apart_from(self, other: Access) -> bool:
+        """Whether no element is touched by both, be it by one thread."""
+        return self._all_maps(other, ThreadMap.is_apart_from)
+
+    def _all_maps(self, other: Access, holds: Callable[[ThreadMap, ThreadMap], bool]) -> bool:
         if self.maps is None or other.maps is None or self.buffer != other.buffer:
             return False
-        return all(one.separates(two, group) for one in self.maps for two in other.maps)
+        return all(holds(one, two) for one in self.maps for two in other.maps)

@@ -197,7 +197,7 @@ class _Inserter:
         elif isinstance(code, (LoopCode, BranchCode)) and (code.divergent or self.is_unordered(code)):
             return self.as_leaf(code, pending)
         elif isinstance(code, LoopCode):
-            self.loop(code, pending)
+            return self.loop(code, pending)
         elif isinstance(code, BranchCode):
             self.branch(code, pending)
         return []
@@ -295,10 +295,12 @@ class _Inserter:
         pending.acquired = False
         return before
 
-    def loop(self, code: LoopCode, pending: _Pending) -> None:
+    def loop(self, code: LoopCode, pending: _Pending) -> list[Code]:
+        waits_first = bool(code.carried) and isinstance(code.body.items[0], Wait)
+        added = [] if waits_first else self.complete_before(code, pending)
         # The loop may run no iteration: what was pending before it is pending after it then.
         before = pending.copy()
-        if code.carried and isinstance(code.body.items[0], Wait):
+        if waits_first:
             # Every copy issued before the loop is in the group of its first step or an older one, if there is a step.
             pending.complete(Wait(0))
             before = pending.copy() if _runs(code) else before
@@ -316,6 +318,19 @@ class _Inserter:
         pending.forget_slots(code.carried)
         # Slower threads may still read the last slots when faster ones have left the loop.
         pending.accesses |= {Access(buffer, READ) for buffer in code.carried}
+        return added
+
+    def complete_before(self, code: LoopCode, pending: _Pending) -> list[Code]:
+        """What makes the compiler's copies from before a loop complete that it uses: inside, each iteration would wait."""
+        touched, before = combined_accesses(code) if pending.implicit else (), set(pending.accesses)
+        if not self.conflicts.with_copies(touched, pending.implicit):
+            return []
+        added = self.complete(pending)
+        if self.conflicts.between(touched, pending.accesses - before) is not None:
+            between = Barrier()
+            added.append(between)
+            self.barrier(between, pending)
+        return added
 
     def branch(self, code: BranchCode, pending: _Pending) -> None:
         other = pending.copy()

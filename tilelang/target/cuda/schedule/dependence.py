@@ -20,7 +20,7 @@ from tilelang.ir.memory import is_shared
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import expressions
 from tilelang.records import Record
-from tilelang.target.cuda.analysis.availability import LoopBody, is_available
+from tilelang.target.cuda.analysis.availability import Fill, LoopBody, by_tile, is_available
 from tilelang.target.cuda.analysis.disjointness import share_out_iterations
 from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
@@ -71,6 +71,13 @@ class Body(LoopBody, eq=False):
     loop: Loop
     replays: list[Any]
     with_replays: list[Statement]
+
+    @cached_property
+    def filled_ahead(self) -> dict[Statement, Any]:
+        """The statements that fill shared tiles, which the loop alone uses, with data which it leaves as it is -> the tiles."""
+        fills = (fill for at, statement in enumerate(self.statements) if (fill := _fill(at, statement)) is not None)
+        ready = (fill for group in by_tile(fills) if self.may_fill_ahead(group) for fill in group)
+        return {self.statements[fill.at]: fill.target.buffer for fill in ready}
 
     @staticmethod
     def of(loop: Loop, tree: TileTree, counts: Counter[Any]) -> Body:
@@ -159,16 +166,13 @@ def _values(stmt: Any, values: set[Any]) -> Iterator[Access]:
 # Running ahead -------------------------------------------------------------------------------------------------------
 
 
-def tile_filled_ahead(statement: Statement, body: Body) -> Any:
-    """The shared tile that a statement fills with data which the loop leaves as it is, if the loop alone uses it; else None."""
+def _fill(at: int, statement: Statement) -> Fill | None:
+    """A statement as a copy that the compiler may make as it likes, if it is one."""
     node = statement.nodes[0] if len(statement.nodes) == 1 else None
-    if not isinstance(node, Parallel):
+    transfer = rule_of(node.op).transfer(node.op) if isinstance(node, Parallel) else None
+    if node is None or transfer is None or not transfer.may_run_ahead:
         return None
-    transfer = rule_of(node.op).transfer(node.op)
-    if transfer is None or not transfer.may_run_ahead:
-        return None
-    at, computed = body.statements.index(statement), evaluated(node.nest.body)
-    return transfer.target.buffer if body.may_fill_ahead(at, transfer.source, transfer.target, computed) else None
+    return Fill(at, transfer.source, transfer.target, evaluated(node.nest.body))
 
 
 # Schedules -----------------------------------------------------------------------------------------------------------
@@ -256,7 +260,7 @@ def _is_filled_anew(buffer: Any, uses: Sequence[_Use], body: Body) -> bool:
     if not ir.is_buffer_var(buffer) or not is_shared(buffer) or buffer in body.aliased:
         return False
     statement, first = uses[0].part.statement, uses[0].access
-    if first.site.fills and not first.reads:
+    if (first.site.fills and not first.reads) or buffer in body.filled_ahead.values():
         return True
     return len(statement.nodes) == 1 and overwrites(statement.nodes[0], {buffer})
 

@@ -19,7 +19,7 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import any_statement
 from tilelang.records import Record
-from tilelang.target.cuda.schedule.dependence import Body, Part, Statement, slots_needed, tile_filled_ahead
+from tilelang.target.cuda.schedule.dependence import Body, Part, Statement, slots_needed
 from tilelang.target.cuda.tile.tree import GROUP, ORDER, STAGE, Loop, TileTree
 
 
@@ -72,8 +72,8 @@ def plan_schedule(loop: Loop, tree: TileTree, touches: Counter[Any], facts: Fact
 def _implied(body: Body, slots: int) -> Schedule | None:
     # With num_stages = 3: the copy for iteration k + 2 is issued in the step that uses iteration k. Three slots hold iterations
     # k, k + 1 and k + 2.
-    tiles = {statement: tile_filled_ahead(statement, body) for statement in body.statements if slots > 1}
-    producers = [statement for statement, tile in tiles.items() if tile is not None]
+    tiles = body.filled_ahead if slots > 1 else {}
+    producers = [statement for statement in body.statements if statement in tiles]
     # Nothing can run ahead: the loop stays a plain one, and needs no slots.
     if not producers:
         return None
@@ -116,9 +116,7 @@ def _explicit(
     groups = _grouped(body, group, len(order or stage or []), span)
     order = order if order is not None else list(range(len(groups)))
     if stage is None:
-        stage = [
-            0 if all(tile_filled_ahead(one, body) is not None for one in members) else max(slots - 1, 0) for members in groups
-        ]
+        stage = [0 if all(one in body.filled_ahead for one in members) else max(slots - 1, 0) for members in groups]
     if len(order) != len(groups) or len(stage) != len(groups):
         raise PipelineScheduleError(
             f"order and stage have {len(order)} and {len(stage)} entries, the body has {len(groups)} "

@@ -27,18 +27,15 @@ from tilelang.ir.visit import (
     walk,
 )
 from tilelang.records import Record
-from tilelang.target.cuda.analysis.availability import LoopBody, is_available
+from tilelang.target.cuda.analysis.availability import Fill, LoopBody, by_tile, is_available
 from tilelang.target.cuda.intrinsics.table import intrinsic
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.specialize.ring_code import Counter, Feed, Load, bytes_of
+from tilelang.target.cuda.specialize.ring_code import Counter, Feed, Load, bytes_of, fits_slots
 from tilelang.target.cuda.tile.build import parallel_nest
 from tilelang.target.cuda.tile.gather import gathered
 from tilelang.target.cuda.tile.nest import evaluated, writes_in
 from tilelang.target.cuda.tile.tree import SCHEDULE_NOTES, USER_WARP_GROUPS, Hints, is_default_swizzle
 from tilelang.tileop import record_of
-
-_SLOT_ALIGNMENT = 128
-"""Bytes; the accelerator writes to such addresses only, and the slots of a ring lie side by side."""
 
 _LARGE_SHARE = 8
 """A loop belongs to software pipelining if gathers bring more than this part of what the accelerator could bring."""
@@ -256,7 +253,7 @@ def _ring(loop: Any, usage: Usage, facts: Facts, nested: bool) -> Ring | None:
     around = LoopBody(body, usage.mentions(loop), usage.named, usage.written, usage.aliased, usage.is_known)
     inside = any_statement(loop.body, lambda node: isinstance(node, ir.For) and "num_stages" in node.annotations)
     loads = [] if inside else [load for at, stmt in enumerate(body) if (load := _load(at, stmt, facts)) is not None]
-    loads = [load for load in loads if _can_feed(load, around, usage)]
+    loads = [load for group in by_tile(loads) if _can_feed(group, around, usage) for load in group]
     if not loads:
         return None
     # The accelerator cannot make a gather, and consumers would wait for it in each iteration: software pipelining has all copies
@@ -273,7 +270,7 @@ def _bytes_gathered_ahead(at: int, stmt: Statement, body: LoopBody) -> int:
         return 0
     nest = parallel_nest(stmt.stmt)
     gather = gathered(nest)
-    if gather is None or not body.may_fill_ahead(at, gather.src, gather.dst, evaluated(nest.body)):
+    if gather is None or not body.may_fill_ahead([Fill(at, gather.src, gather.dst, evaluated(nest.body))]):
         return 0
     return bytes_of(gather.dst)
 
@@ -281,24 +278,26 @@ def _bytes_gathered_ahead(at: int, stmt: Statement, body: LoopBody) -> int:
 def _load(at: int, stmt: Statement, facts: Facts) -> Load | None:
     transfer = rule_of(stmt.op).transfer(stmt.op)
     start = rule_of(stmt.op).load(stmt.op, facts)
-    return None if transfer is None or start is None else Load(at, transfer.source, transfer.target, start)
+    return None if transfer is None or start is None else Load(at, transfer.source, transfer.target, (), start)
 
 
-def _can_feed(load: Load, body: LoopBody, usage: Usage) -> bool:
-    source, target = load.source, load.target
-    if not body.may_fill_ahead(load.at, source, target):
+def _can_feed(loads: Sequence[Load], body: LoopBody, usage: Usage) -> bool:
+    """Whether loads make all of a tile, and something uses it."""
+    tile, sources = loads[0].target.buffer, {load.source.buffer for load in loads}
+    if not fits_slots(tile) or not body.may_fill_ahead(loads):
         return False
     # An alias of the source could be written under another name, and a safe value is not zero, which is all that the accelerator
     # fills with.
-    if source.buffer in usage.aliased or source.buffer in usage.hints.safe_values or load.bytes % _SLOT_ALIGNMENT:
+    if sources & (usage.aliased | usage.hints.safe_values.keys()):
         return False
-    return any(target.buffer in stmt.buffers for stmt in body.statements[load.at + 1 :])
+    return any(tile in stmt.buffers for stmt in body.statements[loads[-1].at + 1 :])
 
 
 def _grouped(loads: Sequence[Load], body: Sequence[Statement], stages: int) -> list[Feed]:
     groups: dict[tuple[int, int], list[Load]] = {}
+    consumed = set(range(len(body))) - {load.at for load in loads}
     for load in loads:
         # Tiles with the same first and last use wait on one barrier: one arrival and one wait for both operands of a product.
-        places = [place for place in range(load.at + 1, len(body)) if load.target.buffer in body[place].buffers]
+        places = [place for place in sorted(consumed) if load.target.buffer in body[place].buffers]
         groups.setdefault((places[0], places[-1]), []).append(load)
     return [Feed(tuple(group), first, last, stages) for (first, last), group in groups.items()]

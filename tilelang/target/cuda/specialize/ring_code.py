@@ -12,23 +12,22 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.memory import BARRIER, VARIABLE
 from tilelang.ir.region import Region
 from tilelang.records import Record
+from tilelang.target.cuda.analysis.availability import Fill
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.tile.build import block
 from tilelang.tileop.thread import intrinsic_call
 
+_SLOT_ALIGNMENT = 128
+"""Bytes; the accelerator writes to such addresses only."""
 
-class Load(Record, eq=False):
+
+class Load(Fill, eq=False):
     """A copy of a loop's body that a producer may make.
 
     Attributes:
-        at: its position in the body.
-        source, target: its regions.
         start: of a tile and a barrier, the operator that starts to fill the tile, and completes on the barrier.
     """
 
-    at: int
-    source: Region
-    target: Region
     start: Callable[[Region, Region], Any]
 
     @property
@@ -40,6 +39,18 @@ class Load(Record, eq=False):
 def bytes_of(tile: Region) -> int:
     """The bytes of a tile, of which each element has whole ones."""
     return canonical(tile.dtype).bytes * prod(map(int, tile.extents))
+
+
+def fits_slots(tile: Any) -> bool:
+    """Whether each version of a tile can begin where the accelerator writes to: a row may be followed by empty places."""
+    return bytes_of(Region.whole(tile)) % _SLOT_ALIGNMENT == 0 or prod(map(int, tile.shape[:-1])) == 1
+
+
+def _with_slots(tile: Any, stages: int) -> Any:
+    """The buffer with a version of a tile for each slot."""
+    *outer, row = map(int, tile.shape)
+    missing = -bytes_of(Region.whole(tile)) % _SLOT_ALIGNMENT // canonical(str(tile.dtype)).bytes
+    return _shared((stages, *outer, row + missing), str(tile.dtype), tile.name, tile.scope(), 1)
 
 
 class Feed(Record, eq=False):
@@ -59,8 +70,7 @@ class Feed(Record, eq=False):
     @cached_property
     def versions(self) -> dict[Any, Any]:
         """The tile of each load -> the buffer with a version of it for each slot."""
-        tiles = [load.target.buffer for load in self.loads]
-        return {old: _shared((self.stages, *old.shape), str(old.dtype), old.name, old.scope(), 1) for old in tiles}
+        return {tile: _with_slots(tile, self.stages) for tile in {load.target.buffer: None for load in self.loads}}
 
     @cached_property
     def full(self) -> Any:
