@@ -39,7 +39,20 @@ def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any =
         value = bool(value)
     elif isinstance(value, int) and kind.is_integer:
         value = wrapped(value, kind)
-    return convert(as_expr(value, None if isinstance(value, float) and not kind.is_float else kind.base), kind, kind.lanes)
+    expr = as_expr(value, None if isinstance(value, float) and not kind.is_float else kind.base)
+    return convert(_kept_wide(expr) if dtype_of(expr).base == kind.base else expr, kind, kind.lanes)
+
+
+def _kept_wide(expr: Any) -> Any:
+    """Arithmetic on floats narrower than float32 as a float32, from which a conversion to its own type rounds.
+
+    Targets may compute it with more digits, which end where the program converts: ``high = T.bfloat16(a * b)``.
+    """
+    from tilelang.ir import nodes as ir
+
+    kind = dtype_of(expr)
+    is_exact = isinstance(expr, (ir.Var, ir.TensorLoad, ir.Cast, ir.FloatImm)) or is_reinterpreted(expr)
+    return expr if is_exact or not kind.is_float or kind.bits >= 32 else convert(expr, "float32", kind.lanes)
 
 
 def _check_rounding(round: str, sat: bool, rbits: Any) -> None:
@@ -83,6 +96,13 @@ def variable(dtype: DType) -> Any:
     return ir.Var("v" if builder is None else builder.take_name("v"), str(dtype))
 
 
+def is_reinterpreted(expr: Any) -> bool:
+    """Whether an expression is another one's bits."""
+    from tilelang.ir import nodes as ir
+
+    return isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name.endswith(".reinterpret")
+
+
 def reinterpret(value: Any, dtype: Any) -> Any:
     """The bits of ``value`` read as ``dtype``; both must have the same size in all. The order of the two does not matter.
 
@@ -104,7 +124,7 @@ def reinterpret(value: Any, dtype: Any) -> Any:
         raise DtypeError(
             f"T.reinterpret: {source} has {source.bits * source.lanes} bits, {target} has {target.bits * target.lanes}"
         )
-    if isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name.endswith(".reinterpret"):
+    if is_reinterpreted(expr):
         return reinterpret(expr.args[0], target)
     if source == target:
         return expr

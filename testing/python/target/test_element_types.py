@@ -189,3 +189,19 @@ def test_powers_of_two_are_true():
     a = torch.tensor([0, 1, 2, 126, 127, 128, 253, 254], dtype=torch.uint8).view(torch.float8_e8m0fnu)
     copied, taken = check_meaning(main, a, torch.zeros(8, dtype=torch.bool), torch.zeros(8, dtype=torch.int32))[-2:]
     assert copied.all() and taken.tolist() == [5] * 8
+
+
+@every_target
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn"])
+def test_a_conversion_to_its_own_type_rounds(target, dtype):
+    @T.prim_func
+    def main(X: T.Tensor((16,), dtype), Y: T.Tensor((2, 16), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(16):
+                high = T.cast(X[i] * X[i], dtype)
+                Y[0, i] = T.cast(X[i], "float32") * X[i] - high
+                Y[1, i] = T.cast(T.cast(X[i] * X[i], dtype), "float32")
+
+    x = (1 + torch.arange(16) / 16).to(getattr(torch, dtype))
+    high = (x.float() * x.float()).to(x.dtype).float()
+    assert torch.equal(run(main, target, x), torch.stack([x.float() * x.float() - high, high]))

@@ -108,6 +108,7 @@ def _bounds(e: Emitter, expr: Any) -> tuple[float, float]:
 
 _ARITHMETIC = (ir.Add, ir.Sub, ir.Mul)
 _UNSIGNED = {"int32": "uint32", "int64": "uint64"}
+_HALVES = ("float16", "bfloat16")
 
 _FOLDED = {"+": operator.add, "*": operator.mul}
 """Operators whose constant operands are folded."""
@@ -137,6 +138,14 @@ def _float(e: Emitter, expr: Any) -> Value:
 def _let(e: Emitter, expr: Any) -> Value:
     e.names.values[expr.var] = e.value(expr.value)
     return e.value(expr.body)
+
+
+def _cast(e: Emitter, expr: Any) -> Value:
+    value, dtype = expr.value, str(expr.ty)
+    # A device computes floats of 16 bits in their own type, so that one as a float32 is what it was (``language/casts.py``).
+    if type(value) is ir.Cast and str(value.ty) == "float32" and str(value.value.ty) == dtype and dtype in _HALVES:
+        return e.value(value.value)
+    return converted(e.value(value), str(value.ty), dtype)
 
 
 def _floor_div(e: Emitter, expr: Any) -> Value:
@@ -357,7 +366,7 @@ _RULES: Mapping[type, Rule] = {
     ir.Var: _var,
     ir.IntImm: _int,
     ir.FloatImm: _float,
-    ir.Cast: lambda e, expr: converted(e.value(expr.value), str(expr.value.ty), str(expr.ty)),
+    ir.Cast: _cast,
     ir.TensorLoad: lambda e, expr: e.places.element(expr.source, list(expr.indices)),
     ir.Not: lambda e, expr: Unary("!", e.value(expr.a)),
     ir.BitwiseNot: _bitwise_not,
