@@ -172,7 +172,7 @@ def _fill(at: int, statement: Statement) -> Fill | None:
     transfer = rule_of(node.op).transfer(node.op) if isinstance(node, Parallel) else None
     if node is None or transfer is None or not transfer.may_run_ahead:
         return None
-    return Fill(at, transfer.source, transfer.target, evaluated(node.nest.body))
+    return Fill(at, transfer.source, transfer.target, tuple(evaluated(node.nest.body)))
 
 
 # Schedules -----------------------------------------------------------------------------------------------------------

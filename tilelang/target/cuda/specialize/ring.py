@@ -270,7 +270,7 @@ def _bytes_gathered_ahead(at: int, stmt: Statement, body: LoopBody) -> int:
         return 0
     nest = parallel_nest(stmt.stmt)
     gather = gathered(nest)
-    if gather is None or not body.may_fill_ahead([Fill(at, gather.src, gather.dst, evaluated(nest.body))]):
+    if gather is None or not body.may_fill_ahead([Fill(at, gather.src, gather.dst, tuple(evaluated(nest.body)))]):
         return 0
     return bytes_of(gather.dst)
 
