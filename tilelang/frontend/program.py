@@ -12,7 +12,7 @@ from typing import Any, overload
 
 from tilelang.dtypes import DType, all_names, canonical
 from tilelang.errors import CompileError, DeclarationError, Location, TileLangError, TraceError, concise
-from tilelang.frontend import truth  # noqa: F401  (comparisons in user code)
+from tilelang.frontend import reflected, truth  # noqa: F401  (comparisons in user code, operators with slices)
 from tilelang.frontend.builder import Builder, activate
 from tilelang.frontend.declare import EagerState, Placeholder, ProbeDone, declared_parameter
 from tilelang.frontend.hooks import HOOKS

@@ -12,7 +12,7 @@ from tilelang.frontend.conversion import dtype_of, operands
 from tilelang.frontend.values import Tile, as_expr
 from tilelang.language.casts import cast
 from tilelang.language.math import abs as absolute
-from tilelang.language.math import max, min
+from tilelang.language.math import lifted, max, min
 from tilelang.language.signatures import parameters, taking
 from tilelang.tileop.thread import intrinsic_call
 
@@ -52,7 +52,7 @@ def _fast(name: str, intrinsic: str, python: Callable[..., float], meaning: str)
             return python(*args)
         return intrinsic_call(intrinsic, *_floats(name, args))
 
-    return function
+    return lifted(function)
 
 
 _IEEE: dict[str, tuple[str, str, str]] = {
@@ -87,7 +87,7 @@ def _ieee(name: str, intrinsic: str, names: str, meaning: str) -> Callable[..., 
             return _ieee_of_halves(name, intrinsic, exprs, rounding_mode)
         return intrinsic_call(intrinsic, *exprs, attrs={"rounding": rounding_mode})
 
-    return function
+    return lifted(function)
 
 
 def _ieee_of_halves(name: str, intrinsic: str, exprs: list[Any], rounding_mode: str) -> Any:
@@ -106,6 +106,7 @@ for _name, (_intrinsic, _names, _meaning) in _IEEE.items():
     globals()[_name] = _ieee(_name, _intrinsic, _names, _meaning)
 
 
+@lifted
 def fma(x: Any, y: Any, z: Any) -> Any:
     """``x * y + z`` rounded once, in the common type of the operands.
 
@@ -121,6 +122,7 @@ def fma(x: Any, y: Any, z: Any) -> Any:
     return intrinsic_call("fma", *_floats("fma", (x, y, z)))
 
 
+@lifted
 def fmul(x: Any, y: Any) -> Any:
     """``x * y`` that is never fused with an addition."""
     exprs = _floats("fmul", (x, y))

@@ -14,7 +14,7 @@ from tilelang.errors import DtypeError
 from tilelang.frontend.conversion import dtype_of
 from tilelang.frontend.values import as_expr
 from tilelang.language.casts import cast
-from tilelang.language.math import if_then_else
+from tilelang.language.math import if_then_else, lifted
 from tilelang.language.signatures import parameters, taking
 
 _WORD = 32
@@ -43,7 +43,7 @@ def _integer(name: str, names: str, python: Callable[..., int], build: Callable[
             raise DtypeError(f"T.{name} takes integers, got {', '.join(kinds)}")
         return build(*exprs)
 
-    return function
+    return lifted(function)
 
 
 def _tvm(name: str) -> Callable[..., Any]:

@@ -52,6 +52,7 @@ def condition(value: Any) -> Any:
     return expr if kind.kind == "bool" else convert(expr, "bool", kind.lanes)
 
 
+@lifted
 def Not(a: Any) -> Any:
     """Whether ``a`` is zero or false."""
     if is_number(a):
@@ -71,7 +72,7 @@ def _logical(name: str, python: Callable[[Any, Any], bool], meaning: str) -> Cal
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Whether {meaning} hold."
-    return function
+    return lifted(function)
 
 
 And = _logical("And", lambda a, b: bool(a and b), "both conditions")
@@ -339,6 +340,7 @@ where = if_then_else
 """The name of :func:`if_then_else` in torch and NumPy."""
 
 
+@lifted
 def likely(cond: Any) -> Any:
     """``cond`` itself. The hint that it usually holds changes no target's code."""
     return condition(cond)
@@ -361,7 +363,7 @@ def _classifier(name: str, of_finite: bool, python: Callable[[float], bool], mea
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Whether the argument is {meaning}; an integer is finite."
-    return function
+    return lifted(function)
 
 
 isnan = _classifier("isnan", False, math.isnan, "not a number")

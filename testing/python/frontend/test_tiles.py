@@ -42,6 +42,38 @@ def test_builtins_of_slices(target):
 
 
 @every_target
+def test_expressions_on_the_left_of_slices(target):
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32"), B: T.Tensor((10, 8), "int32")):
+        with T.Kernel(1, threads=32):
+            n = T.alloc_var("int32", init=100)
+            B[0, :] = A[7] // A[:]
+            B[1, :] = n % A[:]
+            B[2, :] = A[5] & A[:] | A[1] ^ A[:]
+            B[3, :] = (A[2] << A[:]) + (n >> A[:])
+            B[4, :] = T.where((A[3] == A[:]) | (A[3] < A[:]), 1, 0)
+            B[5, :] = T.where((A[3] != A[:]) & (A[6] >= A[:]), 1, 0)
+            B[6, :] = T.truncdiv(-A[:], 3) + T.ceildiv(A[:], 4) + T.popcount(A[:])
+            B[7, :] = T.shift_left(1, A[:])
+            B[8, :] = T.where(T.isnan(T.fmul(T.float32(A[:]), T.infinity("float32"))), 1, 0)
+            B[9, :] = T.cast(T.ieee_add(T.fma(T.cast(A[:], "float32"), 2.0, 1.0), 1.0, "rz"), "int32")
+
+    a = torch.tensor([3, 1, 2, 5, 4, 6, 7, 9])
+    ones = torch.tensor([int(x).bit_count() for x in a])
+    want = [
+        9 // a,
+        100 % a,
+        6 & a | 1 ^ a,
+        (2 << a) + (100 >> a),
+        a >= 5,
+        (a != 5) & (a <= 7),
+        -(a // 3) + -(-a // 4) + ones,
+        1 << a,
+    ]
+    assert torch.equal(run(main, target, a.int()), torch.stack([*(row.int() for row in want), a.int() * 0, 2 * a.int() + 2]))
+
+
+@every_target
 def test_slices_with_steps(target):
     @T.prim_func
     def main(A: T.Tensor((64,), "float32"), B: T.Tensor((4, 32), "float32")):
