@@ -218,13 +218,13 @@ class TileLayout(MemoryLayout):
         """The offset before the swizzle."""
         return _total(self._steps(index))
 
-    def _steps(self, index: Sequence[Any]) -> Iterator[tuple[Any, int, int]]:
-        """The digits of an index, their strides and their extents."""
+    def _steps(self, index: Sequence[Any]) -> Iterator[tuple[Any, int]]:
+        """The digits of an index, and their strides."""
         for value, modes in zip(index, self.modes):
             last = len(modes) - 1
             for place, (extent, stride) in enumerate(modes):
                 # An index is inside its axis: what is left is the last digit, and a modulo would stay in every address.
-                yield (value if place == last else value % extent), stride, extent
+                yield (value if place == last else value % extent), stride
                 if place < last:
                     value = value // extent
 
@@ -232,14 +232,11 @@ class TileLayout(MemoryLayout):
         """The offset of an element."""
         if self.swizzle is None:
             return self.linear(index)
-        mask, reach = self.swizzle.mask(index[self.swizzle.axis]), self.swizzle.reach
         steps = list(self._steps(index))
-        far = [step for step in steps if step[1] % reach == 0]
-        near = [step for step in steps if step[1] % reach]
-        if sum((extent - 1) * stride for _, stride, extent in near) >= reach:
-            return _total(steps) ^ mask
-        # The XOR reaches no further than these: the rest, as the slot of a ring, is added to it, and may change in a loop.
-        return _total(far) + (_total(near) ^ mask)
+        # Multiples of its reach have no bits that the XOR changes: the slot of a ring, which does not stay in a loop, is added.
+        far = [step for step in steps if step[1] % self.swizzle.reach == 0]
+        near = [step for step in steps if step[1] % self.swizzle.reach]
+        return _total(far) + (_total(near) ^ self.swizzle.mask(index[self.swizzle.axis]))
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -276,10 +273,10 @@ class TileLayout(MemoryLayout):
         return json.dumps(fields, separators=(",", ":"))
 
 
-def _total(steps: Iterable[tuple[Any, int, int]]) -> Any:
+def _total(steps: Iterable[tuple[Any, int]]) -> Any:
     """The sum of digits times strides."""
     total: Any = 0
-    for digit, stride, _ in steps:
+    for digit, stride in steps:
         total = total + (digit * stride if stride != 1 else digit)
     return total
 

@@ -82,6 +82,15 @@ def _neighbours(X, W, Y, sums):
             Y[x, c] = sums[C - 1 - c]
 
 
+def _a_fragment_moved(X, W, Y, sums):
+    T.clear(Y)
+    for x in T.serial(STEPS):
+        for c in T.Parallel(C - 16):
+            sums[c] = X[x, c] * W[0, c]
+        for c in T.Parallel(C - 16):
+            Y[x, c] = sums[c + 8]
+
+
 def _rows_moved(X, W, Y, sums):
     T.clear(Y)
     for x in T.serial(STEPS):
@@ -138,9 +147,18 @@ def _outside(X, W, Y, sums):
 
 
 LEFT = [
-    _nothing_kept, _neighbours, _rows_moved, _a_scalar, _another_name, _changed, _under_a_condition, _another_loop, _few_steps,
+    _nothing_kept,
+    _neighbours,
+    _a_fragment_moved,
+    _rows_moved,
+    _a_scalar,
+    _another_name,
+    _changed,
+    _under_a_condition,
+    _another_loop,
+    _few_steps,
     _outside,
-]  # fmt: skip
+]
 
 
 def registers(body):
@@ -176,6 +194,19 @@ def test_left(body):
 
 def test_other_types_are_left():
     assert not registers(lowered(program(_recurrence, "float16")))
+
+
+def test_rows_of_other_lengths_are_left():
+    """Where one tensor is passed for both, strips would touch each other's elements."""
+
+    @T.prim_func
+    def main(X: T.Tensor((STEPS, C), "float32"), W: T.Tensor((1, C), "float32"), Y: T.Tensor((STEPS, C + 16), "float32")):
+        with T.Kernel(1, threads=128):
+            for x in T.serial(STEPS):
+                for c in T.Parallel(C):
+                    Y[x, c] = X[x, c] * W[0, c]
+
+    assert not registers(lowered(main))
 
 
 def test_rows_that_no_cache_holds_are_left():

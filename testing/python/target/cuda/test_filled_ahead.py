@@ -81,6 +81,7 @@ def test_the_accelerator_loads_both_parts_for_one_barrier():
     assert f"tile_full + slot, {64 * 96 * 2}" in text
     assert len(re.findall(r"tma_load_2d\(tile \+", text)) == 3  # panels of 32 columns
     assert "cp_async" not in loop_of(text)
+    assert "named_barrier" not in loop_of(text)
 
 
 def _is_copied(tile, C):
@@ -92,6 +93,7 @@ def _is_copied(tile, C):
     [
         pytest.param(joined([(0, 64), (32, 64)]), id="overlap"),
         pytest.param(joined([(0, 64), (72, 24)]), id="gap"),
+        pytest.param(joined([(0, 64), (48, 32)]), id="overlap and gap"),
         pytest.param(joined([(0, 64), (64, 32)], _is_copied), id="used between"),
     ],
 )

@@ -62,6 +62,28 @@ def test_chunks_of_different_threads_are_disjoint_for_any_trip_count():
     assert transposed.separates(transposed) and not transposed.separates(one)
 
 
+def test_parts_of_a_buffer_are_told_apart_by_their_bounds():
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), n: T.int32):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((2, 256), "float32")
+            s[0, tx] = X[0]  # 0 to 63
+            s[0, tx + 64] = X[1]  # 64 to 127
+            for i in T.serial(3):
+                s[0, i * 30 + 63] = X[2]  # 63 to 123
+            s[1, tx] = X[3]
+            s[0, n + 128] = X[4]  # anywhere
+
+    low, high, steps, second, unknown = _maps(main)
+    assert [each.box for each in (low, high, steps, second)] == [
+        ((0, 0), (lo, hi)) for lo, hi in ((0, 63), (64, 127), (63, 123))
+    ] + [((1, 1), (0, 63))]
+    pairs = {frozenset(pair) for pair in ((low, high), (low, second), (high, second), (steps, second), (unknown, second))}
+    for one, other in itertools.product((low, high, steps, second, unknown), repeat=2):
+        assert one.is_apart_from(other) == (frozenset((one, other)) in pairs)
+
+
 def test_indices_that_do_not_determine_the_thread_may_overlap():
     @T.prim_func
     def main(X: T.Tensor((64,), "int32")):
