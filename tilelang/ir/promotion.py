@@ -121,12 +121,25 @@ def _pair(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _of_type(value: Any, other: Any) -> Any:
-    """A Python int that int32 does not hold as a constant of the other operand's type, if that fits; else the operand itself."""
+    """A Python int that int32 does not hold as a constant of the other operand's type, if that fits; else the operand itself.
+
+    Raises:
+        OperandError: no integer that the two could meet in holds the number.
+    """
     if not isinstance(value, int) or -(1 << 31) <= value < 1 << 31 or _is_number(other):
         return value
     kind = canonical(str(other.ty))
-    holds = kind.is_integer and (kind.bits == 64 or (kind.base == "uint32" and 0 <= value < 1 << 32))
+    if kind.is_float:
+        return float(value)
+    is_wide = kind.is_integer and kind.bits == 64
+    if not -(1 << 63) <= value < 1 << (64 if is_wide else 63):
+        raise _too_large(value, kind)
+    holds = is_wide or (kind.base == "uint32" and 0 <= value < 1 << 32)
     return _with_number(other, value)[1] if holds else value
+
+
+def _too_large(number: int, kind: Any) -> OperandError:
+    return OperandError(f"{number} beside a value of type {kind.base}, in which it does not fit", hint="convert the value first")
 
 
 def _is_number(value: Any) -> bool:
@@ -211,6 +224,10 @@ def _comparison(operation: Operation) -> Operation:
     attempt = _retrying(operation)
 
     def apply(a: Any, b: Any, span: Any = None) -> Any:
+        for number, value in ((a, _plain(b)), (b, _plain(a))):
+            # Modulo its range, as in arithmetic, it would be another number.
+            if isinstance(number, int) and number >= 1 << 63 and isinstance(value, Expr) and str(value.ty).startswith("int64"):
+                raise _too_large(number, canonical(str(value.ty)))
         a, b = _pair(a, b)
         result = attempt(a, b, span)
         if isinstance(result, _FOLDED) or not (hasattr(result, "a") and _is_bool(result.a)):

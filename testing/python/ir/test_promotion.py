@@ -8,7 +8,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from testing.python.target.every_target import every_target, run
-from tilelang.errors import CompileError
+from tilelang.errors import CompileError, OperandError
 from tilelang.ir import nodes as ir
 
 
@@ -271,3 +271,26 @@ def test_typed_constants_of_different_types_are_as_elements_of_these_types(targe
     a, b = torch.full((64,), -1, dtype=torch.int8), torch.full((64,), 5, dtype=torch.uint8)
     elements, constants = run(main, target, a, b)
     assert torch.equal(constants, elements)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("operation", [operator.add, operator.and_, operator.lt, operator.eq])
+@pytest.mark.parametrize("number", [1 << 64, -(1 << 63) - 1], ids=["large", "low"])
+def test_a_number_that_no_integer_of_64_bits_holds_is_refused(dtype, operation, number):
+    with pytest.raises(OperandError, match=f"{number} beside a value of type {dtype}"):
+        found = operation(ir.Var("x", dtype), number)
+        getattr(found, "asobject", list)()  # TVM defers equality
+
+
+def test_numbers_of_64_bits():
+    """Arithmetic takes them modulo the range of int64; a comparison would be with another number."""
+    signed, unsigned, number = ir.Var("x", "int64"), ir.Var("x", "uint64"), (1 << 63) + 5
+    assert (signed ^ number).b.value == 5 - (1 << 63)
+    assert (unsigned < number).b.value == number
+    for narrow in (signed, ir.Var("x", "int32")):
+        with pytest.raises(OperandError, match="in which it does not fit"):
+            _ = number > narrow
+
+
+def test_a_large_number_beside_a_float_is_a_float():
+    assert (ir.Var("x", "float32") < 1 << 64).b.value == 2.0**64
