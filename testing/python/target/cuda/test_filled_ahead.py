@@ -163,3 +163,21 @@ def test_parts_of_a_tile_need_no_barrier_between_them(arch):
     simulate(main, a, b, arch=arch)
     assert torch.equal(b, torch.cat([a + 1, a - 1], 1).flip(0, 1))
     assert source(main, arch).count("__syncthreads") == 1
+
+
+@both_archs
+def test_a_tensor_of_run_time_size_is_no_tile(arch):
+    """What a pipelined loop copies out of a tile, as the accelerator could."""
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n, 64), "float16"), B: T.Tensor((n, 3, 64), "float16")):
+        with T.Kernel(n, threads=128) as bx:
+            row = T.alloc_shared((64,), "float16")
+            T.copy(A[bx, 0], row)
+            for k in T.Pipelined(3, num_stages=2):
+                T.copy(row, B[bx, k, 0])
+
+    a, b = torch.randn(2, 64).half(), torch.zeros(2, 3, 64).half()
+    simulate(main, a, b, arch=arch)
+    assert torch.equal(b, a[:, None].expand(2, 3, 64))

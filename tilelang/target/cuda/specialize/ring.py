@@ -284,7 +284,7 @@ def _load(at: int, stmt: Statement, facts: Facts) -> Load | None:
 def _can_feed(loads: Sequence[Load], body: LoopBody, usage: Usage) -> bool:
     """Whether loads make all of a tile, and something uses it."""
     tile, sources = loads[0].target.buffer, {load.source.buffer for load in loads}
-    if not fits_slots(tile) or not body.may_fill_ahead(loads):
+    if not body.may_fill_ahead(loads) or not fits_slots(tile):
         return False
     # An alias of the source could be written under another name, and a safe value is not zero, which is all that the accelerator
     # fills with.
