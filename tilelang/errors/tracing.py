@@ -105,6 +105,9 @@ IS_TUPLE = "a loop or grid of several extents gives a tuple: for i, j in T.Paral
 ARRAY_OF_THE_KERNEL = "T.alloc_local((n,), dtype) is an array of the kernel"
 """What to do about a scalar where an array is expected."""
 
+INTEGER_DIVISION = "use //, or cast one side: T.float32(x) / y"
+"""What to do about ``/`` of integers."""
+
 FLOAT_DIVISION = "use T.floor(a / b), T.fmod(a, b)"
 """What to do about ``//`` and ``%`` of floats."""
 
@@ -151,6 +154,7 @@ _MEANINGS: tuple[tuple[str, str | None, str | None], ...] = (
         "the body of a run-time loop is traced once, and appends once; a loop over a Python list is repeated while compiling,"
         " and T.alloc_local((n,), dtype) is an array of the kernel",
     ),
+    ("^TVM supports multiple types of integer divisions", "/ between two run-time integers", INTEGER_DIVISION),
     (r"^Check failed: .*DLDataTypeCode::kDLInt.* is false: (?!Expected)", "// and % of floating-point values", FLOAT_DIVISION),
     (r"^Check failed: .* is false: (.*)", r"\1", None),
 )

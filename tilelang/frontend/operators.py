@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import FLOAT_DIVISION, DtypeError, MisplacedError
+from tilelang.errors import FLOAT_DIVISION, INTEGER_DIVISION, DtypeError, MisplacedError
 from tilelang.frontend.access import is_buffer
 from tilelang.frontend.builder import current
 from tilelang.frontend.conversion import convert, wrapped
@@ -53,7 +53,7 @@ def divide(left: Any, right: Any) -> Any:
     if is_symbolic(left) or is_symbolic(right):
         kinds = [str(value.ty) if hasattr(value, "ty") else type(value).__name__ for value in (left, right)]
         if all(kind.startswith(("int", "uint")) for kind in kinds):
-            raise DtypeError("/ between two run-time integers", hint="use //, or cast one side: T.float32(x) / y")
+            raise DtypeError("/ between two run-time integers", hint=INTEGER_DIVISION)
     return constant(left) / constant(right)
 
 

@@ -109,6 +109,7 @@ MISTAKES = {
     "for i in T.Pipelined(4, num_stages=-1): A[i] = 0": "num_stages must be a compile-time integer from 0 on, got -1",
     "for i in T.Pipelined(4, num_stages='2'): A[i] = 0": "expected a scalar, got str '2'",
     "A[0] = A[2:6]": r"a slice of 4 elements is used as a scalar(.*\n)*.*hint: name an element",
+    "x = T.cast(A[0], 'int32') / 3": r"/ between two run-time integers\n(.*\n)*.*hint: use //",
     "A[0] = A[2:6] + 1": "a slice of 4 elements is used as a scalar",
 }
 

@@ -1,5 +1,7 @@
 """Mistakes in the functions that a kernel calls: plain Python functions and macros."""
 
+import operator
+
 import pytest
 
 import tilelang.language as T
@@ -119,6 +121,15 @@ def test_store_in_a_plain_helper():
         def main(A: T.Tensor((8,), "int32")):
             with T.Kernel(1):
                 helper(A)
+
+
+def test_a_quotient_of_integers_in_a_library():
+    with pytest.raises(TraceError, match=r"/ between two run-time integers\n(.*\n)*.*hint: use //"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "int32")):
+            with T.Kernel(1):
+                A[0] = operator.truediv(A[1], 2)
 
 
 def test_a_division_of_floats_in_a_plain_helper():
