@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import shutil
 import tempfile
+import threading
 import warnings
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -76,7 +77,16 @@ class Worker:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def _end_with_parent() -> None:
+    """Ends the process when the campaign has ended, be it killed: a program may never come to an end."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
 def _work(connection: Connection, folder: str) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["TILELANG_DISABLE_CACHE"] = "1"
     os.environ["OMP_NUM_THREADS"] = "1"
     os.environ["TMPDIR"] = folder
