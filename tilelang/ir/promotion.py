@@ -108,8 +108,8 @@ def _plain(value: Any) -> Any:
     return value if resolve is None else resolve()
 
 
-def _pair(a: Any, b: Any) -> tuple[Any, Any]:
-    """Operands for TVM's operators.
+def _pair(a: Any, b: Any, exact: bool = False) -> tuple[Any, Any]:
+    """Operands for TVM's operators; of an ``exact`` one a large number may not be taken modulo the range of int64.
 
     TVM makes an int64 of a Python int that int32 does not hold, and then converts the other operand to int64, too; its bitwise
     operators make an int32 of the low bits. Where the other one is of 64 bits, or holds the number, the number is of its type.
@@ -117,10 +117,10 @@ def _pair(a: Any, b: Any) -> tuple[Any, Any]:
     a, b = _plain(a), _plain(b)
     if isinstance(a, Expr) and isinstance(b, Expr):
         return _with_other_format(a, b)
-    return _of_type(a, b), _of_type(b, a)
+    return _of_type(a, b, exact), _of_type(b, a, exact)
 
 
-def _of_type(value: Any, other: Any) -> Any:
+def _of_type(value: Any, other: Any, exact: bool) -> Any:
     """A Python int that int32 does not hold as a constant of the other operand's type, if that fits; else the operand itself.
 
     Raises:
@@ -132,14 +132,12 @@ def _of_type(value: Any, other: Any) -> Any:
     if kind.is_float:
         return float(value)
     is_wide = kind.is_integer and kind.bits == 64
-    if not -(1 << 63) <= value < 1 << (64 if is_wide else 63):
-        raise _too_large(value, kind)
+    most = 64 if is_wide and not (exact and kind.kind == "int") else 63
+    if not -(1 << 63) <= value < 1 << most:
+        what = f"{value} beside a value of type {kind.base}, in which it does not fit"
+        raise OperandError(what, hint="use a number that the type holds, or convert the value to one that holds both")
     holds = is_wide or (kind.base == "uint32" and 0 <= value < 1 << 32)
     return _with_number(other, value)[1] if holds else value
-
-
-def _too_large(number: int, kind: Any) -> OperandError:
-    return OperandError(f"{number} beside a value of type {kind.base}, in which it does not fit", hint="convert the value first")
 
 
 def _is_number(value: Any) -> bool:
@@ -224,11 +222,7 @@ def _comparison(operation: Operation) -> Operation:
     attempt = _retrying(operation)
 
     def apply(a: Any, b: Any, span: Any = None) -> Any:
-        for number, value in ((a, _plain(b)), (b, _plain(a))):
-            # Modulo its range, as in arithmetic, it would be another number.
-            if isinstance(number, int) and number >= 1 << 63 and isinstance(value, Expr) and str(value.ty).startswith("int64"):
-                raise _too_large(number, canonical(str(value.ty)))
-        a, b = _pair(a, b)
+        a, b = _pair(a, b, exact=True)
         result = attempt(a, b, span)
         if isinstance(result, _FOLDED) or not (hasattr(result, "a") and _is_bool(result.a)):
             return result

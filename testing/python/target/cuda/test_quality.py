@@ -172,3 +172,21 @@ def test_float8_widens_without_loops_where_no_instruction_does():
     ptx = compile_device(source(program), "sm_80").ptx
     conversions = ptx.count(b"mul.f16")
     assert conversions and ptx.count(b"bra") < conversions / 4
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_product_that_is_converted_to_its_type_is_not_fused_with_a_sum(arch, dtype):
+    """Its conversion rounds, which the simulator cannot tell: the assembler would make one operation of both."""
+
+    @T.prim_func
+    def main(A: T.Tensor((3, 64), dtype), B: T.Tensor((64,), dtype)):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                B[i] = T.cast(A[0, i] * A[1, i], dtype) - A[2, i]
+
+    (kernel,) = functions(compile_device(source(main, arch), arch).cubin).values()
+    # A constant is made by such an instruction of zero registers, too.
+    halves = [each.text for each in kernel.instructions if each.family in ("HMUL2", "HADD2", "HFMA2")]
+    arithmetic = [text for text in halves if "-RZ, RZ" not in text]
+    assert len(arithmetic) == 2, arithmetic

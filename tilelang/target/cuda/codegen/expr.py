@@ -144,7 +144,9 @@ def _cast(e: Emitter, expr: Any) -> Value:
     value, dtype = expr.value, str(expr.ty)
     # A device computes floats of 16 bits in their own type, so that one as a float32 is what it was (``language/casts.py``).
     if type(value) is ir.Cast and str(value.ty) == "float32" and str(value.value.ty) == dtype and dtype in _HALVES:
-        return e.value(value.value)
+        kept = value.value
+        # Of a plain product and a sum the assembler makes one operation, which would not round the product.
+        return Call("__hmul_rn", (e.value(kept.a), e.value(kept.b))) if type(kept) is ir.Mul else e.value(kept)
     return converted(e.value(value), str(value.ty), dtype)
 
 

@@ -7,11 +7,11 @@ that such a copy reads, gets a wait as well, and so does one that tells other th
 bytes overlap, so memory that liveness gave to two buffers is covered too. Where some threads have waited for another block (an
 atomic access that acquires), the others come to a barrier with them before they touch a tensor.
 
-Loops are walked twice: what is pending at the end of an iteration, or where one is left, is pending at the start of the next. A
-loop whose iterations need no barrier among themselves is one leaf: what it needs stands before it, and not in every iteration.
-What threads wrote and an asynchronous agent reads (wgmma, TMA stores) gets a proxy fence before the first barrier that follows,
-one for it alone where there is none; where threads of another group wrote it, the program's own barrier orders the two, and the
-readers fence after it.
+Copies from before a loop that uses them are complete before it. Loops are walked twice: what is pending at the end of an
+iteration, or where one is left, is pending at the start of the next. A loop whose iterations need no barrier among themselves is
+one leaf: what it needs stands before it, and not in every iteration. What threads wrote and an asynchronous agent reads (wgmma,
+TMA stores) gets a proxy fence before the first barrier that follows, one for it alone where there is none; where threads of
+another group wrote it, the program's own barrier orders the two, and the readers fence after it.
 
 Code below a condition that threads disagree on is one leaf: no barrier can be inside. Where its own statements have an order it
 is rewritten first (schedule/divergence.py).

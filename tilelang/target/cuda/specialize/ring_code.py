@@ -70,7 +70,7 @@ class Feed(Record, eq=False):
     @cached_property
     def versions(self) -> dict[Any, Any]:
         """The tile of each load -> the buffer with a version of it for each slot."""
-        return {tile: _with_slots(tile, self.stages) for tile in {load.target.buffer: None for load in self.loads}}
+        return {tile: _with_slots(tile, self.stages) for tile in dict.fromkeys(load.target.buffer for load in self.loads)}
 
     @cached_property
     def full(self) -> Any:
