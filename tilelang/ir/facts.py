@@ -71,7 +71,8 @@ class Facts:
             for fact in _conjuncts(condition, holds):
                 # A condition that the analyzer cannot take is left out: facts may be missing, and never wrong.
                 with suppress(*NO_ANSWER):
-                    stack.enter_context(self._analyzer.constraint_scope(self._seen(fact)))
+                    # In the form that questions about the same values get.
+                    stack.enter_context(self._analyzer.constraint_scope(self._seen(self.simplify(fact))))
             yield
 
     def simplify(self, expr: Any) -> Any:

@@ -4,8 +4,8 @@ TVM's operators keep the type of their expression: a sum of two bools is a bool,
 20`` of a uint16 is zero in one target and not in another, as C computes it in ``int``. Other combinations are refused. After
 :func:`install`
 
-- bools are the numbers 0 and 1 in arithmetic, shifts and comparisons (int32 with another bool or a Python int, else of the other
-  operand's type), and stay bools under ``& | ^``; ``~`` negates them;
+- bools are the numbers 0 and 1 in arithmetic, shifts and comparisons (int32 with another bool or a Python int that it holds,
+  int64 with a larger one, else of the other operand's type), and stay bools under ``& | ^``; ``~`` negates them;
 - an integer narrower than 32 bits is converted to int32 where it is shifted left by a Python int, or meets one that its type
   does not hold; a wider one takes a Python int modulo its range, and an unsigned one keeps its type with every int that it holds;
 - two floats of one size and different formats meet in float32;
@@ -51,7 +51,7 @@ def promoted(a: Any, b: Any) -> tuple[Any, Any]:
     if _is_number(a):
         b, a = promoted(b, a)
     elif _is_number(b):
-        a, b = _with_number(_numeric(a), b)
+        a, b = _with_number(_numeric(a, b), b)
     else:
         a, b = _with_expression(_numeric(a, b), _numeric(b, a))
     return a, b
@@ -92,6 +92,8 @@ def _numeric(value: Any, other: Any = None) -> Any:
     """A bool as a number, of the type of the other operand if that is an expression and no bool."""
     if not _is_bool(value):
         return value
+    if _is_number(other):
+        return _cast(value, "int64" if _is_large(other) else "int32")
     return _cast(value, "int32" if other is None or _is_bool(other) else canonical(str(other.ty)).base)
 
 
@@ -126,7 +128,7 @@ def _of_type(value: Any, other: Any, exact: bool) -> Any:
     Raises:
         OperandError: no integer that the two could meet in holds the number.
     """
-    if not isinstance(value, int) or -(1 << 31) <= value < 1 << 31 or _is_number(other):
+    if not _is_large(value) or _is_number(other):
         return value
     kind = canonical(str(other.ty))
     if kind.is_float:
@@ -142,6 +144,11 @@ def _of_type(value: Any, other: Any, exact: bool) -> Any:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float))
+
+
+def _is_large(value: Any) -> bool:
+    """Whether a value is a Python int that int32 does not hold."""
+    return isinstance(value, int) and not -(1 << 31) <= value < 1 << 31
 
 
 def _is_bool(value: Any) -> bool:

@@ -292,5 +292,25 @@ def test_numbers_of_64_bits():
             _ = number > narrow
 
 
+@every_target
+def test_a_bool_beside_a_large_number_is_of_64_bits(target):
+    large = 1 << 32
+
+    @T.prim_func
+    def main(F: T.Tensor((4,), "bool"), Y: T.Tensor((6, 4), "int64")):
+        with T.Kernel(1, threads=4):
+            for i in T.Parallel(4):
+                Y[0, i] = F[i] % large
+                Y[1, i] = F[i] // -large
+                Y[2, i] = (large + 7) // (F[i] + 1)
+                Y[3, i] = -large % (F[i] + 2)
+                Y[4, i] = F[i] * large - 1
+                Y[5, i] = F[i] < large
+
+    f = torch.tensor([True, False, True, True])
+    rows = [[x % large, x // -large, (large + 7) // (x + 1), -large % (x + 2), x * large - 1, True] for x in map(int, f)]
+    assert run(main, target, f).tolist() == torch.tensor(rows).T.tolist()
+
+
 def test_a_large_number_beside_a_float_is_a_float():
     assert (ir.Var("x", "float32") < 1 << 64).b.value == 2.0**64

@@ -23,6 +23,7 @@ from tilelang.target.cuda.analysis.disjointness import Iterations, communicating
 from tilelang.target.cuda.analysis.thread_map import ThreadMaps
 from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.arch import WARP, is_whole_warps
+from tilelang.target.cuda.codegen.conditions import Conditions
 from tilelang.target.cuda.codegen.expr import lower_expr
 from tilelang.target.cuda.codegen.places import Places
 from tilelang.target.cuda.inference.layouts import Layouts
@@ -136,6 +137,7 @@ class Emitter:
         places: where elements are for what is being lowered.
         thread_maps: which threads touch which elements.
         iterations: the kernel's loops.
+        conditions: what the program tests around the code being lowered.
         communicating: tensors that the kernel both changes and reads, or changes in several places.
         repeated: tensors that the iterations of one statement change in turn.
         is_counting: whether an index or a bound is lowered: its arithmetic is taken not to overflow.
@@ -156,6 +158,7 @@ class Emitter:
 
     def __post_init__(self) -> None:
         self.places = Places(self)
+        self.conditions = Conditions(self.facts)
         self.thread_maps = ThreadMaps(self.tree, dict(self.kernel.threads))
         self.iterations = Iterations(self.tree, self.facts)
         self.communicating = communicating_tensors(self.tree, self.iterations)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _INFIX: Mapping[type, str] = {
     ir.Add: "+", ir.Sub: "-", ir.Mul: "*", ir.Div: "/", ir.Mod: "%", ir.EQ: "==", ir.NE: "!=", ir.LT: "<", ir.LE: "<=",
-    ir.GT: ">", ir.GE: ">=", ir.And: "&&", ir.Or: "||", ir.BitwiseAnd: "&", ir.BitwiseOr: "|", ir.BitwiseXor: "^",
+    ir.GT: ">", ir.GE: ">=", ir.BitwiseAnd: "&", ir.BitwiseOr: "|", ir.BitwiseXor: "^",
     ir.LShift: "<<", ir.RShift: ">>",
 }  # fmt: skip
 
@@ -69,6 +69,22 @@ def _infix(e: Emitter, expr: Any, symbol: str) -> Value:
         return converted(Binary(symbol, left, right), "int32", dtype)
     folded = _FOLDED.get(symbol) if dtype == "int32" else None
     return Binary(symbol, left, right) if folded is None else folded(left, right)
+
+
+def _second_where(e: Emitter, expr: Any, symbol: str, holds: bool) -> Value:
+    """An ``and`` or ``or``, whose second operand is evaluated where the first one holds, or does not."""
+    with e.conditions.assuming(expr.a, holds):
+        second = e.value(expr.b)
+    return Binary(symbol, e.value(expr.a), second)
+
+
+def _choice(e: Emitter, condition: Any, true_value: Any, false_value: Any) -> Value:
+    """One of two values, of which only that one is evaluated."""
+    with e.conditions.assuming(condition):
+        then = e.value(true_value)
+    with e.conditions.assuming(condition, holds=False):
+        otherwise = e.value(false_value)
+    return Select(e.value(condition), then, otherwise)
 
 
 def _wraps(e: Emitter, expr: Any) -> bool:
@@ -370,9 +386,11 @@ _RULES: Mapping[type, Rule] = {
     ir.FloatImm: _float,
     ir.Cast: _cast,
     ir.TensorLoad: lambda e, expr: e.places.element(expr.source, list(expr.indices)),
+    ir.And: lambda e, expr: _second_where(e, expr, "&&", True),
+    ir.Or: lambda e, expr: _second_where(e, expr, "||", False),
     ir.Not: lambda e, expr: Unary("!", e.value(expr.a)),
     ir.BitwiseNot: _bitwise_not,
-    ir.Select: lambda e, expr: Select(e.value(expr.condition), e.value(expr.true_value), e.value(expr.false_value)),
+    ir.Select: lambda e, expr: _choice(e, expr.condition, expr.true_value, expr.false_value),
     ir.Let: _let,
     ir.Div: lambda e, expr: _divided(e, expr, "/"),
     ir.Mod: lambda e, expr: _divided(e, expr, "%"),
@@ -386,7 +404,7 @@ _RULES: Mapping[type, Rule] = {
 }
 
 _CALLS: Mapping[str, Rule] = {
-    "if_then_else": lambda e, expr: Select(*map(e.value, expr.args)),
+    "if_then_else": lambda e, expr: _choice(e, *expr.args),
     "isnan": _classify,
     "isinf": _classify,
     "isfinite": _classify,

@@ -6,6 +6,7 @@ A body that only moves elements becomes the move of a vector itself, or cp.async
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from tilelang.ir import nodes as ir
@@ -55,7 +56,8 @@ def _body(loops: NestLoops, async_bytes: int) -> list[Any]:
     guard, inner = hoisted
     # The guard is evaluated once for the vector, so the body is lowered without it.
     outer, loops.nest = loops.nest, inner
-    code = under(loops.e.value(guard), _unguarded(loops, async_bytes))
+    with loops.e.conditions.assuming(guard):
+        code = under(loops.e.value(guard), _unguarded(loops, async_bytes))
     loops.nest = outer
     return code
 
@@ -90,7 +92,8 @@ def _move(loops: NestLoops, async_bytes: int) -> list[Any] | None:
     end = _vector_address(loops, target, list(store.indices))
     if start is None or end is None:
         return None
-    exists = e.places.bounds_guard(source, list(load.indices))
+    with e.conditions.assuming(condition) if condition is not None else nullcontext():
+        exists = e.places.bounds_guard(source, list(load.indices))
     # Of threads that run the same iteration one alone stores to memory; each stores to its own registers.
     guard = both([loops.owner if is_memory(target) else None, e.places.bounds_guard(target, list(store.indices))])
     if exists is not None and e.tree.hints.safe_values.get(source) is not None:

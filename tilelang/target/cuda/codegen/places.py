@@ -74,13 +74,14 @@ class Places:
         e = self.e
         if not is_global(buffer) or not e.options.guarded:
             return None
-        # Only what facts do not prove is tested: a full tile of a tensor whose size is a multiple of the tile's needs nothing.
+        # Only what is not known is tested: a full tile of a tensor whose size is a multiple of the tile's needs nothing, and what
+        # the program tests itself is not tested again.
         tests = []
-        for index, size in zip(indices, map(as_int, buffer.shape)):
+        for index, size in zip(map(e.facts.simplify, indices), map(as_int, buffer.shape)):
             low, high = e.facts.bounds(index)
-            if low < 0:
+            if low < 0 and not e.conditions.imply(index >= 0):
                 tests.append(e.index(index).is_(">=", 0))
-            if not (isinstance(size, int) and high < size) and not e.facts.holds(index < size):
+            if not (isinstance(size, int) and high < size or e.facts.holds(index < size) or e.conditions.imply(index < size)):
                 tests.append(e.index(index).is_("<", e.index(size)))
         return both(tests)
 

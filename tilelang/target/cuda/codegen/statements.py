@@ -157,6 +157,8 @@ def _bind(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
     # A value that comes from memory may change while its variable keeps the old one, so that the two are not equal for ever.
     if dtype.startswith(("int", "uint")):
         (e.facts.bind_bounds if _loads(stmt.value) else e.facts.bind_value)(stmt.var, stmt.value)
+    elif dtype == "bool":
+        e.conditions.name(stmt.var, stmt.value)
     return [Define(name, dtype, value)]
 
 
@@ -165,8 +167,12 @@ def _loads(expr: Any) -> bool:
 
 
 def _if(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
-    condition, then = e.value(stmt.condition), Block(statement(e, stmt.then_case, owner))
-    otherwise = None if stmt.else_case is None else Block(statement(e, stmt.else_case, owner))
+    condition, otherwise = e.value(stmt.condition), None
+    with e.conditions.assuming(stmt.condition):
+        then = Block(statement(e, stmt.then_case, owner))
+    if stmt.else_case is not None:
+        with e.conditions.assuming(stmt.condition, holds=False):
+            otherwise = Block(statement(e, stmt.else_case, owner))
     return [BranchCode(condition, then, otherwise)]
 
 
@@ -177,7 +183,9 @@ def _for(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
 
 
 def _while(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
-    return [LoopCode(e.value(stmt.condition), Block(statement(e, stmt.body, owner)))]
+    with e.conditions.assuming(stmt.condition):
+        body = Block(statement(e, stmt.body, owner))
+    return [LoopCode(e.value(stmt.condition), body)]
 
 
 def _pointer(e: Emitter, stmt: Any) -> DefinePointer:

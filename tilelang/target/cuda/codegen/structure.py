@@ -57,7 +57,8 @@ def emit_repeat(generator: Any, node: Repeat) -> list[Code]:
     e, condition = generator.emitter, node.stmt.condition
     decided = bool(node.body.items) and e.uniformity.is_done_once([condition], node)
     tests, value = decide_once(generator, condition) if decided else ([], e.value(condition))
-    divergent, body = generator.below(node, node.body)
+    with e.conditions.assuming(condition):
+        divergent, body = generator.below(node, node.body)
     if decided:
         # `while True`: the one thread decides at the start of each iteration, and all leave together.
         leave = BranchCode(Unary("!", value), Block([Jump("break")]))
@@ -77,8 +78,12 @@ def emit_branch(generator: Any, node: Branch) -> list[Code]:
     else:
         value = e.value(condition)
         before = _guarded_reads(value)
-    divergent, then = generator.below(node, node.then)
-    otherwise = None if node.otherwise is None else generator.below(node, node.otherwise)[1]
+    otherwise = None
+    with e.conditions.assuming(condition):
+        divergent, then = generator.below(node, node.then)
+    if node.otherwise is not None:
+        with e.conditions.assuming(condition, holds=False):
+            otherwise = generator.below(node, node.otherwise)[1]
     threads = _takers(e, condition) if divergent else None
     return [*before, BranchCode(value, then, otherwise, divergent, threads, e.warps_agree(node), node.stmt.span)]
 
