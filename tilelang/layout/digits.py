@@ -104,6 +104,9 @@ class Form:
         """
         if divisor <= 0 or not isinstance(self.offset, int):
             raise NotMixedRadix
+        # Numbers below the divisor are their own remainder, whether or not the divisor is a multiple of their weights.
+        if 0 <= self.offset <= divisor - 1 - sum(term.largest for term in self.terms):
+            return Form(), self
         high: list[Term] = []
         low: list[Term] = []
         for term in self.terms:

@@ -276,5 +276,13 @@ def test_forms_agree_with_integers():
         full.divmod(16)
 
 
+def test_a_number_below_the_divisor_is_its_own_remainder():
+    full = Form.of_digit(Digit("a", 12, "thread", 1)) + Form.of_digit(Digit("b", 2, "thread", 12), 12)  # up to 23
+    assert full.divmod(32) == (Form(), full) and full.shifted(8).divmod(32) == (Form(), full.shifted(8))
+    for changed in (full.shifted(9), full.shifted(-1)):
+        with pytest.raises(NotMixedRadix):
+            changed.divmod(32)
+
+
 def _value(form, values):
     return form.offset + sum(t.weight * (values[t.digit.name] // t.low % t.extent) for t in form)

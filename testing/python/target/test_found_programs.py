@@ -596,3 +596,21 @@ def test_neighbours_of_a_tile_without_another_use():
 
     a = torch.arange(64.0).reshape(16, 4)
     assert torch.equal(check_meaning(main, a, torch.ones(16, 4))[1], a + 1)
+
+
+@every_target
+def test_fewer_iterations_than_threads_beside_a_fragment_of_their_remainders(target):
+    @T.prim_func
+    def main(A: T.Tensor((2,), "int32"), B: T.Tensor((2,), "int32")):
+        with T.Kernel(1, threads=32):
+            held = T.alloc_fragment((2,), "int32")
+            bits = T.alloc_fragment((2,), "int32")
+            T.copy(A, held)
+            reducer = T.alloc_reducer((2,), "int32", op="bitor", replication="all")
+            T.reducer_init(reducer)
+            for i, j in T.Parallel(2, 12):
+                T.reducer_update(reducer[i], held[j % 2] << i)
+            T.finalize_reducer(reducer, bits)
+            T.copy(bits, B)
+
+    check(main, target, torch.tensor([5, 9], dtype=torch.int32), torch.zeros(2, dtype=torch.int32))
