@@ -156,7 +156,7 @@ def _deciding_value(terms: tuple[Term, ...], stop: bool, combine: Operator) -> A
     if not is_symbolic(value):
         return value if bool(constant(value)) is stop else _deciding_value(terms[1:], stop, combine)
     # Python would compute it only where the first one does not decide; the kernel computes both, so it must change nothing.
-    other = _without_effects(lambda: _deciding_value(terms[1:], stop, combine))
+    other = _skippable(lambda: _deciding_value(terms[1:], stop, combine), _unless(value, stop))
     if _is_condition(value) and _is_condition(other):
         return combine(lambda: value, lambda: other)
     return provided("if_then_else")(boolean(value), *((value, other) if stop else (other, value)))
@@ -185,7 +185,7 @@ def choose(test: Any, then: Term, otherwise: Term) -> Any:
     test = as_operand(test)
     if not is_symbolic(test):
         return then() if constant(test) else otherwise()
-    return provided("if_then_else")(test, _without_effects(then), _without_effects(otherwise))
+    return provided("if_then_else")(test, _skippable(then, _unless(test, False)), _skippable(otherwise, _unless(test, True)))
 
 
 def compare(operators: tuple[str, ...], *operands: Any) -> Any:
@@ -252,7 +252,7 @@ def _logical(terms: tuple[Term, ...], stop: bool, combine: Operator) -> Any:
     value: Any = None
     for term in terms:
         # Until a run-time term was found Python evaluates each term; it may skip those after it.
-        value = as_operand(term() if result is None else _without_effects(term))
+        value = as_operand(term() if result is None else _skippable(term, _unless(result, stop)))
         if not is_symbolic(value):
             value = constant(value)
             if bool(value) is stop:
@@ -284,8 +284,20 @@ def _may_leave_tile(expr: Any) -> bool:
     return not all(is_within(index, size, ranges) for index, size in zip(expr.indices, expr.source.shape))
 
 
-def _without_effects(part: Term) -> Any:
+def _unless(condition: Any, stop: bool) -> Term:
+    """Makes the condition that ``condition`` is not ``stop``."""
+    return lambda: ir.Not(boolean(condition)) if stop else boolean(condition)
+
+
+def _skippable(part: Term, runs: Term) -> Any:
     """The value of an operand that Python might skip.
+
+    The kernel computes what the operand binds to names in any case, but reads of a tile, which may be at an index outside of
+    it: these it makes only where Python would.
+
+    Args:
+        part: computes the operand.
+        runs: makes the condition under which Python does.
 
     Raises:
         MisplacedError: the operand calls something that changes memory, which the kernel would do in any case.
@@ -294,8 +306,11 @@ def _without_effects(part: Term) -> Any:
     stmts = current().frames[-1].stmts
     count = len(stmts)
     value = part()
-    for stmt in stmts[count:]:
+    for position, stmt in enumerate(stmts[count:], count):
         called = intrinsic_name(stmt.value) if isinstance(stmt, (ir.Bind, ir.Evaluate)) else None
         if not isinstance(stmt, ir.Bind) or (called is not None and not INTRINSICS[called].pure):
             raise MisplacedError("a call with side effects in a conditional expression", hint="use an if statement")
+        if any(map(_may_leave_tile, walk_expr(stmt.value))):
+            guarded = ir.tirx.if_then_else(runs(), stmt.value, as_expr(0).astype(str(stmt.value.ty)))
+            stmts[position] = ir.Bind(stmt.var, guarded, stmt.span)
     return value

@@ -132,6 +132,22 @@ def test_piece_of_a_kernel_means_what_python_says(piece: str, tmp_path):
     assert values.tolist() == [int(value) for value in expected]
 
 
+SKIPPED = {
+    "x = square(9) if A[0] == 1 else 7": 7,
+    "if A[0] == 1 and square(9) > 3:\n    x = 7": 1,
+    "x = A[0] == 0 or square(9)": 1,
+}
+
+
+@pytest.mark.parametrize("piece", SKIPPED)
+def test_what_an_operand_that_python_skips_names_reads_no_tile(piece: str, tmp_path):
+    tile = "tile = T.alloc_shared((8,), 'int32')\nT.copy(A, tile)\n"
+    square = "@T.macro\ndef square(i):\n    v = tile[A[0] + i]\n    return v * v\n"
+    values = torch.arange(8, dtype=torch.int32)
+    kernel_of(tile + square + piece, tmp_path)(values)
+    assert values[0] == SKIPPED[piece]
+
+
 @pytest.mark.parametrize("piece", REFUSED)
 def test_piece_that_is_refused(piece: str, tmp_path):
     with pytest.raises(CompileError, match=REFUSED[piece]):
