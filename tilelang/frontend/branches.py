@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from tilelang.errors import MisplacedError
@@ -62,8 +63,8 @@ class DynamicBranch(Branch):
         frame = self.builder.frames.pop()
         self.arms.append(sequence(frame.stmts))
         for key, before in frame.assigned.items():
-            # What the first arm left in a name is what the second one finds: another buffer there is compared with that.
-            if key not in self.assigned or is_buffer(before):
+            # What the first arm left in a name is what the second one finds: another tile or function there is compared.
+            if key not in self.assigned or is_buffer(before) or is_definition(before):
                 self.assigned[key] = before
 
     def finish(self) -> None:
@@ -81,7 +82,7 @@ def is_stale(frame: Frame, before: Any, value: Any) -> bool:
 
     After ``if n > 0: x = A[0]`` the name holds a value that exists on one path only. A ``T.alloc_var`` is never stale, nor is a
     buffer unless the name held another one before and the block may not run; neither is a Python value that the block leaves as
-    it was, or a constant that only a loop assigns.
+    it was, or a constant that only a loop assigns, or a function that only the block defines.
 
     Args:
         frame: the block, which has just been closed.
@@ -94,6 +95,11 @@ def is_stale(frame: Frame, before: Any, value: Any) -> bool:
         return is_buffer(before) and not value.same_as(before) and not frame.always
     if isinstance(value, ir.PrimExpr):
         return True
-    # Slices have no equality: a comparison of two is one of their elements.
-    unchanged = not names_memory(value) and type(value) is type(before) and value == before
-    return not unchanged and (frame.kind == "branch" or before is not UNBOUND)
+    # Slices have no equality: a comparison of two is one of their elements; so is one of numpy's arrays.
+    unchanged = not names_memory(value) and type(value) is type(before) and (value == before) is True
+    return not unchanged and (before is not UNBOUND or frame.kind == "branch" and not is_definition(value))
+
+
+def is_definition(value: Any) -> bool:
+    """Whether ``value`` is a function, a class or a module: one that a block defines anew may be used after it."""
+    return not isinstance(value, Unusable) and (callable(value) or isinstance(value, ModuleType))

@@ -184,14 +184,14 @@ class Builder:
         self.note_assigned(frame.assigned)
         return stmt
 
-    def detached(self, compute: Callable[[], Any]) -> tuple[Any, list[Any]]:
-        """The result of ``compute``, and the statements that it would have appended."""
+    def detached(self, compute: Callable[[], Any]) -> tuple[Any, Frame]:
+        """The result of ``compute``, and a scope with the statements that it would have appended."""
         frame = Frame("detached", sequence)
         self.frames.append(frame)
         value = compute()
         self.frames.pop()
         self.note_assigned(frame.assigned)
-        return value, frame.stmts
+        return value, frame
 
     def in_branch(self) -> bool:
         """Whether a run-time condition decides if the code that is being traced runs."""

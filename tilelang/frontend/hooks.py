@@ -14,25 +14,23 @@ from typing import Any
 
 from tilelang.errors import (
     ARRAY_OF_THE_KERNEL,
-    HELD_BY_PYTHON,
     CarriedValueError,
     MisplacedError,
     OperandError,
     RunTimeValueError,
     ShadowedNameWarning,
-    StaleValueError,
 )
 from tilelang.frontend import operators
 from tilelang.frontend.access import assign_subscript, compile_time_index, is_buffer, names_memory, subscript
-from tilelang.frontend.bindings import bind, match_targets, snapshot, snapshot_items
-from tilelang.frontend.branches import Branch, DynamicBranch, is_stale
+from tilelang.frontend.bindings import match_targets
+from tilelang.frontend.branches import Branch, DynamicBranch, is_definition
 from tilelang.frontend.builder import Builder, current, described, sequence
-from tilelang.frontend.containers import CONTAINERS, State, refuse_outside_change
-from tilelang.frontend.declare import declare_argument
+from tilelang.frontend.containers import State
 from tilelang.frontend.lanes import lanes_of
 from tilelang.frontend.liveness import Reads
 from tilelang.frontend.loops import LoopSpec, range_bounds
-from tilelang.frontend.names import UNBOUND, Names, Outside
+from tilelang.frontend.name_hooks import NameHooks, unpacked_items
+from tilelang.frontend.names import Names
 from tilelang.frontend.operators import AUGMENTED, boolean, constant
 from tilelang.frontend.tables import is_table, look_up
 from tilelang.frontend.tiles import Slice
@@ -45,125 +43,8 @@ from tilelang.provided import provided
 from tilelang.tileop.thread import intrinsic_call
 
 
-class Hooks:
+class Hooks(NameHooks):
     """The hooks; stateless, as the state is the active builder's."""
-
-    # Names -----------------------------------------------------------------------------------------------------------
-
-    def names(self, local: dict[str, Any], outside: Outside) -> Names:
-        """The names of a function that begins to run."""
-        return Names(local, outside)
-
-    def naming(self, name: str) -> str:
-        """Records the name that the next value is assigned to, so that a buffer allocated for it gets this name."""
-        current().pending_name = name
-        return name
-
-    def named(self, name: str, value: Any) -> Any:
-        """An item of ``a, b = x, y`` after :meth:`naming`; the name is used up, whether or not the value took it."""
-        current().pending_name = None
-        return value
-
-    def assign(self, scope: Names, name: str, value: Any) -> Any:
-        """``name = value``: the value that the Python name is bound to.
-
-        Args:
-            scope: the local names of the user's function.
-            name: the target.
-            value: the right-hand side.
-        """
-        builder = current()
-        builder.pending_name = None
-        before = scope.held(name)
-        bound = bind(builder, name, before, value)
-        if builder.macro_depths and name not in scope:
-            refuse_outside_change(builder, scope, name, bound)
-        # Only the innermost loop or branch notes the old value; closing it passes the note on to the scope around it.
-        for frame in reversed(builder.frames):
-            if frame.kind in ("loop", "branch"):
-                # The first assignment in a scope finds the value from before it. A macro has a dictionary of names of its own,
-                # hence the `id`.
-                frame.assigned.setdefault((id(scope), name), before)
-                break
-        scope[name] = bound
-        return bound
-
-    def unpack(self, names: tuple[str, ...], values: Any) -> tuple[Any, ...]:
-        """The right-hand side of ``a, *b = values``; every item is computed before a target changes, as ``a, b = b, a`` needs.
-
-        The single index of a kernel of one axis may be unpacked too: ``with T.Kernel(n) as (bx,)``.
-        """
-        builder = current()
-        builder.pending_name = None
-        items = match_targets(names, _unpacked_items(values))
-        return tuple(
-            snapshot_items(builder, name.lstrip("*"), item)
-            if isinstance(item, (list, tuple, dict))
-            else snapshot(builder, name, item)
-            for name, item in zip(names, items)
-        )
-
-    def keep(self, value: Any) -> Any:
-        """A value that is stored in an attribute or a container: memory is read now, not where the value is used."""
-        return snapshot_items(current(), HELD_BY_PYTHON, value)
-
-    def keep_in(self, holder: Any, value: Any) -> Any:
-        """An argument of ``holder.append(value)`` and of the other methods that store a value in a Python container."""
-        return self.keep(value) if isinstance(holder, CONTAINERS) else value
-
-    def augment(self, scope: Names, name: str, value: Any, op: str, operand: Any) -> Any:
-        """``name op= operand``.
-
-        Args:
-            scope: the local names of the user's function.
-            name: the target.
-            value: what the name holds.
-            op: class name of the operator in the syntax tree, such as ``"Add"``.
-            operand: the right-hand side.
-        """
-        return self.assign(scope, name, AUGMENTED[op](value, operand))
-
-    def augment_item(self, target: Any, key: Any, op: str, operand: Any) -> None:
-        """``target[key] op= operand``.
-
-        Args:
-            target: a buffer, a slice, or any Python container.
-            key: the subscript, evaluated once.
-            op: class name of the operator in the syntax tree, such as ``"Add"``.
-            operand: the right-hand side.
-        """
-        self.store(target, key, AUGMENTED[op](self.load(target, key), operand))
-
-    def declare(self, scope: Names, name: str, value: Callable[[], Any], annotation: Any) -> Any:
-        """``name: annotation``: the tensor that an eager program's argument is declared to be.
-
-        Args:
-            scope: the local names of the user's function.
-            name: of the argument.
-            value: gives what the name holds; a :class:`NameError` where it holds nothing.
-            annotation: the declaration, evaluated.
-        """
-        try:
-            present = value()
-        except NameError:
-            present = UNBOUND
-        scope[name] = declare_argument(current(), name, present, annotation)
-        return scope[name]
-
-    def is_stale(self, scope: Names, name: str) -> bool:
-        """Whether the block that just ended made the value of ``name`` depend on run-time control flow."""
-        frame = current().closed
-        key = (id(scope), name)
-        if frame is None or key not in frame.assigned:
-            return False
-        return is_stale(frame, frame.assigned[key], scope.get(name))
-
-    def stale(self, scope: Names, name: str) -> Any:
-        """The placeholder that a stale name is bound to: an error at the name's next use, not where it became stale."""
-        frame = current().closed
-        kind = "loop" if frame is not None and frame.kind == "loop" else "condition"
-        scope[name] = Unusable(StaleValueError(name, kind, is_memory=is_buffer(scope.get(name))), scope.get(name))
-        return scope[name]
 
     # Subscripts ------------------------------------------------------------------------------------------------------
 
@@ -209,6 +90,17 @@ class Hooks:
         else:
             target[compile_time_index(key)] = self.keep(value)
 
+    def augment_item(self, target: Any, key: Any, op: str, operand: Any) -> None:
+        """``target[key] op= operand``.
+
+        Args:
+            target: a buffer, a slice, or any Python container.
+            key: the subscript, evaluated once.
+            op: class name of the operator in the syntax tree, such as ``"Add"``.
+            operand: the right-hand side.
+        """
+        self.store(target, key, AUGMENTED[op](self.load(target, key), operand))
+
     # Control flow ----------------------------------------------------------------------------------------------------
 
     def serial_range(self, *bounds: Any) -> LoopSpec:
@@ -240,7 +132,7 @@ class Hooks:
         before, state = _values_held(scope, carried), State(scope.reached())
         frame, value = iterable.open(builder, names)
         if len(names) > 1:
-            match_targets(names, _unpacked_items(value))
+            match_targets(names, unpacked_items(value))
         with builder.in_loop(iterable.kind):
             yield value
             _refuse_carried(scope, before, carried)
@@ -261,15 +153,16 @@ class Hooks:
         """
         builder = current()
         # What computes a run-time condition belongs at the start of each pass, so it is not emitted in front of the loop.
-        condition, effects = builder.detached(lambda: as_operand(test()))
+        condition, computed = builder.detached(lambda: as_operand(test()))
         if not is_symbolic(condition):
-            for stmt in effects:
+            for stmt in computed.stmts:
                 builder.emit(stmt)
             yield from _compile_time_loop(builder, _compile_time_passes(condition, test))
             return
         before, state = _values_held(scope, carried), State(scope.reached())
         span = builder.span()
-        frame = builder.open("loop", lambda body: _while_statement(boolean(condition), effects, body, span))
+        frame = builder.open("loop", lambda body: _while_statement(boolean(condition), computed.stmts, body, span))
+        frame.assigned.update(computed.assigned)
         with builder.in_loop("WHILE"):
             yield None
             _refuse_carried(scope, before, carried)
@@ -388,6 +281,23 @@ class Hooks:
     modulo = staticmethod(operators.modulo)
     power = staticmethod(operators.power)
 
+    def computed(self, value: Any) -> Callable[[], Any]:
+        """The first operand of ``and`` and ``or`` where a ``:=`` in it binds a name: Python computes it in any case."""
+        return lambda: value
+
+    def decided(self, value: Any) -> Any:
+        """An operand of ``and`` or ``or`` that decides whether Python goes on to one with a ``:=``.
+
+        Raises:
+            RunTimeValueError: the kernel decides it, and would not know what the name holds.
+        """
+        value = as_operand(value)
+        if is_symbolic(value):
+            raise RunTimeValueError(
+                "`:=` after a run-time operand of `and` or `or`", hint="assign the name in a statement before"
+            )
+        return value
+
     def formatted(self, value: Any, conversion: int, spec: str) -> Any:
         """A value in an f-string: its text, or itself where the kernel computes it.
 
@@ -414,11 +324,6 @@ _CONVERSIONS: Mapping[int, Callable[[Any], Any]] = {-1: lambda value: value, ord
 HOOKS = Hooks()
 
 
-def _unpacked_items(values: Any) -> list[Any]:
-    """The items that an assignment to several names unpacks; a scalar counts as one item."""
-    return [values] if isinstance(as_operand(values), ir.PrimExpr) and not is_buffer(values) else list(values)
-
-
 def _takes_any_index(target: Any) -> bool:
     """Whether ``target`` may be given an expression: a class of the program's own does with it what it likes."""
     return isinstance(target, BufferLike) or isinstance(getattr(type(target), "__getitem__", None), FunctionType)
@@ -430,9 +335,9 @@ def _is_run_time(index: Any) -> bool:
 
 
 def _values_held(scope: Names, names: Iterable[str]) -> dict[str, Any]:
-    """Those of ``names`` that hold a number, an expression or memory, with what they hold."""
+    """Those of ``names`` that hold a number, an expression, memory or a function, with what they hold."""
     held = {name: scope.held(name) for name in names}
-    return {name: value for name, value in held.items() if isinstance(value, (int, float, ir.PrimExpr)) or names_memory(value)}
+    return {name: value for name, value in held.items() if _is_value(value)}
 
 
 def _refuse_carried(scope: Names, before: Mapping[str, Any], reads: Mapping[str, int]) -> None:
@@ -461,6 +366,11 @@ def _refuse_carried(scope: Names, before: Mapping[str, Any], reads: Mapping[str,
             ShadowedNameWarning,
             current().span(),
         )
+
+
+def _is_value(value: Any) -> bool:
+    """Whether an iteration may find ``value`` changed by the one before: a placeholder, for example, it cannot use."""
+    return isinstance(value, (int, float, ir.PrimExpr)) or names_memory(value) or is_definition(value)
 
 
 def _is_scalar(value: Any) -> bool:

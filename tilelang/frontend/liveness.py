@@ -8,7 +8,7 @@ hooks refuse those names that the traced pass does assign.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntFlag
 
 
@@ -23,6 +23,13 @@ class Reads(IntFlag):
 
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+_SKIPPED_FROM: Mapping[type[ast.AST], int] = {
+    ast.BoolOp: 2,  # after the operator and the first operand
+    ast.IfExp: 1,
+    **dict.fromkeys((*_SCOPES, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), 0),
+}
+"""Nodes that Python may evaluate in part only -> the first of their children that it may leave out."""
 
 
 def _names(target: ast.expr) -> set[str]:
@@ -39,16 +46,26 @@ def _walk(body: Iterable[ast.AST]) -> Iterable[ast.AST]:
             stack.extend(ast.iter_child_nodes(node))
 
 
-def assigned_names(body: Iterable[ast.stmt]) -> set[str]:
-    """Names that assignment statements in ``body`` bind."""
-    found: set[str] = set()
-    for node in _walk(body):
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                found |= _names(target)
-        elif isinstance(node, (ast.AugAssign, ast.AnnAssign)):
-            found |= _names(node.target)
-    return found
+def bound_names(body: Iterable[ast.AST]) -> set[str]:
+    """Names that statements in ``body`` bind, in whatever way."""
+    return {name for node in _walk(body) for name in bound_by(node)}
+
+
+def bound_by(node: ast.AST) -> set[str]:
+    """Names that ``node`` itself binds, and not the statements in it: an assignment, a loop, a definition, a capture, …"""
+    if isinstance(node, ast.Assign):
+        return {name for target in node.targets for name in _names(target)}
+    if isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.NamedExpr, ast.For, ast.AsyncFor)):
+        return _names(node.target)
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        return {name for item in node.items if item.optional_vars for name in _names(item.optional_vars)}
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return {node.name}
+    if isinstance(node, ast.match_case):
+        return {name for part in ast.walk(node.pattern) if (name := getattr(part, "rest", getattr(part, "name", None)))}
+    return set()
 
 
 def declared_names(body: Iterable[ast.stmt]) -> set[str]:
@@ -58,30 +75,6 @@ def declared_names(body: Iterable[ast.stmt]) -> set[str]:
         for node in _walk(body)
         if isinstance(node, ast.AnnAssign) and node.value is None and isinstance(node.target, ast.Name)
     }
-
-
-def target_names(body: Iterable[ast.stmt], assignments: bool = True, nested: bool = True) -> set[str]:
-    """Names that ``body`` binds: by loops, ``with``, imports and definitions, and by assignments.
-
-    Args:
-        body: statements of one function.
-        assignments: whether assignment statements count.
-        nested: whether statements inside the statements of ``body`` count.
-    """
-    found = assigned_names(body) if assignments else set()
-    for node in _walk(body) if nested else body:
-        if isinstance(node, (ast.For, ast.AsyncFor)):
-            found |= _names(node.target)
-        elif isinstance(node, (ast.With, ast.AsyncWith)):
-            for item in node.items:
-                found |= _names(item.optional_vars) if item.optional_vars else set()
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            found |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            found.add(node.name)
-        elif isinstance(node, ast.NamedExpr):
-            found |= _names(node.target)
-    return found
 
 
 def carried_names(loop: ast.For | ast.While) -> dict[str, Reads]:
@@ -94,7 +87,8 @@ def carried_names(loop: ast.For | ast.While) -> dict[str, Reads]:
         walker.written |= _names(loop.target)
     walker.block(loop.body)
     # Only of names that the loop assigns could an iteration read what the one before has left.
-    names = sorted(walker.exposed & assigned_names(loop.body))
+    parts = [*loop.body, *([loop.test] if isinstance(loop, ast.While) else [])]
+    names = sorted(walker.exposed & bound_names(parts))
     places = {id(name): (name, arms) for name, arms in _places(loop.body, ())} if names else {}
 
     def known(name: str) -> Reads:
@@ -149,24 +143,35 @@ class _FirstUse:
         self.whole: set[str] = set() if outer is None else outer.whole
         self.reads: list[ast.Name] = [] if outer is None else outer.reads
 
-    def read(self, node: ast.AST | None) -> None:
-        """An expression is evaluated; of a nested function or class all names count, as it may be called at once."""
+    def read(self, node: ast.AST | None, is_subscripted: bool = False) -> None:
+        """An expression is evaluated; of a nested function or class all names count, as it may be called at once.
+
+        Args:
+            node: the expression.
+            is_subscripted: whether it is what a subscript takes an element of.
+        """
         if node is None:
             return
-        subscripted = {id(child.value) for child in ast.walk(node) if isinstance(child, ast.Subscript)}
-        for child in ast.walk(node):
-            if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load) and child.id not in self.written:
-                self.exposed.add(child.id)
-                self.reads.append(child)
-                self.whole |= set() if id(child) in subscripted else {child.id}
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in self.written:
+            self.exposed.add(node.id)
+            self.reads.append(node)
+            self.whole |= set() if is_subscripted else {node.id}
+        for position, child in enumerate(ast.iter_child_nodes(node)):
+            written = set(self.written)
+            self.read(child, isinstance(node, ast.Subscript) and position == 0)
+            # What `:=` binds in a part that Python may skip is not certain to be bound.
+            if position >= _SKIPPED_FROM.get(type(node), position + 1):
+                self.written = written
+        if isinstance(node, ast.NamedExpr):
+            self.written |= bound_by(node)
 
-    def block(self, body: list[ast.stmt]) -> None:
+    def block(self, body: Sequence[ast.stmt | ast.match_case]) -> None:
         """Statements run one after the other."""
         for stmt in body:
             self.statement(stmt)
 
-    def statement(self, stmt: ast.stmt) -> None:
-        """A statement runs."""
+    def statement(self, stmt: ast.stmt | ast.match_case) -> None:
+        """A statement runs, or a case of a ``match``."""
         # Python's order: what is read before what is written, so that `x = x + 1` reads the value from before.
         if isinstance(stmt, ast.Assign):
             self.read(stmt.value)
@@ -201,10 +206,22 @@ class _FirstUse:
                 self.read(item.context_expr)
                 self.written |= _names(item.optional_vars) if item.optional_vars else set()
             self.block(stmt.body)
+        elif isinstance(stmt, ast.Match):
+            self.read(stmt.subject)
+            self.branches(*([case] for case in stmt.cases), [])
+        elif isinstance(stmt, ast.match_case):
+            self.written |= bound_by(stmt)
+            self.read(stmt.guard)
+            self.block(stmt.body)
+        elif isinstance(stmt, (ast.FunctionDef, ast.ClassDef)):
+            # Its own name is bound when its body is called.
+            self.written |= bound_by(stmt)
+            self.read(stmt)
         else:
             self.read(stmt)
+            self.written |= bound_by(stmt)
 
-    def branches(self, *bodies: list[ast.stmt]) -> None:
+    def branches(self, *bodies: Sequence[ast.stmt | ast.match_case]) -> None:
         """One of several blocks runs: a name is written only where all of them write it."""
         outcomes = []
         for body in bodies:

@@ -15,6 +15,7 @@ the same meaning (:mod:`tilelang.frontend.hooks`), which falls back to Python's 
                             if hook.is_stale(scope, "x"): x = hook.stale(scope, "x")
     for i in a: ...         for i in hook.loop(scope, a, ("i",), carried_names): ...
     while a: ...            for _ in hook.while_(scope, lambda: a, carried_names): ...
+    with a as x: ...        with hook.context(a) as x: x = hook.bound(scope, "x", x); ...
     break                   if hook.break_(): break
     return a                result = a
                             if hook.returns(result, True): return result
@@ -27,14 +28,15 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
 from tilelang.code_texts import ByIdentity
-from tilelang.errors import Location, SourceUnavailableError, UnsupportedSyntaxError
-from tilelang.frontend.liveness import assigned_names, carried_names, declared_names, target_names
+from tilelang.errors import SourceUnavailableError
+from tilelang.frontend.liveness import bound_by, bound_names, carried_names, declared_names
 from tilelang.frontend.names import Outside
+from tilelang.frontend.rewrite_names import HOOKS, SCOPE, NamesRewriter
 from tilelang.frontend.source import FUTURE_ANNOTATIONS, source_lines
 from tilelang.frontend.syntax import (
     arguments,
@@ -46,12 +48,9 @@ from tilelang.frontend.syntax import (
     locate,
     operands_of_condition,
     strings,
-    target_name,
     while_test,
 )
 
-HOOKS = "__tl__"
-SCOPE = "__tl_scope__"
 OUTSIDE = "__tl_outside__"
 _INNER = "__tl_inner__"
 """The name of a function while it is compiled: by its own name, its body would call the rewritten function, not the author's."""
@@ -65,17 +64,6 @@ _OPERATORS = {ast.Sub: "subtract", ast.Div: "divide", ast.Pow: "power", ast.Floo
 
 _STORING_METHODS = frozenset("append extend insert add setdefault update appendleft".split())
 """Methods that store their arguments in a Python container."""
-
-_UNSUPPORTED = {
-    ast.AsyncFor: "async for",
-    ast.AsyncWith: "async with",
-    ast.AsyncFunctionDef: "async def",
-    ast.Await: "await",
-    ast.Yield: "yield",
-    ast.YieldFrom: "yield from",
-    ast.ClassDef: "class",
-    ast.Try: "try",
-}
 
 
 def rewrite(function: Callable[..., Any], hooks: Any) -> Callable[..., Any]:
@@ -142,51 +130,18 @@ def _definition(code: types.CodeType) -> ast.FunctionDef:
     raise SourceUnavailableError(code.co_name, code.co_filename)
 
 
-class _Rewriter(ast.NodeTransformer):
+class _Rewriter(NamesRewriter):
     """Rewrites one function; see the module's docstring.
 
     Attributes:
-        file: of the function, for the location of an error.
         bound: the names that the function binds, which therefore are not Python's builtins.
         conditions: the ``and`` and ``or`` of which only the truth is used.
-        unpackings: how many unpacking assignments were rewritten; numbers their temporary names.
     """
 
     def __init__(self, code: types.CodeType):
-        self.file = code.co_filename
+        super().__init__(code.co_filename)
         self.bound: set[str] = set()
         self.conditions: set[ast.expr] = set()
-        self.unpackings = 0
-
-    # Building blocks -------------------------------------------------------------------------------------------------
-
-    def hook(self, name: str, *args: ast.expr, at: ast.AST) -> ast.Call:
-        """A call of a hook, at the position of the author's ``at``."""
-        call = ast.Call(ast.Attribute(ast.Name(HOOKS, ast.Load()), name, ast.Load()), list(args), [])
-        return locate(call, at)
-
-    def scope(self) -> ast.expr:
-        return ast.Name(SCOPE, ast.Load())
-
-    def thunk(self, node: ast.expr) -> ast.expr:
-        """A function without parameters that computes an expression: the hook decides whether, and how often."""
-        return locate(ast.Lambda(arguments([]), self.visit(node)), node)
-
-    def unsupported(self, node: ast.stmt | ast.expr, what: str) -> UnsupportedSyntaxError:
-        end = (node.end_col_offset or 0) + 1 if node.end_lineno == node.lineno else 0
-        return UnsupportedSyntaxError(what, Location(self.file, node.lineno, node.col_offset + 1, end))
-
-    def visit(self, node: ast.AST) -> Any:
-        if isinstance(node, (ast.stmt, ast.expr)) and type(node) in _UNSUPPORTED:
-            raise self.unsupported(node, _UNSUPPORTED[type(node)])
-        return super().visit(node)
-
-    def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        out: list[ast.stmt] = []
-        for stmt in body:
-            result = self.visit(stmt)
-            out.extend(result if isinstance(result, list) else [result])
-        return out or [ast.Pass()]
 
     # Functions -------------------------------------------------------------------------------------------------------
 
@@ -195,7 +150,7 @@ class _Rewriter(ast.NodeTransformer):
         signature = node.args
         single = [*signature.posonlyargs, *signature.args, *signature.kwonlyargs]
         names = [each.arg for each in (*single, signature.vararg, signature.kwarg) if each is not None]
-        self.bound = set(names) | target_names(node.body)
+        self.bound = set(names) | bound_names(node.body)
         for argument in single:
             argument.annotation = None
         # The function's local names in a dictionary that hooks can look into: Python's own locals() is a copy.
@@ -210,11 +165,22 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         # A decorated inner function (a macro) is rewritten by its own decorator; a plain one runs as Python.
-        return node
+        self.keep_defaults(node.args)
+        return [node, *self.bindings(bound_by(node), node)]
 
     def visit_Lambda(self, node: ast.Lambda) -> Any:
+        self.keep_defaults(node.args)
         node.body = self.visit(node.body)
         return node
+
+    def keep_defaults(self, signature: ast.arguments) -> None:
+        """Defaults of parameters hold what they are where the function is defined."""
+
+        def kept(default: ast.expr | None) -> Any:
+            return default and self.hook("keep", self.visit(default), at=default)
+
+        signature.defaults = [*map(kept, signature.defaults)]
+        signature.kw_defaults = [*map(kept, signature.kw_defaults)]
 
     def visit_Return(self, node: ast.Return) -> Any:
         value = self.visit(node.value) if node.value else ast.Constant(None)
@@ -225,85 +191,7 @@ class _Rewriter(ast.NodeTransformer):
         leave = ast.If(leaves, [ast.Return(ast.Name(name, ast.Load()))], [])
         return [locate(keep, node), locate(leave, node)]
 
-    # Assignments -----------------------------------------------------------------------------------------------------
-
-    def visit_Assign(self, node: ast.Assign) -> Any:
-        # a = b = value computes the value once, and assigns from left to right.
-        if len(node.targets) == 1:
-            return self.assign(node.targets[0], self.visit(node.value), node)
-        value = ast.Name("__tl_value__", ast.Store())
-        out = [locate(ast.Assign([value], self.visit(node.value)), node)]
-        for target in node.targets:
-            made = self.assign(target, ast.Name("__tl_value__", ast.Load()), node)
-            out.extend(made if isinstance(made, list) else [made])
-        return [locate(stmt, node) for stmt in out]
-
-    def assign(self, target: ast.expr, value: ast.expr, node: ast.AST) -> Any:
-        """``target = value`` of an expression that has been rewritten already; a statement or a list of them."""
-        if isinstance(target, ast.Name):
-            name = ast.Constant(target.id)
-            call = self.hook("assign", self.scope(), self.hook("naming", name, at=node), value, at=node)
-            return locate(ast.Assign([target], call), node)
-        if isinstance(target, (ast.Tuple, ast.List)):
-            return self.assign_items(target, value, node)
-        if isinstance(target, ast.Subscript):
-            call = self.hook("store", self.visit(target.value), self.key(target.slice), value, at=node)
-            return locate(ast.Expr(call), node)
-        return locate(ast.Assign([self.visit(target)], self.hook("keep", value, at=node)), node)
-
-    def assign_items(self, target: ast.Tuple | ast.List, value: ast.expr, node: ast.AST) -> list[ast.stmt]:
-        """``a, b = value``: all items are computed into a temporary, then assigned one by one."""
-        self.unpackings += 1
-        items = f"__tl_items_{self.unpackings}__"
-        names = strings(map(target_name, target.elts))
-        value = self.named_items(target.elts, value, node)
-        out = [locate(ast.Assign([ast.Name(items, ast.Store())], self.hook("unpack", names, value, at=node)), node)]
-        for position, item in enumerate(target.elts):
-            part = ast.Subscript(ast.Name(items, ast.Load()), ast.Constant(position), ast.Load())
-            made = self.assign(item.value if isinstance(item, ast.Starred) else item, locate(part, node), node)
-            out.extend(made if isinstance(made, list) else [made])
-        return out
-
-    def named_items(self, targets: list[ast.expr], value: ast.expr, node: ast.AST) -> ast.expr:
-        """``x, y`` of ``a, b = x, y`` with each item computed under the name that it will get."""
-        if not isinstance(value, (ast.Tuple, ast.List)) or len(value.elts) != len(targets):
-            return value
-        if any(isinstance(item, ast.Starred) for item in (*targets, *value.elts)):
-            return value
-        items = [
-            self.hook("named", self.hook("naming", ast.Constant(target.id), at=node), item, at=node)
-            if isinstance(target, ast.Name)
-            else item
-            for target, item in zip(targets, value.elts)
-        ]
-        return locate(type(value)(items, ast.Load()), node)
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
-        operator_name = ast.Constant(type(node.op).__name__)
-        value = self.visit(node.value)
-        if isinstance(node.target, ast.Name):
-            load = locate(ast.Name(node.target.id, ast.Load()), node)
-            name = ast.Constant(node.target.id)
-            call = self.hook("augment", self.scope(), name, load, operator_name, value, at=node)
-            return locate(ast.Assign([node.target], call), node)
-        if isinstance(node.target, ast.Subscript):
-            target = self.visit(node.target.value)
-            call = self.hook("augment_item", target, self.key(node.target.slice), operator_name, value, at=node)
-            return locate(ast.Expr(call), node)
-        return self.generic_visit(node)
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
-        if node.value is not None:
-            return self.assign(node.target, self.visit(node.value), node)
-        if not isinstance(node.target, ast.Name):
-            raise self.unsupported(node, "an annotation without a value on this target")
-        load = locate(ast.Name(node.target.id, ast.Load()), node)
-        annotation = self.visit(node.annotation)
-        call = self.hook("declare", self.scope(), ast.Constant(node.target.id), self.thunk_of_name(load), annotation, at=node)
-        return locate(ast.Assign([node.target], call), node)
-
-    def thunk_of_name(self, load: ast.expr) -> ast.expr:
-        return locate(ast.Lambda(arguments([]), load), load)
+    # Statements -------------------------------------------------------------------------------------------------------
 
     def visit_Expr(self, node: ast.Expr) -> Any:
         if isinstance(node.value, ast.Constant):
@@ -316,7 +204,7 @@ class _Rewriter(ast.NodeTransformer):
 
     # Control flow ----------------------------------------------------------------------------------------------------
 
-    def mark_stale_names(self, body: list[ast.stmt], node: ast.stmt) -> list[ast.stmt]:
+    def mark_stale_names(self, body: Iterable[ast.AST], node: ast.stmt) -> list[ast.stmt]:
         """Statements after the block ``body`` of ``node``: the names that it has assigned may have become unusable."""
 
         def mark(name: str) -> ast.stmt:
@@ -324,7 +212,7 @@ class _Rewriter(ast.NodeTransformer):
             test = self.hook("is_stale", self.scope(), ast.Constant(name), at=node)
             return locate(ast.If(test, [ast.Assign([ast.Name(name, ast.Store())], now_stale)], []), node)
 
-        return [mark(name) for name in sorted(assigned_names(body) - target_names(body, assignments=False))]
+        return [mark(name) for name in sorted(bound_names(body))]
 
     def visit_For(self, node: ast.For) -> Any:
         targets = node.target.elts if isinstance(node.target, (ast.Tuple, ast.List)) else [node.target]
@@ -334,8 +222,9 @@ class _Rewriter(ast.NodeTransformer):
 
     def passes(self, node: ast.For | ast.While, target: ast.expr, loop: ast.expr) -> list[ast.stmt]:
         """The loop ``node`` as a ``for`` over what the call of a hook, ``loop``, gives; and what follows it."""
-        result = ast.For(target, loop, self.block(node.body), [], None)
-        following = self.mark_stale_names(node.body, node)
+        following = self.mark_stale_names([*node.body, *([node.test] if isinstance(node, ast.While) else [])], node)
+        targets = self.bindings(bound_by(node), target, "loop_target")
+        result = ast.For(target, loop, [*targets, *self.block(node.body)], [], None)
         if not leaves(node):
             return [locate(result, node), *following, *self.block(node.orelse)]
         if node.orelse:
@@ -365,7 +254,7 @@ class _Rewriter(ast.NodeTransformer):
         loop = entered_loop(node)
         if loop is not None:
             return self.visit_For(locate(loop, node))
-        unpacked: list[ast.stmt] = []
+        unpacked = self.bindings({item.optional_vars.id for item in node.items if isinstance(item.optional_vars, ast.Name)}, node)
         for item in node.items:
             target = item.optional_vars
             if isinstance(target, (ast.Tuple, ast.List)):
@@ -379,18 +268,32 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_While(self, node: ast.While) -> Any:
-        carried = flags(carried_names(node))
+        carried, names = flags(carried_names(node)), bound_names([node.test])
+        definitions: list[ast.stmt] = []
         # `while True` is a loop of the kernel that a break ends; as a compile-time loop it would never end.
         if isinstance(node.test, ast.Constant) and node.test.value:
             loop = self.hook("forever", self.scope(), carried, at=node.test)
         else:
             self.conditions.update(operands_of_condition(node.test))
-            loop = self.hook("while_", self.scope(), self.thunk(node.test), carried, at=node.test)
-        return self.passes(node, ast.Name("__tl_unused__", ast.Store()), loop)
+            test = self.thunk(node.test)
+            if names:
+                test, definitions = self.binding_function(names, test, node.test)
+            loop = self.hook("while_", self.scope(), test, carried, at=node.test)
+        return [*definitions, *self.passes(node, ast.Name("__tl_unused__", ast.Store()), loop)]
+
+    def binding_function(self, names: set[str], thunk: ast.Lambda, at: ast.expr) -> tuple[ast.expr, list[ast.stmt]]:
+        """A function like ``thunk`` whose ``:=`` bind names of the function around it; and the statements that define it."""
+        name = f"__tl_test_{at.lineno}_{at.col_offset}__"
+        body = [ast.Nonlocal(sorted(names)), ast.Return(thunk.body)]
+        function = complete(ast.FunctionDef(name, arguments([]), body, [], None, None))
+        # Python finds out from an assignment, even from one that never runs, that these are names of the function around it.
+        local = ast.If(ast.Constant(False), [ast.Assign([ast.Name(n, ast.Store())], ast.Constant(None)) for n in names], [])
+        return locate(ast.Name(name, ast.Load()), at), [locate(local, at), locate(function, at)]
 
     def visit_If(self, node: ast.If) -> Any:
         # A name for each `if`: an inner one runs before the outer one is closed, and must not overwrite its token.
         token = f"__tl_if_{node.lineno}_{node.col_offset}__"
+        following = self.mark_stale_names([*node.body, *node.orelse], node)
         load = ast.Name(token, ast.Load())
         begun = self.hook("branch", self.scope(), self.condition(node.test), at=node.test)
         begin = ast.Assign([ast.Name(token, ast.Store())], begun)
@@ -402,7 +305,7 @@ class _Rewriter(ast.NodeTransformer):
 
         arms = [arm("then", node.body), *([arm("else", node.orelse)] if node.orelse else [])]
         finish = locate(ast.Expr(ast.Call(ast.Attribute(load, "finish", ast.Load()), [], [])), node.test)
-        return [locate(begin, node), *arms, finish, *self.mark_stale_names([*node.body, *node.orelse], node)]
+        return [locate(begin, node), *arms, finish, *following]
 
     def visit_Break(self, node: ast.Break) -> Any:
         return locate(ast.If(self.hook("break_", at=node), [ast.Break()], []), node)
@@ -413,13 +316,17 @@ class _Rewriter(ast.NodeTransformer):
     # Expressions -----------------------------------------------------------------------------------------------------
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        first, *others = node.values
         # An operand becomes a function below, and `:=` in a function binds a name of that function only.
-        if has_walrus(node):
-            return self.generic_visit(node)
+        if any(map(has_walrus, others)):
+            *deciding, last = map(self.visit, node.values)
+            node.values = [*(self.hook("decided", value, at=value) for value in deciding), last]
+            return node
         combined = "and_" if isinstance(node.op, ast.And) else "or_"
         name = combined if node in self.conditions else f"value_of_{combined}"
         # Operands are passed as functions: one must not run where those before it decide (`x is None or x.shape[0] > 1`).
-        return self.hook(name, *(self.thunk(value) for value in node.values), at=node)
+        begin = self.hook("computed", self.visit(first), at=first) if has_walrus(first) else self.thunk(first)
+        return self.hook(name, begin, *map(self.thunk, others), at=node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         if isinstance(node.op, ast.Not):
@@ -465,15 +372,6 @@ class _Rewriter(ast.NodeTransformer):
         if not isinstance(node.ctx, ast.Load):
             return self.generic_visit(node)
         return self.hook("load", self.visit(node.value), self.key(node.slice), at=node)
-
-    def key(self, node: ast.expr) -> ast.expr:
-        """A subscript's key as an ordinary expression."""
-        if isinstance(node, ast.Slice):
-            parts = [self.visit(p) if p else ast.Constant(None) for p in (node.lower, node.upper, node.step)]
-            return self.hook("slice", *parts, at=node)
-        if isinstance(node, ast.Tuple):
-            return locate(ast.Tuple([self.key(item) for item in node.elts], ast.Load()), node)
-        return self.visit(node)
 
     def visit_Call(self, node: ast.Call) -> Any:
         callee = node.func

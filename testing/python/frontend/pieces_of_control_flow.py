@@ -2,6 +2,40 @@
 
 PIECES = [
     """
+if (v := A[3]) > 2 and v < 9:
+    x = v
+while (w := A[x]) < 6:
+    y += w
+    x += 1
+it = iter([4, 5])
+while (k := next(it, None)) is not None:
+    z = z * 10 + k
+""",
+    """
+match (A[1], 3):
+    case (v, w):
+        A[1] = 50
+        x = v + w
+""",
+    """
+f = lambda t=A[1]: t
+def g(t=A[2], *, k=A[3]):
+    return t * k
+A[1] = A[2] = A[3] = 50
+x = f() + g()
+""",
+    """
+if A[1] == 1:
+    def double(t):
+        return t * 2
+    x = double(A[2])
+y = double(A[3])
+for v in (5, 6):
+    x += v
+for v in range(2):
+    y += v
+""",
+    """
 items = (k * 2 for k in [1, 2, 3])
 for k in items:
     x += k

@@ -109,6 +109,18 @@ REFUSED = {
     "for k in [1, 2]:\n    if A[k] == 2:\n        break": "break of a compile-time loop depends on a run-time condition",
     "for k in [1, 2]:\n    if A[k] == 2:\n        continue": "continue of a compile-time loop depends on a run-time condition",
     "try:\n    x = 5\nfinally:\n    y = 6": "try is not supported",
+    "v = 0\nfor i in range(4):\n    A[i] = (v := v + A[i])": "'v' is read and reassigned in a run-time loop",
+    "v = 0\nfor i in range(4):\n    A[i] = v\n    for v in (5, 6):\n        x += v": "'v' is read and reassigned",
+    "v = 9\nfor i in range(4):\n    A[i] = v\n    for v in range(2):\n        x += v": "'v' is read and reassigned",
+    "v = 0\nfor i in range(4):\n    A[i] = v\n    match 5:\n        case v:\n            pass": "'v' is read and reassigned",
+    "f = min\nfor i in range(4):\n    x = f(x, i)\n    def f(a, b):\n        return a": "'f' is read and reassigned",
+    "v = 0\nif A[0] == 1:\n    A[1] = (v := 5)\nx = v": "'v' was assigned inside a run-time condition",
+    "v = 0\nif A[0] == 1:\n    for v in (5, 6):\n        x += v\nx = v": "'v' was assigned inside a run-time condition",
+    "v = 0\nif A[0] == 1:\n    match 5:\n        case v:\n            pass\nx = v": "'v' was assigned inside",
+    "import math as v\nif A[0] == 1:\n    import cmath as v\nx = v.e": "'v' was assigned inside a run-time condition",
+    "if A[0] == 1:\n    f = lambda t: 1\nelse:\n    f = lambda t: 2\nx = f(0)": "'f' was assigned inside a run-time condition",
+    "while (v := A[x]) < 6:\n    x += 1\ny = v": "'v' was assigned inside a run-time loop",
+    "if x > 0 and (v := A[x]) > 0:\n    y = v": "`:=` after a run-time operand of `and` or `or`",
 }
 
 
@@ -136,6 +148,7 @@ SKIPPED = {
     "x = square(9) if A[0] == 1 else 7": 7,
     "if A[0] == 1 and square(9) > 3:\n    x = 7": 1,
     "x = A[0] == 0 or square(9)": 1,
+    "x = (v := tile[A[7] + 2]) * v if A[0] == 1 else 7": 7,
 }
 
 

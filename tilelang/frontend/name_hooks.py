@@ -1,0 +1,166 @@
+"""The hooks of statements that bind names, see :mod:`tilelang.frontend.hooks`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilelang.errors import HELD_BY_PYTHON, StaleValueError
+from tilelang.frontend.access import is_buffer
+from tilelang.frontend.bindings import bind, match_targets, snapshot, snapshot_items
+from tilelang.frontend.branches import is_stale
+from tilelang.frontend.builder import current
+from tilelang.frontend.containers import CONTAINERS, refuse_outside_change
+from tilelang.frontend.declare import declare_argument
+from tilelang.frontend.names import UNBOUND, Names, Outside
+from tilelang.frontend.operators import AUGMENTED
+from tilelang.frontend.values import Unusable, as_operand
+from tilelang.ir import nodes as ir
+
+
+class NameHooks:
+    """Hooks of assignments, and of what else binds names; ``scope`` holds the local names of the author's function."""
+
+    def names(self, local: dict[str, Any], outside: Outside) -> Names:
+        """The names of a function that begins to run."""
+        return Names(local, outside)
+
+    def naming(self, name: str) -> str:
+        """Records the name that the next value is assigned to, so that a buffer allocated for it gets this name."""
+        current().pending_name = name
+        return name
+
+    def named(self, name: str, value: Any) -> Any:
+        """An item of ``a, b = x, y`` after :meth:`naming`; the name is used up, whether or not the value took it."""
+        current().pending_name = None
+        return value
+
+    def assign(self, scope: Names, name: str, value: Any) -> Any:
+        """``name = value``: the value that the Python name is bound to.
+
+        Args:
+            scope: the local names of the user's function.
+            name: the target.
+            value: the right-hand side.
+        """
+        builder = current()
+        builder.pending_name = None
+        before = scope.held(name)
+        bound = bind(builder, name, before, value)
+        if builder.macro_depths and name not in scope:
+            refuse_outside_change(builder, scope, name, bound)
+        return self.bound(scope, name, bound)
+
+    def bound(self, scope: Names, name: str, value: Any) -> Any:
+        """Records that Python has bound ``name`` to ``value``, by an assignment, ``with``, ``match``, ``def``, ``import``.
+
+        Args:
+            scope: the local names of the user's function.
+            name: what is bound.
+            value: what Python has bound it to.
+        """
+        # Only the innermost loop or branch notes the old value; closing it passes the note on to the scope around it.
+        for frame in reversed(current().frames):
+            if frame.kind in ("loop", "branch", "detached"):
+                # The first assignment in a scope finds the value from before it. A macro has a dictionary of names of its own,
+                # hence the `id`.
+                frame.assigned.setdefault((id(scope), name), scope.held(name))
+                break
+        scope[name] = value
+        return value
+
+    def loop_target(self, scope: Names, name: str, value: Any) -> Any:
+        """The same for a target of a ``for``.
+
+        Args:
+            scope: the local names of the user's function.
+            name: what is bound.
+            value: what Python has bound it to.
+        """
+        loops = current().loops
+        if loops and loops[-1].kind is None:
+            return self.bound(scope, name, value)
+        # The variable of a run-time loop: a use of it after the loop is an error, whatever the name held before.
+        scope[name] = value
+        return value
+
+    def captured(self, scope: Names, name: str, value: Any) -> Any:
+        """The same for a name that a pattern of ``match`` binds to a part of what is matched.
+
+        Args:
+            scope: the local names of the user's function.
+            name: what is bound.
+            value: what Python has bound it to.
+        """
+        return self.bound(scope, name, snapshot_items(current(), name, value))
+
+    def unpack(self, names: tuple[str, ...], values: Any) -> tuple[Any, ...]:
+        """The right-hand side of ``a, *b = values``; every item is computed before a target changes, as ``a, b = b, a`` needs.
+
+        The single index of a kernel of one axis may be unpacked too: ``with T.Kernel(n) as (bx,)``.
+        """
+        builder = current()
+        builder.pending_name = None
+        items = match_targets(names, unpacked_items(values))
+        return tuple(
+            snapshot_items(builder, name.lstrip("*"), item)
+            if isinstance(item, (list, tuple, dict))
+            else snapshot(builder, name, item)
+            for name, item in zip(names, items)
+        )
+
+    def keep(self, value: Any) -> Any:
+        """A value that is stored in an attribute or a container: memory is read now, not where the value is used."""
+        return snapshot_items(current(), HELD_BY_PYTHON, value)
+
+    def keep_in(self, holder: Any, value: Any) -> Any:
+        """An argument of ``holder.append(value)`` and of the other methods that store a value in a Python container."""
+        return self.keep(value) if isinstance(holder, CONTAINERS) else value
+
+    def augment(self, scope: Names, name: str, value: Any, op: str, operand: Any) -> Any:
+        """``name op= operand``.
+
+        Args:
+            scope: the local names of the user's function.
+            name: the target.
+            value: what the name holds.
+            op: class name of the operator in the syntax tree, such as ``"Add"``.
+            operand: the right-hand side.
+        """
+        return self.assign(scope, name, AUGMENTED[op](value, operand))
+
+    def declare(self, scope: Names, name: str, value: Callable[[], Any], annotation: Any) -> Any:
+        """``name: annotation``: the tensor that an eager program's argument is declared to be.
+
+        Args:
+            scope: the local names of the user's function.
+            name: of the argument.
+            value: gives what the name holds; a :class:`NameError` where it holds nothing.
+            annotation: the declaration, evaluated.
+        """
+        try:
+            present = value()
+        except NameError:
+            present = UNBOUND
+        scope[name] = declare_argument(current(), name, present, annotation)
+        return scope[name]
+
+    def is_stale(self, scope: Names, name: str) -> bool:
+        """Whether the block that just ended made the value of ``name`` depend on run-time control flow."""
+        frame = current().closed
+        key = (id(scope), name)
+        if frame is None or key not in frame.assigned:
+            return False
+        return is_stale(frame, frame.assigned[key], scope.get(name))
+
+    def stale(self, scope: Names, name: str) -> Any:
+        """The placeholder that a stale name is bound to: an error at the name's next use, not where it became stale."""
+        frame = current().closed
+        kind = "loop" if frame is not None and frame.kind == "loop" else "condition"
+        scope[name] = Unusable(StaleValueError(name, kind, is_memory=is_buffer(scope.get(name))), scope.get(name))
+        return scope[name]
+
+
+def unpacked_items(values: Any) -> list[Any]:
+    """The items that an assignment to several names unpacks; a scalar counts as one item."""
+    return [values] if isinstance(as_operand(values), ir.PrimExpr) and not is_buffer(values) else list(values)

@@ -1,0 +1,208 @@
+"""How the rewriter treats names: assignments, and the other statements that bind a name (:mod:`tilelang.frontend.rewrite`)."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tilelang.errors import Location, UnsupportedSyntaxError
+from tilelang.frontend.liveness import bound_by
+from tilelang.frontend.syntax import arguments, locate, strings, target_name
+
+HOOKS = "__tl__"
+SCOPE = "__tl_scope__"
+
+_UNSUPPORTED = {
+    ast.AsyncFor: "async for",
+    ast.AsyncWith: "async with",
+    ast.AsyncFunctionDef: "async def",
+    ast.Await: "await",
+    ast.Yield: "yield",
+    ast.YieldFrom: "yield from",
+    ast.ClassDef: "class",
+    ast.Try: "try",
+}
+
+
+class NamesRewriter(ast.NodeTransformer):
+    """Rewrites assignments and what else binds names; has what every part of the rewriter uses.
+
+    Attributes:
+        file: of the function, for the location of an error.
+        unpackings: how many unpacking assignments were rewritten; numbers their temporary names.
+    """
+
+    def __init__(self, file: str):
+        self.file = file
+        self.unpackings = 0
+
+    # Building blocks -------------------------------------------------------------------------------------------------
+
+    def hook(self, name: str, *args: ast.expr, at: ast.AST) -> ast.Call:
+        """A call of a hook.
+
+        Args:
+            name: of the hook.
+            args: the arguments, rewritten.
+            at: the author's node whose position the call gets.
+        """
+        call = ast.Call(ast.Attribute(ast.Name(HOOKS, ast.Load()), name, ast.Load()), list(args), [])
+        return locate(call, at)
+
+    def scope(self) -> ast.expr:
+        return ast.Name(SCOPE, ast.Load())
+
+    def thunk(self, node: ast.expr) -> ast.Lambda:
+        """A function without parameters that computes an expression: the hook decides whether, and how often."""
+        return locate(ast.Lambda(arguments([]), self.visit(node)), node)
+
+    def unsupported(self, node: ast.stmt | ast.expr, what: str) -> UnsupportedSyntaxError:
+        end = (node.end_col_offset or 0) + 1 if node.end_lineno == node.lineno else 0
+        return UnsupportedSyntaxError(what, Location(self.file, node.lineno, node.col_offset + 1, end))
+
+    def visit(self, node: ast.AST) -> Any:
+        if isinstance(node, (ast.stmt, ast.expr)) and type(node) in _UNSUPPORTED:
+            raise self.unsupported(node, _UNSUPPORTED[type(node)])
+        return super().visit(node)
+
+    def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        out: list[ast.stmt] = []
+        for stmt in body:
+            result = self.visit(stmt)
+            out.extend(result if isinstance(result, list) else [result])
+        return out or [ast.Pass()]
+
+    def key(self, node: ast.expr) -> ast.expr:
+        """A subscript's key as an ordinary expression."""
+        if isinstance(node, ast.Slice):
+            parts = [self.visit(p) if p else ast.Constant(None) for p in (node.lower, node.upper, node.step)]
+            return self.hook("slice", *parts, at=node)
+        if isinstance(node, ast.Tuple):
+            return locate(ast.Tuple([self.key(item) for item in node.elts], ast.Load()), node)
+        return self.visit(node)
+
+    # Assignments -----------------------------------------------------------------------------------------------------
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        # a = b = value computes the value once, and assigns from left to right.
+        if len(node.targets) == 1:
+            return self.assign(node.targets[0], self.visit(node.value), node)
+        value = ast.Name("__tl_value__", ast.Store())
+        out = [locate(ast.Assign([value], self.hook("keep", self.visit(node.value), at=node)), node)]
+        for target in node.targets:
+            made = self.assign(target, ast.Name("__tl_value__", ast.Load()), node)
+            out.extend(made if isinstance(made, list) else [made])
+        return [locate(stmt, node) for stmt in out]
+
+    def assign(self, target: ast.expr, value: ast.expr, node: ast.AST) -> Any:
+        """``target = value`` of an expression that has been rewritten already; a statement or a list of them.
+
+        Args:
+            target: what is assigned to, as in the author's text.
+            value: the rewritten right-hand side.
+            node: the statement, whose position the new ones get.
+        """
+        if isinstance(target, ast.Name):
+            name = ast.Constant(target.id)
+            call = self.hook("assign", self.scope(), self.hook("naming", name, at=node), value, at=node)
+            return locate(ast.Assign([target], call), node)
+        if isinstance(target, (ast.Tuple, ast.List)):
+            return self.assign_items(target, value, node)
+        if isinstance(target, ast.Subscript):
+            call = self.hook("store", self.visit(target.value), self.key(target.slice), value, at=node)
+            return locate(ast.Expr(call), node)
+        return locate(ast.Assign([self.visit(target)], self.hook("keep", value, at=node)), node)
+
+    def assign_items(self, target: ast.Tuple | ast.List, value: ast.expr, node: ast.AST) -> list[ast.stmt]:
+        """``a, b = value``: all items are computed into a temporary, then assigned one by one.
+
+        Args:
+            target: the targets, as in the author's text.
+            value: the rewritten right-hand side.
+            node: the statement, whose position the new ones get.
+        """
+        self.unpackings += 1
+        items = f"__tl_items_{self.unpackings}__"
+        names = strings(map(target_name, target.elts))
+        value = self.named_items(target.elts, value, node)
+        out = [locate(ast.Assign([ast.Name(items, ast.Store())], self.hook("unpack", names, value, at=node)), node)]
+        for position, item in enumerate(target.elts):
+            part = ast.Subscript(ast.Name(items, ast.Load()), ast.Constant(position), ast.Load())
+            made = self.assign(item.value if isinstance(item, ast.Starred) else item, locate(part, node), node)
+            out.extend(made if isinstance(made, list) else [made])
+        return out
+
+    def named_items(self, targets: list[ast.expr], value: ast.expr, node: ast.AST) -> ast.expr:
+        """``x, y`` of ``a, b = x, y`` with each item computed under the name that it will get.
+
+        Args:
+            targets: the targets.
+            value: the rewritten right-hand side.
+            node: the statement, whose position the new calls get.
+        """
+        if not isinstance(value, (ast.Tuple, ast.List)) or len(value.elts) != len(targets):
+            return value
+        if any(isinstance(item, ast.Starred) for item in (*targets, *value.elts)):
+            return value
+        items = [
+            self.hook("named", self.hook("naming", ast.Constant(target.id), at=node), item, at=node)
+            if isinstance(target, ast.Name)
+            else item
+            for target, item in zip(targets, value.elts)
+        ]
+        return locate(type(value)(items, ast.Load()), node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        operator_name = ast.Constant(type(node.op).__name__)
+        value = self.visit(node.value)
+        if isinstance(node.target, ast.Name):
+            load = locate(ast.Name(node.target.id, ast.Load()), node)
+            name = ast.Constant(node.target.id)
+            call = self.hook("augment", self.scope(), name, load, operator_name, value, at=node)
+            return locate(ast.Assign([node.target], call), node)
+        if isinstance(node.target, ast.Subscript):
+            target = self.visit(node.target.value)
+            call = self.hook("augment_item", target, self.key(node.target.slice), operator_name, value, at=node)
+            return locate(ast.Expr(call), node)
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        if node.value is not None:
+            return self.assign(node.target, self.visit(node.value), node)
+        if not isinstance(node.target, ast.Name):
+            raise self.unsupported(node, "an annotation without a value on this target")
+        load = locate(ast.Name(node.target.id, ast.Load()), node)
+        annotation = self.visit(node.annotation)
+        call = self.hook("declare", self.scope(), ast.Constant(node.target.id), self.thunk_of_name(load), annotation, at=node)
+        return locate(ast.Assign([node.target], call), node)
+
+    def thunk_of_name(self, load: ast.expr) -> ast.expr:
+        return locate(ast.Lambda(arguments([]), load), load)
+
+    # Other statements that bind names ---------------------------------------------------------------------------------
+
+    def bindings(self, names: set[str], node: ast.AST, hook: str = "bound") -> list[ast.stmt]:
+        """Statements that report ``names``, which Python has bound, to a hook.
+
+        Args:
+            names: bound by Python.
+            node: whose position the statements get.
+            hook: the hook that each is reported to.
+        """
+
+        def report(name: str) -> ast.stmt:
+            call = self.hook(hook, self.scope(), ast.Constant(name), ast.Name(name, ast.Load()), at=node)
+            return locate(ast.Assign([ast.Name(name, ast.Store())], call), node)
+
+        return [*map(report, sorted(names))]
+
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> Any:
+        return [node, *self.bindings(bound_by(node), node)]
+
+    visit_ImportFrom = visit_Import
+
+    def visit_match_case(self, node: ast.match_case) -> Any:
+        names = bound_by(node)
+        self.generic_visit(node)
+        node.body[:0] = self.bindings(names, node.pattern, "captured")
+        return node
