@@ -101,12 +101,13 @@ def _store(c: Compiler, stmt: Any) -> Step:
 
 def _shared_by(c: Compiler, stmt: Any) -> Callable[[int, int], bool] | None:
     """Which threads, from a first to a last one, make a store together, if any do: nothing in it differs between threads, and it
-    puts elements of fragments into memory, which is that of the threads that hold the tile, or changes an element of memory."""
+    is to a fragment, or puts elements of fragments into memory, which is that of the threads that hold the tile, or changes an
+    element of memory."""
     exprs = (*stmt.indices, stmt.value)
-    if not is_memory(stmt.buffer) or any(map(c.differs, exprs)):
+    if not (is_memory(stmt.buffer) or is_fragment(stmt.buffer)) or any(map(c.differs, exprs)):
         return None
-    loads = (part for expr in exprs for part in walk_expr(expr) if isinstance(part, ir.TensorLoad))
-    if any(is_fragment(load.source) for load in loads):
+    loads = (part.source for expr in exprs for part in walk_expr(expr) if isinstance(part, ir.TensorLoad))
+    if any(map(is_fragment, (stmt.buffer, *loads))):
         return lambda first, last: _in_one_warp(first, last) or first % WARP == (last + 1) % WARP == 0
     return _in_one_warp if reads_its_place(stmt) else None
 

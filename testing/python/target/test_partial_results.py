@@ -240,3 +240,23 @@ def test_some_threads_add_an_element_that_one_of_them_has_stored(target):
             B[0] = count[0]
 
     assert outcome(main, target).item() == A[0, 1].item()
+
+
+@CUDA_ONLY
+@pytest.mark.parametrize("threads", [16, 32, 64, 96])
+def test_some_threads_add_to_an_element_of_a_fragment(threads, target):
+    """Together, as a ``T.Parallel`` over it would be: a sum that a warp makes for its next loop."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((24,), "float32")):
+        with T.Kernel(1, threads=96):
+            if T.get_thread_binding() < threads:
+                total, tile = T.alloc_fragment((1,), "float32"), T.alloc_fragment((24,), "float32")
+                total[0] = 0
+                for k in T.serial(4):
+                    total[0] += A[k, 0]
+                for j in T.Parallel(24):
+                    tile[j] = A[0, j] * total[0]
+                T.copy(tile, B)
+
+    assert torch.equal(outcome(main, target), A[0, :24] * A[:4, 0].sum())
