@@ -65,12 +65,13 @@ def _pieces(values: tuple[Any, ...]) -> Iterator[Any]:
         yield from value.parts if isinstance(value, Text) else (value,)
 
 
-def device_assert(test: Any, msg: str = "") -> None:
+def device_assert(test: Any, msg: str = "", no_stack_info: bool = False) -> None:
     """Stops the kernel where ``test`` is false.
 
     Args:
         test: a run-time condition; a Python one is checked while the kernel is compiled.
-        msg: what to say; the condition's place in the source by default.
+        msg: what to say, after the statement's place in the source.
+        no_stack_info: whether to leave out the place.
 
     Raises:
         OperandError: the condition is a text, or known to be false.
@@ -83,7 +84,7 @@ def device_assert(test: Any, msg: str = "") -> None:
     if test is False:
         raise CompileError(f"the assertion is false for all arguments{': ' + msg if msg else ''}")
     if test is not True:
-        at = user_location()
+        at = None if no_stack_info else user_location()
         builder.perform(DeviceAssert(condition(test), str(msg), f"{PurePath(at.file).name}:{at.line}" if at else ""))
 
 

@@ -1,6 +1,7 @@
 """``T.print`` and assertions."""
 
 import inspect
+import re
 import subprocess
 import sys
 import textwrap
@@ -108,6 +109,20 @@ def test_a_failed_assertion_names_its_line_first(target, capfd):
     with tilelang.simulator(), pytest.raises(TileLangError) as failed:
         tilelang.compile(main, target=target)(torch.arange(32, dtype=torch.int32))
     assert f"test_debug.py:{line}: T.device_assert failed: too large" in str(failed.value) + capfd.readouterr().out
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpret", {"kind": "cuda", "arch": "sm_80"}], ids=str)
+def test_an_assertion_may_leave_out_its_line(target, capfd):
+    @T.prim_func
+    def main(A: T.Tensor((32,), "int32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(32):
+                T.device_assert(A[i] < 20, "too large", no_stack_info=True)
+
+    with tilelang.simulator(), pytest.raises(TileLangError) as failed:
+        tilelang.compile(main, target=target)(torch.arange(32, dtype=torch.int32))
+    said = str(failed.value) + capfd.readouterr().out
+    assert "T.device_assert failed: too large" in said and not re.search(r"\.py:\d+: T\.device_assert", said)
 
 
 def main_line(text):
