@@ -21,7 +21,7 @@ from tilelang.ir.interval import is_within
 from tilelang.ir.memory import is_global
 from tilelang.ir.visit import walk_expr
 from tilelang.provided import provided
-from tilelang.tileop.thread import INTRINSICS, intrinsic_name
+from tilelang.tileop.thread import INTRINSICS, intrinsic_name, is_exchange_of_all
 
 Operator = Callable[[Any, Any], Any]
 Term = Callable[[], Any]
@@ -293,7 +293,8 @@ def _skippable(part: Term, runs: Term) -> Any:
     """The value of an operand that Python might skip.
 
     The kernel computes what the operand binds to names in any case, but reads of a tile, which may be at an index outside of
-    it: these it makes only where Python would.
+    it: these it makes only where Python would. What all lanes or threads exchange they exchange in any case: one that skipped
+    it would be missing.
 
     Args:
         part: computes the operand.
@@ -307,10 +308,17 @@ def _skippable(part: Term, runs: Term) -> Any:
     count = len(stmts)
     value = part()
     for position, stmt in enumerate(stmts[count:], count):
-        called = intrinsic_name(stmt.value) if isinstance(stmt, (ir.Bind, ir.Evaluate)) else None
-        if not isinstance(stmt, ir.Bind) or (called is not None and not INTRINSICS[called].pure):
+        if not isinstance(stmt, ir.Bind) or _has_effect(stmt.value):
             raise MisplacedError("a call with side effects in a conditional expression", hint="use an if statement")
         if any(map(_may_leave_tile, walk_expr(stmt.value))):
             guarded = ir.tirx.if_then_else(runs(), stmt.value, as_expr(0).astype(str(stmt.value.ty)))
             stmts[position] = ir.Bind(stmt.var, guarded, stmt.span)
     return value
+
+
+def _has_effect(value: Any) -> bool:
+    """Whether a value cannot be computed where Python would not: it changes memory, or is exchanged but may be outside."""
+    called = intrinsic_name(value)
+    if called is None or INTRINSICS[called].pure:
+        return False
+    return not is_exchange_of_all(value) or any(map(_may_leave_tile, walk_expr(value)))

@@ -20,16 +20,12 @@ from tilelang.language import calls
 from tilelang.language.barriers import is_number, numbered
 from tilelang.language.math import condition
 from tilelang.language.signatures import parameters, taking
-from tilelang.tileop.thread import INTRINSICS
+from tilelang.tileop.thread import FULL_MASK, INTRINSICS
 
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """The functions that are made from the table of rows."""
-
-
-FULL_MASK = 0xFFFFFFFF
-"""Every lane of a warp."""
 
 
 def _barrier(value: Any, name: str) -> Any:

@@ -11,10 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import constant
+from tilelang.ir.expr import as_int, constant
 from tilelang.tileop.base import register_op
 
 _PURE, _UPDATE = 1, 3
+
+FULL_MASK = 0xFFFFFFFF
+"""The mask of all lanes of a warp."""
+
+_EXCHANGES = ("shfl_", "match_", "any_sync", "all_sync", "ballot_sync", "warp_reduce_", "syncthreads_")
+_MASKED = ("_sync", "shfl_xor", "shfl_up", "shfl_down")
+"""Calls whose last argument is the mask of the lanes that take part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +200,14 @@ def is_jump(stmt: Any) -> bool:
     """Whether a statement leaves a loop, its iteration or the thread."""
     ends_thread = isinstance(stmt, ir.Evaluate) and intrinsic_name(stmt.value) == "thread_return"
     return ends_thread or isinstance(stmt, (ir.Break, ir.Continue))
+
+
+def is_exchange_of_all(expr: Any) -> bool:
+    """Whether ``expr`` exchanges values between all lanes of a warp, or all threads of the block, which all must come to it."""
+    name = intrinsic_name(expr)
+    if name is None or not name.startswith(_EXCHANGES):
+        return False
+    return not name.endswith(_MASKED) or len(expr.args) == 1 or as_int(expr.args[-1]) == FULL_MASK
 
 
 def intrinsic_name(expr: Any) -> str | None:

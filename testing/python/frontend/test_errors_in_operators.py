@@ -59,6 +59,16 @@ def test_side_effect_in_a_conditional_expression():
                 A[1] = T.atomic_add(A[0], 1, return_prev=True) if A[2] > 0 else 0  # <- error
 
 
+def test_some_lanes_exchange_no_values_in_a_conditional_expression():
+    with error_at_mark(CompileError, "a call with side effects in a conditional expression"):
+
+        @T.prim_func
+        def main(A: T.Tensor((32,), "int32")):
+            with T.Kernel(1, threads=32):
+                tx = T.get_thread_binding()
+                A[tx] = T.shfl_xor(A[tx], 1, mask=0xFF) if tx < 8 else 0  # <- error
+
+
 def test_tensors_and_their_elements_have_no_end_to_iterate_to():
     with error_at_mark(CompileError, "the tensor A cannot be iterated over"):
 

@@ -264,3 +264,24 @@ def test_a_branch_of_warps_below_one_that_single_threads_take(name, arch):
     assert interpreter.run(main, x, expected) == [] and expected[0] == (49 if taken else 50)
     simulate(main, x, y, arch=arch)
     assert torch.equal(y, expected)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_an_operand_that_python_might_skip_is_exchanged_by_all(arch):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "int32"), Y: T.Tensor((4, 64), "int32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            x = X[tx]
+            Y[0, tx] = T.shfl_xor(x, 1) if tx % 4 == 0 else -1
+            Y[1, tx] = tx % 2 == 0 or T.match_any_sync(x) == 1 << tx % 32
+            if tx < 40 and T.any_sync(x > 50) and T.warp_reduce_sum(x) > 10:
+                Y[2, tx] = 1
+            Y[3, tx] = 5 if x > 60 or T.syncthreads_count(x > 3) > 100 else 6
+
+    x = torch.arange(64).int()
+    y = torch.stack([torch.where(x % 4 == 0, x + 1, -1), x * 0 + 1, ((x >= 32) & (x < 40)).int(), torch.where(x > 60, 5, 6)])
+    for run in (lambda *given: interpreter.run(main, *given), lambda *given: simulate(main, *given, arch=arch)):
+        found = torch.zeros(4, 64, dtype=torch.int32)
+        run(x, found)
+        assert torch.equal(found, y)
