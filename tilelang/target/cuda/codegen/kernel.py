@@ -92,9 +92,9 @@ def _whole_vectors(elements: int, buffer: Any) -> int:
 def plan_memory(stage: KernelCode, context: CudaContext) -> PlannedCode:
     """The places of buffers and barriers in shared memory."""
     barriers = {buffer: 8 * len(counts) for buffer, counts in arrivals(stage.tree).items()}
-    shared, name = stage.declarations.shared, stage.kernel.name
+    shared, kernel, options = stage.declarations.shared, stage.kernel, context.options
     try:
-        plan = plan_shared(stage.code, shared, name, context.target, barriers, context.options.barriers)
+        plan = plan_shared(stage.code, shared, kernel.name, context.target, kernel.thread_count, barriers, options.barriers)
     except SharedMemoryError as error:
         raise error.at(_place_of_largest(stage)) from None
     return stage.then(PlannedCode, plan=plan)

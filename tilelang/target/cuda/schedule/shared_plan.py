@@ -3,10 +3,14 @@
 Two buffers may share bytes where one is last used before the other is first used. A buffer that a loop touches lives through the
 whole loop unless the first thing that the loop does to it is to fill it. What concurrent groups of threads use is alive at the
 same time, and so is what divergent code uses. The source of a bulk store is in use until the store was waited for.
+
+Shared bytes are paid for by a barrier between the last use of one buffer and the first use of the next. Small buffers (scratch of
+reductions, statistics of rows) therefore have bytes of their own, unless fewer blocks would then fit a multiprocessor.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +36,15 @@ from tilelang.target.cuda.ir.code import (
 from tilelang.target.cuda.ir.instructions import WaitBulk
 
 _BARRIER_ALIGNMENT = 8
+
+_SMALL = 1024
+"""Bytes of a buffer that shares none with others if it can."""
+
+_RESERVED = 1024
+"""Bytes of a multiprocessor's shared memory that each block takes beside its own (CUDA C++ programming guide, Shared Memory)."""
+
+_BLOCKS, _THREADS = 32, 2048
+"""Blocks and threads of a multiprocessor at most, in any architecture."""
 
 
 class SharedPlan(Record):
@@ -61,6 +74,7 @@ def plan_shared(
     sizes: Mapping[Any, tuple[int, int]],
     kernel: str,
     target: Any,
+    threads: int,
     barriers: Mapping[Any, int] | None = None,
     may_share: bool = True,
 ) -> SharedPlan:
@@ -68,30 +82,48 @@ def plan_shared(
 
     Args:
         kernel: its name, for the error.
+        threads: those of a block.
         may_share: whether buffers may have the same bytes at different times, which only barriers between them make right.
 
     Raises:
         SharedMemoryError: the pool does not fit the target.
     """
-    lifetimes = _Lifetimes(root)
-    spans = lifetimes.spans
+    lifetimes, limit = _Lifetimes(root), arch_of(target).shared_bytes
+    plan = _plan(lifetimes, sizes, barriers or {}, own=0 if may_share else math.inf)
+    if plan.size > limit:
+        largest = ", ".join(f"{buffer.name} {sizes[buffer][0]}" for buffer in _by_size(lifetimes, sizes)[:4])
+        raise SharedMemoryError(kernel, plan.size, limit, target.arch, largest)
+    if not may_share:
+        return plan
+    wider = _plan(lifetimes, sizes, barriers or {}, own=_SMALL)
+    return wider if _resident(wider.size, threads, limit) == _resident(plan.size, threads, limit) else plan
+
+
+def _resident(pool: int, threads: int, limit: int) -> int:
+    """How many blocks fit a multiprocessor, whose shared memory is that of the largest block and what is reserved for it."""
+    return min(_BLOCKS, max(1, _THREADS // threads), (limit + _RESERVED) // (pool + _RESERVED))
+
+
+def _plan(lifetimes: _Lifetimes, sizes: Mapping[Any, tuple[int, int]], barriers: Mapping[Any, int], own: float) -> SharedPlan:
+    """A plan in which buffers of up to ``own`` bytes share none with others."""
     # First fit, largest first: small buffers then fill the gaps that large ones leave.
-    order = sorted((b for b in sizes if b in spans), key=lambda b: (-sizes[b][0], spans[b][0], b.name))
     places: dict[Any, tuple[int, int]] = {}
-    for buffer in order:
+    for buffer in _by_size(lifetimes, sizes):
         size, align = sizes[buffer]
         # Only buffers that are alive at the same time keep each other off; all others may lie under this one.
-        busy = sorted(places[other] for other in places if not may_share or lifetimes.meet(buffer, other))
+        busy = sorted(places[other] for other in places if size <= own or lifetimes.meet(buffer, other))
         places[buffer] = (_first_gap(busy, size, align), size)
     total = max((offset + size for offset, size in places.values()), default=0)
-    for barrier, size in (barriers or {}).items():
+    for barrier, size in barriers.items():
         places[barrier] = (-(-total // _BARRIER_ALIGNMENT) * _BARRIER_ALIGNMENT, size)
         total = sum(places[barrier])
-    limit = arch_of(target).shared_bytes
-    if total > limit:
-        largest = ", ".join(f"{b.name} {sizes[b][0]}" for b in order[:4])
-        raise SharedMemoryError(kernel, total, limit, target.arch, largest)
     return SharedPlan(places, total)
+
+
+def _by_size(lifetimes: _Lifetimes, sizes: Mapping[Any, tuple[int, int]]) -> list[Any]:
+    """The buffers that are used, the largest first."""
+    spans = lifetimes.spans
+    return sorted((b for b in sizes if b in spans), key=lambda b: (-sizes[b][0], spans[b][0], b.name))
 
 
 def _first_gap(busy: list[tuple[int, int]], size: int, align: int) -> int:
