@@ -13,7 +13,9 @@ from tilelang.policy import GemmWarpPolicy
 from tilelang.tileop.base import TileOp, operand, reads, tile_operator, updates
 
 
-class _MatrixProduct(TileOp):
+class MatrixProduct(TileOp):
+    """What all products of two matrices share."""
+
     a: Region
     b: Region
     c: Region
@@ -56,7 +58,7 @@ class _MatrixProduct(TileOp):
 
 
 @tile_operator("tl.gemm")
-class Gemm(_MatrixProduct):
+class Gemm(MatrixProduct):
     """``C += op(A) @ op(B)``, or ``C = op(A) @ op(B)`` with ``clear_accum``.
 
     A is (M, K), or (K, M) with ``transpose_a``; B is (K, N), or (N, K) with ``transpose_b``; C is (M, N). Operands and the
@@ -96,7 +98,7 @@ class Gemm(_MatrixProduct):
 
 
 @tile_operator("tl.gemm_sp")
-class GemmSparse(_MatrixProduct):
+class GemmSparse(MatrixProduct):
     """``C += A @ B`` where A holds, of every four consecutive K elements, the two non-zero ones (2:4 structured sparsity).
 
     A is (M, K / 2) (or its transpose), E the metadata that says which two, B and C as in :class:`Gemm`.

@@ -420,6 +420,28 @@ def test_manual_synchronisation_keeps_the_order_of_variables_and_fragments(arch)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_manual_synchronisation_keeps_the_order_of_products(arch):
+    @T.prim_func
+    def main(A: T.Tensor((2, 16, 64), "float16"), B: T.Tensor((2, 64, 64), "float16"), C: T.Tensor((16, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((16, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((16, 64), "float32")
+            T.clear(c)
+            for k in T.serial(2):
+                T.copy(A[k, 0, 0], a)
+                T.copy(B[k, 0, 0], b)
+                for i, j in T.Parallel(64, 64):
+                    if i > 50:
+                        b[i, j] = 0
+                T.gemm(a, b, c)
+            T.copy(c, C)
+
+    a, b, c = torch.randn(2, 16, 64).half(), torch.randn(2, 64, 64).half(), torch.zeros(16, 64)
+    simulate(main, a, b, c, arch=arch, pass_configs=_OWN_ORDER)
+    torch.testing.assert_close(c, (a[:, :, :51].float() @ b[:, :51].float()).sum(0), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_tiles_under_manual_synchronisation_share_no_memory(arch):
     @T.prim_func
     def main(X: T.Tensor((64,), "float32"), C: T.Tensor((64,), "float32")):

@@ -22,7 +22,8 @@ from tilelang.target.cuda.schedule.conflicts import Conflicts
 from tilelang.target.cuda.schedule.shared_plan import plan_shared
 from tilelang.target.cuda.schedule.verify import verify_order
 from tilelang.target.cuda.tile.program import dimension_variables
-from tilelang.target.cuda.tile.tree import TileTree
+from tilelang.target.cuda.tile.tree import TileTree, walk
+from tilelang.tileop.gemm import MatrixProduct
 
 _SHARED_ALIGNMENT = 128
 _VECTOR_BYTES = 16
@@ -118,13 +119,13 @@ def place_barriers(stage: PlannedCode, context: CudaContext) -> PlannedCode:
     """The code with barriers and waits, and the proof that they are enough.
 
     Where a program orders its statements itself, operators still get what they need inside, and so do its fragments and
-    variables, wherever they are kept.
+    variables, wherever they are kept, and the tiles of its products.
     """
-    declarations = stage.declarations
+    declarations, multiplied = stage.declarations, _multiplied(stage.tree)
 
     def is_ordered(buffer: Any) -> bool:
         is_made = lies_in_shared(buffer) and not stage.kernel.allocations.get(buffer)
-        return context.options.barriers or is_made or is_declared_fragment(buffer)
+        return context.options.barriers or is_made or is_declared_fragment(buffer) or buffer in multiplied
 
     conflicts = Conflicts(stage.plan.overlap, is_ordered)
     names, barriers = Names(declarations.identifiers), NamedBarriers(stage.tree.root, declarations.barriers)
@@ -132,3 +133,9 @@ def place_barriers(stage: PlannedCode, context: CudaContext) -> PlannedCode:
     verify_order(code, conflicts)
     declarations = replace(declarations, identifiers=frozenset(names.used), barriers=barriers.numbers)
     return replace(stage, code=code, declarations=declarations)
+
+
+def _multiplied(tree: TileTree) -> set[Any]:
+    """The buffers of matrix products."""
+    products = (node.op for node in walk(tree.root) if isinstance(getattr(node, "op", None), MatrixProduct))
+    return {tree.root_of(region.buffer) for product in products for region, _ in product.regions()}
