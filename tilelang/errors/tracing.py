@@ -58,7 +58,7 @@ class ChangedContainerError(CompileError):
     """A Python container, attribute or outer variable that a run-time loop or condition changes: once, while it is traced."""
 
     def __init__(self, name: str, kind: str, where: str):
-        is_one_value = kind in ("attribute", "variable")
+        is_one_value = kind in ("attribute", "variable", "iterator")
         instead = "T.alloc_var(dtype, init=value) is a variable of the kernel" if is_one_value else ARRAY_OF_THE_KERNEL
         super().__init__(
             f"{name!r} is a Python {kind}, which a run-time {where} changes once, while it is traced",

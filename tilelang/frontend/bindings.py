@@ -7,6 +7,9 @@ keeps it visible to the analyses of indices.
 
 from __future__ import annotations
 
+import dataclasses
+from collections import deque
+from types import SimpleNamespace
 from typing import Any
 
 from tilelang.errors import OperandError, RunTimeValueError, ShapeError
@@ -58,7 +61,7 @@ def bind(builder: Builder, name: str, before: Any, value: Any) -> Any:
     if isinstance(before, LocalVar) and scalar:
         assign_subscript(before.buffer, before.indices, value)
         return before
-    return snapshot_items(builder, name, value) if type(value) in (list, tuple, dict) else snapshot(builder, name, value)
+    return snapshot_items(builder, name, value) if holds_items(value) else snapshot(builder, name, value)
 
 
 def match_targets(names: tuple[str, ...], items: list[Any]) -> list[Any]:
@@ -108,7 +111,7 @@ _PLAIN = frozenset({int, float, bool, str, type(None)})
 
 
 def snapshot_items(builder: Builder, name: str, value: Any, above: frozenset[int] = frozenset()) -> Any:
-    """:func:`snapshot` of a value, or of the items of a list, tuple or dict; lists and dicts are changed in place.
+    """:func:`snapshot` of a value, or of the items of a container or record; all but tuples are changed in place.
 
     Args:
         builder, name, value: as for :func:`snapshot`.
@@ -119,25 +122,52 @@ def snapshot_items(builder: Builder, name: str, value: Any, above: frozenset[int
     if id(value) in above or kind in (list, tuple) and _PLAIN.issuperset(map(type, value)):
         return value
     inner = above | {id(value)}
-    if kind in (list, tuple):
+    if kind in (list, deque) or isinstance(value, tuple):
         items = [snapshot_items(builder, name, item, inner) if _may_read(item) else item for item in value]
         # Where nothing was bound the container stays the same object, which other names may share and the program may compare by
         # `is`.
         if all(new is old for new, old in zip(items, value)):
             return value
-        if kind is tuple:
-            return tuple(items)
-        value[:] = items
+        if isinstance(value, tuple):
+            return getattr(kind, "_make", tuple)(items)
+        for position, item in enumerate(items):
+            value[position] = item
     elif kind is dict:
         value.update({key: snapshot_items(builder, name, item, inner) for key, item in value.items() if _may_read(item)})
+    elif _is_record(value):
+        for key, item in _fields(value).items():
+            if _may_read(item):
+                # Also of a frozen record, whose own way to assign is an error.
+                object.__setattr__(value, key, snapshot_items(builder, name, item, inner))
     elif _may_read(value):
         return snapshot(builder, name, value)
     return value
 
 
+def holds_items(value: Any) -> bool:
+    """Whether ``value`` is a container or record, whose items a name holds as it does values."""
+    return type(value) in (list, tuple, dict, deque) or _is_named_tuple(type(value)) or _is_record(value)
+
+
+def _is_named_tuple(kind: type) -> bool:
+    return issubclass(kind, tuple) and hasattr(kind, "_make")
+
+
+def _is_record(value: Any) -> bool:
+    """Whether ``value`` is an object that a program makes to hold values under names."""
+    kind = type(value)
+    return kind is SimpleNamespace or dataclasses.is_dataclass(kind) and kind.__module__.partition(".")[0] != "tilelang"
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    if isinstance(record, SimpleNamespace):
+        return dict(vars(record))
+    return {field.name: getattr(record, field.name) for field in dataclasses.fields(record) if hasattr(record, field.name)}
+
+
 def _may_read(value: Any) -> bool:
     """Whether ``value`` depends on memory, or is a container."""
-    if type(value) in (list, tuple, dict):
+    if holds_items(value):
         return True
     if isinstance(value, LocalVar):
         return not value.fresh

@@ -97,6 +97,7 @@ class Builder:
         ranges: least and largest value of variables, as far as they are known; None for an open end.
         loops: the author's loops around the present statement, innermost last; those outside of a macro are not among them.
         parallel: how many ``T.Parallel`` are around the present statement, also outside of a macro.
+        advanced: the iterators of Python that the program has taken items from.
         macro_depths: for each macro that is being traced, how many frames were open when it was called.
     """
 
@@ -127,6 +128,7 @@ class Builder:
         self.ranges: dict[Any, tuple[int | None, int | None]] = {}
         self.loops: list[OpenLoop] = []
         self.parallel = 0
+        self.advanced: list[Any] = []
         self.macro_depths: list[int] = []
 
     # Statements ------------------------------------------------------------------------------------------------------

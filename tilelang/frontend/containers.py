@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import dis
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from operator import is_
-from types import ModuleType, SimpleNamespace
+from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 from tilelang.errors import ChangedContainerError
 from tilelang.frontend.access import is_buffer
-from tilelang.frontend.builder import Builder
-from tilelang.frontend.names import Names
+from tilelang.frontend.builder import Builder, current
+from tilelang.frontend.names import Names, Outside
 from tilelang.ir import nodes as ir
 
 CONTAINERS = (list, dict, set, deque)
@@ -31,20 +32,25 @@ class State:
 
     def __init__(self, names: Mapping[str, Any]):
         self._held: list[tuple[str, Any, Any]] = []
+        self._iterators: list[tuple[str, Any]] = []
+        self._advanced = len(current().advanced)
         seen: set[int] = set()
         pending = [(name, value, 0) for name, value in names.items()]
         while pending:
             name, value, depth = pending.pop()
-            if not _may_change(type(value)) and not _is_users_class(value) or id(value) in seen or depth > _DEEPEST:
+            if hasattr(type(value), "__next__"):
+                self._iterators.append((name, value))
+            if not _is_followed(value) or id(value) in seen or depth > _DEEPEST:
                 continue
             seen.add(id(value))
             items = _items(value)
             self._held.append((name, value, items))
-            if any(map(_may_change, set(map(type, _values(items))))):
-                is_object = not isinstance(value, (*CONTAINERS, tuple))
+            is_object = not isinstance(value, (*CONTAINERS, tuple))
+            inner = _reached_by(value) if isinstance(value, FunctionType) else items
+            if any(map(_is_followed_type, set(map(type, _values(inner))))):
                 pending += [
                     (f"{name}.{key}" if is_object else name, item, depth + is_object)
-                    for key, item in (items.items() if isinstance(items, dict) else enumerate(items))
+                    for key, item in (inner.items() if isinstance(inner, dict) else enumerate(inner))
                 ]
 
     def refuse_changed(self, where: str) -> None:
@@ -52,8 +58,12 @@ class State:
 
         Raises:
             ChangedContainerError: a number or expression in a container was added, removed or replaced, or one in an attribute
-                replaced.
+                replaced; an iterator was advanced.
         """
+        advanced = current().advanced[self._advanced :]
+        for name, iterator in self._iterators:
+            if any(iterator is other for other in advanced):
+                raise ChangedContainerError(name, "iterator", where)
         for name, value, before in self._held:
             after = _items(value)
             if len(after) == len(before) and all(map(is_, _values(before), _values(after))):
@@ -64,7 +74,9 @@ class State:
                 continue
             for attribute, item in before.items():
                 if _is_scalar(item) and not _are_same([item], [after.get(attribute)]):
-                    raise ChangedContainerError(f"{name}.{attribute}", "attribute", where)
+                    is_function = isinstance(value, FunctionType)
+                    changed = (attribute, "variable") if is_function else (f"{name}.{attribute}", "attribute")
+                    raise ChangedContainerError(*changed, where)
 
 
 def refuse_outside_change(builder: Builder, scope: Names, name: str, after: Any) -> None:
@@ -93,11 +105,17 @@ def _may_change(kind: type) -> bool:
     return _is_users(kind) and "__dict__" in dir(kind) and not issubclass(kind, ModuleType)
 
 
-def _is_users_class(value: Any) -> bool:
-    return isinstance(value, type) and _is_users(value)
+def _is_followed_type(kind: type) -> bool:
+    """Whether an object of a type may be, or reach, one that a program changes."""
+    return _may_change(kind) or issubclass(kind, FunctionType) or hasattr(kind, "__next__")
 
 
-def _is_users(kind: type) -> bool:
+def _is_followed(value: Any) -> bool:
+    """Whether ``value`` holds, or reaches, values that a program may change."""
+    return _may_change(type(value)) or isinstance(value, (type, FunctionType)) and _is_users(value)
+
+
+def _is_users(kind: Any) -> bool:
     return str(kind.__module__).partition(".")[0] not in _LIBRARIES
 
 
@@ -105,7 +123,25 @@ def _items(value: Any) -> Any:
     """The items of a container or the attributes of an object, as they are now."""
     if isinstance(value, dict):
         return dict(value)
+    if isinstance(value, FunctionType):
+        return {name: item for name, item in _reached_by(value).items() if name in (*vars(value), *_assigned_by(value.__code__))}
     return list(value) if isinstance(value, (*CONTAINERS, tuple)) else dict(getattr(value, "__dict__", {}))
+
+
+def _reached_by(function: Any) -> dict[str, Any]:
+    """The variables of enclosing functions, the defaults and the attributes of a function."""
+    code, outside = function.__code__, Outside(function)
+    defaults = function.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
+    cells = {name: outside.get(name) for name in code.co_freevars}
+    return {**cells, **dict(zip(names, defaults)), **(function.__kwdefaults__ or {}), **vars(function)}
+
+
+@lru_cache(maxsize=1024)
+def _assigned_by(code: CodeType) -> frozenset[str]:
+    """The variables of enclosing functions that a function assigns."""
+    stores = {each.argval for each in dis.get_instructions(code) if each.opname in ("STORE_DEREF", "DELETE_DEREF")}
+    return frozenset(stores.intersection(code.co_freevars))
 
 
 def _values(items: Any) -> Iterable[Any]:

@@ -381,6 +381,7 @@ def _is_scalar(value: Any) -> bool:
 
 def _compile_time_loop(builder: Builder, items: Any) -> Iterator[Any]:
     """The items of a Python iterable; a ``break`` in the loop's body closes this generator."""
+    builder.advanced.append(items)
     with builder.in_loop(None):
         try:
             # A `break` must not close an iterator of the author's: a later loop goes on with it.

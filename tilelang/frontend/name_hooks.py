@@ -7,7 +7,7 @@ from typing import Any
 
 from tilelang.errors import HELD_BY_PYTHON, StaleValueError
 from tilelang.frontend.access import is_buffer
-from tilelang.frontend.bindings import bind, match_targets, snapshot, snapshot_items
+from tilelang.frontend.bindings import bind, holds_items, match_targets, snapshot, snapshot_items
 from tilelang.frontend.branches import is_stale
 from tilelang.frontend.builder import current
 from tilelang.frontend.containers import CONTAINERS, refuse_outside_change
@@ -103,9 +103,7 @@ class NameHooks:
         builder.pending_name = None
         items = match_targets(names, unpacked_items(values))
         return tuple(
-            snapshot_items(builder, name.lstrip("*"), item)
-            if isinstance(item, (list, tuple, dict))
-            else snapshot(builder, name, item)
+            snapshot_items(builder, name.lstrip("*"), item) if holds_items(item) else snapshot(builder, name, item)
             for name, item in zip(names, items)
         )
 

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilelang.frontend.builder import is_tracing
+from tilelang.frontend.builder import current, is_tracing
 from tilelang.frontend.loops import LoopSpec, range_bounds
 from tilelang.frontend.operators import and_, constant, floor_divide, modulo, or_
 from tilelang.frontend.values import Text, Tile, is_symbolic, is_typed_constant
@@ -106,6 +106,12 @@ def _range(*bounds: Any) -> Any:
     return builtins.range(*(int(getattr(bound, "value", bound)) for bound in bounds))
 
 
+def _next(iterator: Any, *default: Any) -> Any:
+    """``next``: what advances an iterator from before a run-time loop or condition does so once, which is refused at its end."""
+    current().advanced.append(iterator)
+    return builtins.next(iterator, *default)
+
+
 def _round(value: Any, *digits: Any) -> Any:
     return math.nearbyint(value)
 
@@ -123,6 +129,7 @@ _EXTENDED: Mapping[str, Callable[..., Any]] = {
     "sum": _sum,
     "print": _print,
     "range": _range,
+    "next": _next,
     "any": _quantifier("any", stop=True),
     "all": _quantifier("all", stop=False),
 }

@@ -2,6 +2,22 @@
 
 PIECES = [
     """
+import collections, dataclasses, types
+Pair = collections.namedtuple("Pair", "one other")
+Record = dataclasses.make_dataclass("Record", ["one", "other"], frozen=True)
+p = Pair(A[1], 2)
+r = Record(A[2], [A[3]])
+n = types.SimpleNamespace(one=A[4])
+q = collections.deque([A[5]])
+A[1] = A[2] = A[3] = A[4] = A[5] = 50
+x = p.one + p.other + r.one + r.other[0] + n.one + q[0]
+""",
+    """
+y = z = A[1] + x
+A[2] = x = A[2] + 1
+A[3] = x
+""",
+    """
 v = [A[i] + x for i in range(3)]
 x = 9
 y = v[0] + v[1] * v[2]

@@ -120,6 +120,10 @@ REFUSED = {
     "import math as v\nif A[0] == 1:\n    import cmath as v\nx = v.e": "'v' was assigned inside a run-time condition",
     "if A[0] == 1:\n    f = lambda t: 1\nelse:\n    f = lambda t: 2\nx = f(0)": "'f' was assigned inside a run-time condition",
     "while (v := A[x]) < 6:\n    x += 1\ny = v": "'v' was assigned inside a run-time loop",
+    "it = iter([1, 2, 3, 4])\nfor i in range(4):\n    A[i] = next(it)": "'it' is a Python iterator",
+    "it = iter([1, 2])\nif A[0] == 1:\n    for k in it:\n        x += k\nx += sum(it)": "'it' is a Python iterator",
+    "n = 0\ndef count():\n    nonlocal n\n    n += 1\nfor i in range(4):\n    count()": "'n' is a Python variable",
+    "def count(seen=[]):\n    seen.append(1)\nfor i in range(4):\n    count()": "'count.seen' is a Python",
     "if x > 0 and (v := A[x]) > 0:\n    y = v": "`:=` after a run-time operand of `and` or `or`",
 }
 
