@@ -33,6 +33,7 @@ from tilelang.target.request import CompileRequest
 from tilelang.transform.accumulations import accumulate_in_order
 from tilelang.transform.bounds import check_bounds
 from tilelang.transform.config import PassConfigKey
+from tilelang.transform.decide import decide_conditions
 from tilelang.transform.pipeline import Step
 from tilelang.transform.roll import roll
 
@@ -104,6 +105,12 @@ PIPELINE = (
         "check_features",
         check_features,
         "what the architecture does not have is the user's error, too; nothing after this asks again",
+        verify.program,
+    ),
+    Step(
+        "decide_conditions",
+        decide_conditions,
+        "a guard that always holds costs vectors and branches, and the device compiler does not know the number of blocks",
         verify.program,
     ),
     Step(

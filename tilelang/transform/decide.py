@@ -1,0 +1,153 @@
+"""Step ``decide_conditions``: a condition that has one value for all blocks and iterations is that value.
+
+Before and after: the same tile IR. ``if bx * 256 + i < 1024`` of four blocks of 256 elements holds always, and so does a part of
+``i < 256 and flag[i] != 0``. What is left needs no guard, may be moved as vectors, and does not keep threads apart.
+
+The values of a comparison are those of interval arithmetic over the numbers of blocks and iterations, whose ranges are known, so
+that nothing is assumed about overflow. A condition on the thread is left as it is, whatever its value: below it, a statement is
+each thread's own, and not the block's. So are the statements of a loop whose schedule refers to them by number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tvm_ffi
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int, is_settled
+from tilelang.ir.interval import Interval, interval_of
+from tilelang.ir.visit import is_choice, own_expressions, walk_expr, with_children
+
+_SCHEDULE = ("order", "stage", "group")
+_LEAVES = (ir.BufferStore, ir.Bind, ir.Evaluate)
+_NOTHING = ir.Evaluate(ir.IntImm("int32", 0))
+
+
+def decide_conditions(func: Any, context: Any) -> Any:
+    """The program without the conditions that its ranges decide."""
+    return func.with_body(_Decider().stmt(func.body))
+
+
+class _Decider:
+    """Walks a program with the ranges of the blocks' and the loops' variables, and of what is computed from these alone."""
+
+    def __init__(self) -> None:
+        self._ranges: dict[Any, Interval] = {}
+
+    def stmt(self, node: Any) -> Any:
+        """A statement without conditions that are decided."""
+        if isinstance(node, ir.For) and any(str(note).endswith(_SCHEDULE) for note in node.annotations):
+            return node
+        if isinstance(node, ir.IfThenElse):
+            return self._branch(node)
+        if isinstance(node, _LEAVES) and any(isinstance(part, ir.Select) or is_choice(part) for part in own_expressions(node)):
+            node = tvm_ffi.structural_map(node, [(ir.Select, self._choice), (ir.Call, self._choice)])
+        self._note(node)
+        return with_children(node, self.stmt)
+
+    def _note(self, node: Any) -> None:
+        """Notes the range of the variable that a statement defines."""
+        if isinstance(node, ir.For):
+            self._bind(node.loop_var, as_int(node.min), as_int(node.extent))
+        elif isinstance(node, ir.AttrStmt) and isinstance(node.node, ir.IterVar):
+            if str(node.node.thread_tag).startswith("blockIdx"):
+                self._bind(node.node.var, 0, as_int(node.value))
+        elif isinstance(node, ir.Bind) and self._is_known(node.value):
+            self._ranges[node.var] = interval_of(node.value, self._ranges)
+
+    def _bind(self, var: Any, low: Any, extent: Any) -> None:
+        if isinstance(low, int) and isinstance(extent, int) and extent > 0:
+            self._ranges[var] = low, low + extent - 1
+
+    def _branch(self, node: Any) -> Any:
+        old = node.condition
+        condition = self._decided(old)
+        if condition is True:
+            return self.stmt(node.then_case)
+        if condition is False:
+            return _NOTHING if node.else_case is None else self.stmt(node.else_case)
+        if condition is not old:
+            node = ir.IfThenElse(condition, node.then_case, node.else_case, node.span)
+        return with_children(node, self.stmt)
+
+    def _choice(self, expr: Any) -> Any:
+        """A choice between two values, or any other call."""
+        if isinstance(expr, ir.Call) and not is_choice(expr):
+            return expr
+        selects = isinstance(expr, ir.Select)
+        old, *values = (expr.condition, expr.true_value, expr.false_value) if selects else expr.args
+        condition = self._decided(old)
+        if isinstance(condition, bool):
+            return values[not condition]
+        if condition is old:
+            return expr
+        return ir.Select(condition, *values) if selects else ir.Call(expr.op, [condition, *values], ret_ty=expr.ty)
+
+    # Conditions ---------------------------------------------------------------------------------------------------------
+
+    def _decided(self, condition: Any) -> Any:
+        """The value of a condition, or a condition for the rest; the condition itself if nothing of it is decided."""
+        absorbing = _ABSORBING.get(type(condition))
+        if absorbing is not None:
+            return self._joined(condition, absorbing)
+        if isinstance(condition, ir.Not):
+            old = condition.a
+            inner = self._decided(old)
+            return not inner if isinstance(inner, bool) else condition if inner is old else ir.Not(inner)
+        compare = _COMPARISONS.get(type(condition))
+        if compare is None or not self._is_known(condition):
+            return condition
+        value = compare(interval_of(condition.a, self._ranges), interval_of(condition.b, self._ranges))
+        return condition if value is None else value
+
+    def _joined(self, condition: Any, absorbing: bool) -> Any:
+        """An ``and`` or ``or``; ``absorbing`` is the value of an operand that decides it."""
+        left, right = condition.a, condition.b
+        first, second = self._decided(left), self._decided(right)
+        if isinstance(first, bool):
+            return first if first is absorbing else second
+        if isinstance(second, bool):
+            # The first operand may have an effect, and is evaluated in any case.
+            return first if second is not absorbing else second if is_settled(left) else condition
+        return condition if first is left and second is right else type(condition)(first, second)
+
+    def _is_known(self, expr: Any) -> bool:
+        """Whether an expression is computed from numbers of blocks and iterations alone."""
+        # What is loaded mentions its buffer, which has no range.
+        return all(part in self._ranges if isinstance(part, ir.Var) else type(part) is not ir.Call for part in walk_expr(expr))
+
+
+_ABSORBING: Mapping[type, bool] = {ir.And: False, ir.Or: True}
+"""Operator -> the value of an operand for which the other one does not matter."""
+
+
+def _is_less(left: Interval, right: Interval) -> bool | None:
+    """Whether a number is less than another one, in all cases or in none; None where it depends, or ends are not known."""
+    if left[1] is not None and right[0] is not None and left[1] < right[0]:
+        return True
+    if left[0] is not None and right[1] is not None and left[0] >= right[1]:
+        return False
+    return None
+
+
+def _is_equal(left: Interval, right: Interval) -> bool | None:
+    """The same, whether it is equal to it."""
+    if None not in left and left[0] == left[1] and left == right:
+        return True
+    return False if _is_less(left, right) or _is_less(right, left) else None
+
+
+def _negated(value: bool | None) -> bool | None:
+    return None if value is None else not value
+
+
+_COMPARISONS: Mapping[type, Callable[[Interval, Interval], bool | None]] = {
+    ir.LT: _is_less,
+    ir.GT: lambda left, right: _is_less(right, left),
+    ir.LE: lambda left, right: _negated(_is_less(right, left)),
+    ir.GE: lambda left, right: _negated(_is_less(left, right)),
+    ir.EQ: _is_equal,
+    ir.NE: lambda left, right: _negated(_is_equal(left, right)),
+}
