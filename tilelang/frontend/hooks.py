@@ -32,6 +32,7 @@ from tilelang.frontend.loops import LoopSpec, range_bounds
 from tilelang.frontend.name_hooks import NameHooks, unpacked_items
 from tilelang.frontend.names import Names
 from tilelang.frontend.operators import AUGMENTED, boolean, constant
+from tilelang.frontend.order import Mark, in_order
 from tilelang.frontend.tables import is_table, look_up
 from tilelang.frontend.tiles import Slice
 from tilelang.frontend.values import BufferLike, LocalVar, Text, Unusable, as_operand, is_symbolic, last_value
@@ -90,16 +91,18 @@ class Hooks(NameHooks):
         else:
             target[compile_time_index(key)] = self.keep(value)
 
-    def augment_item(self, target: Any, key: Any, op: str, operand: Any) -> None:
+    def augment_item(self, target: Any, key: Any, op: str, mark: Mark, operand: Any) -> None:
         """``target[key] op= operand``.
 
         Args:
             target: a buffer, a slice, or any Python container.
             key: the subscript, evaluated once.
             op: class name of the operator in the syntax tree, such as ``"Add"``.
+            mark: before the operand was computed.
             operand: the right-hand side.
         """
-        self.store(target, key, AUGMENTED[op](self.load(target, key), operand))
+        key, before = mark.keep((key, self.load(target, key)))
+        self.store(target, key, AUGMENTED[op](before, operand))
 
     # Control flow ----------------------------------------------------------------------------------------------------
 
@@ -268,6 +271,8 @@ class Hooks(NameHooks):
 
     # Expressions -----------------------------------------------------------------------------------------------------
 
+    mark = staticmethod(Mark.here)
+    in_order = staticmethod(in_order)
     and_ = staticmethod(operators.and_)
     or_ = staticmethod(operators.or_)
     value_of_and_ = staticmethod(operators.value_of_and)
@@ -297,6 +302,11 @@ class Hooks(NameHooks):
                 "`:=` after a run-time operand of `and` or `or`", hint="assign the name in a statement before"
             )
         return value
+
+    def binary(self, op: str, *operands: Any) -> Any:
+        """``left op right``; the name of the operator's class in Python's syntax tree, and the operands with a mark between."""
+        left, right = in_order(*operands)
+        return operators.BINARY[op](left, right)
 
     def formatted(self, value: Any, conversion: int, spec: str) -> Any:
         """A value in an f-string: its text, or itself where the kernel computes it.

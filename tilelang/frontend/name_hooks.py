@@ -115,14 +115,14 @@ class NameHooks:
         """An argument of ``holder.append(value)`` and of the other methods that store a value in a Python container."""
         return self.keep(value) if isinstance(holder, CONTAINERS) else value
 
-    def augment(self, scope: Names, name: str, value: Any, op: str, operand: Any) -> Any:
+    def augment(self, scope: Names, name: str, op: str, value: Any, operand: Any) -> Any:
         """``name op= operand``.
 
         Args:
             scope: the local names of the user's function.
             name: the target.
-            value: what the name holds.
             op: class name of the operator in the syntax tree, such as ``"Add"``.
+            value: what the name holds.
             operand: the right-hand side.
         """
         return self.assign(scope, name, AUGMENTED[op](value, operand))

@@ -119,6 +119,20 @@ AUGMENTED: Mapping[str, Operator] = {
 """The function of ``target op= operand``, by the name of the operator's class in Python's syntax tree."""
 
 
+BINARY: Mapping[str, Operator] = {
+    **{name: AUGMENTED[name] for name in ("Div", "Pow", "FloorDiv", "Mod", "Sub")},
+    "Add": operator.add,
+    "Mult": operator.mul,
+    "LShift": operator.lshift,
+    "RShift": operator.rshift,
+    "BitAnd": operator.and_,
+    "BitOr": operator.or_,
+    "BitXor": operator.xor,
+    "MatMult": operator.matmul,
+}
+"""The function of ``left op right``, by the same name: TVM's expressions override most of them as they should."""
+
+
 # Logic ---------------------------------------------------------------------------------------------------------------
 
 

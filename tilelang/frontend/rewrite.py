@@ -7,6 +7,7 @@ the same meaning (:mod:`tilelang.frontend.hooks`), which falls back to Python's 
     x = a                   x = hook.assign(scope, hook.naming("x"), a)
     x += a                  x = hook.augment(scope, "x", x, "Add", a)
     A[i] = a                hook.store(A, i, a)
+    a + f(b)                hook.binary("Add", a, hook.mark(), f(b))      # what a reads is read before f changes it
     a and b                 hook.value_of_and_(lambda: a, lambda: b)      # hook.and_ where only its truth matters
     if a: x = 1             branch = hook.branch(scope, a)
     else: x = 2             if branch.enter_then(): x = ...; branch.close()
@@ -36,7 +37,7 @@ from tilelang.code_texts import ByIdentity
 from tilelang.errors import SourceUnavailableError
 from tilelang.frontend.liveness import bound_by, bound_names, carried_names, declared_names
 from tilelang.frontend.names import Outside
-from tilelang.frontend.rewrite_names import HOOKS, SCOPE, NamesRewriter
+from tilelang.frontend.rewrite_names import HOOKS, SCOPE, NamesRewriter, may_act
 from tilelang.frontend.source import FUTURE_ANNOTATIONS, source_lines
 from tilelang.frontend.syntax import (
     arguments,
@@ -357,16 +358,28 @@ class _Rewriter(NamesRewriter):
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
             return self.generic_visit(node)
         operators = ast.Tuple([ast.Constant(type(op).__name__) for op in node.ops], ast.Load())
-        return self.hook("compare", operators, self.visit(node.left), *map(self.visit, node.comparators), at=node)
+        operands = self.in_order([*map(self.visit, (node.left, *node.comparators))], node)
+        return self.hook("compare", operators, *operands, at=node)
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         return self.hook("choose", self.condition(node.test), self.thunk(node.body), self.thunk(node.orelse), at=node)
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
         self.generic_visit(node)
+        if may_act(node.right):
+            operands = (node.left, self.hook("mark", at=node), node.right)
+            return self.hook("binary", ast.Constant(type(node.op).__name__), *operands, at=node)
         if type(node.op) in _OPERATORS:
             return self.hook(_OPERATORS[type(node.op)], node.left, node.right, at=node)
         return node
+
+    def visit_Tuple(self, node: ast.Tuple | ast.List) -> Any:
+        self.generic_visit(node)
+        if isinstance(node.ctx, ast.Load) and not any(isinstance(item, ast.Starred) for item in node.elts):
+            node.elts = self.in_order(node.elts, node)
+        return node
+
+    visit_List = visit_Tuple
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         if not isinstance(node.ctx, ast.Load):
@@ -376,6 +389,10 @@ class _Rewriter(NamesRewriter):
     def visit_Call(self, node: ast.Call) -> Any:
         callee = node.func
         self.generic_visit(node)
+        # The language's functions take elements as places, too: `T.copy(A[0, 0], tile)`.
+        is_of_language = isinstance(callee, ast.Attribute) and isinstance(callee.value, ast.Name) and callee.value.id == "T"
+        if not is_of_language and not any(isinstance(argument, ast.Starred) for argument in node.args):
+            node.args = self.in_order(node.args, node)
         if isinstance(callee, ast.Name) and callee.id in _REPLACED_TYPES and callee.id not in self.bound:
             node.func = self.replaced(callee)
         # The hook gets the container again, so only a plain name qualifies: anything else would be evaluated twice.

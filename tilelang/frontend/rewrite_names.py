@@ -12,6 +12,9 @@ from tilelang.frontend.syntax import arguments, locate, strings, target_name
 HOOKS = "__tl__"
 SCOPE = "__tl_scope__"
 
+_COMPUTING = frozenset("load mark in_order compare subtract divide power floor_divide modulo builtin slice binary".split())
+"""Hooks that read and compute: they append no statement."""
+
 _UNSUPPORTED = {
     ast.AsyncFor: "async for",
     ast.AsyncWith: "async with",
@@ -22,6 +25,17 @@ _UNSUPPORTED = {
     ast.ClassDef: "class",
     ast.Try: "try",
 }
+
+
+def may_act(node: ast.AST) -> bool:
+    """Whether a rewritten expression calls something of the author's or of the language, which may be a macro."""
+    return any(isinstance(child, ast.Call) and not _is_computing(child.func) for child in ast.walk(node))
+
+
+def _is_computing(callee: ast.expr) -> bool:
+    if not isinstance(callee, ast.Attribute) or not isinstance(callee.value, ast.Name):
+        return False
+    return callee.value.id == HOOKS and callee.attr in _COMPUTING
 
 
 class NamesRewriter(ast.NodeTransformer):
@@ -81,12 +95,23 @@ class NamesRewriter(ast.NodeTransformer):
             return locate(ast.Tuple([self.key(item) for item in node.elts], ast.Load()), node)
         return self.visit(node)
 
+    def in_order(self, operands: list[ast.expr], at: ast.AST) -> list[ast.expr]:
+        """Rewritten operands, as arguments of a call; where one may act, what those before it read is read before."""
+        if not any(map(may_act, operands[1:])):
+            return operands
+        marked = [part for operand in operands for part in (operand, self.hook("mark", at=at))]
+        return [locate(ast.Starred(self.hook("in_order", *marked[:-1], at=at), ast.Load()), at)]
+
     # Assignments -----------------------------------------------------------------------------------------------------
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         # a = b = value computes the value once, and assigns from left to right.
         if len(node.targets) == 1:
-            return self.assign(node.targets[0], self.visit(node.value), node)
+            displays = (ast.Tuple, ast.List)
+            unpacks = isinstance(node.targets[0], displays) and isinstance(node.value, displays)
+            # The items of `a, b = x, y` are ordered after they have got their names.
+            value: Any = self.generic_visit(node.value) if unpacks else self.visit(node.value)
+            return self.assign(node.targets[0], value, node)
         value = ast.Name("__tl_value__", ast.Store())
         out = [locate(ast.Assign([value], self.hook("keep", self.visit(node.value), at=node)), node)]
         for target in node.targets:
@@ -150,7 +175,7 @@ class NamesRewriter(ast.NodeTransformer):
             else item
             for target, item in zip(targets, value.elts)
         ]
-        return locate(type(value)(items, ast.Load()), node)
+        return locate(type(value)(self.in_order(items, node), ast.Load()), node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         operator_name = ast.Constant(type(node.op).__name__)
@@ -158,11 +183,14 @@ class NamesRewriter(ast.NodeTransformer):
         if isinstance(node.target, ast.Name):
             load = locate(ast.Name(node.target.id, ast.Load()), node)
             name = ast.Constant(node.target.id)
-            call = self.hook("augment", self.scope(), name, load, operator_name, value, at=node)
+            operands = self.in_order([load, value], node)
+            call = self.hook("augment", self.scope(), name, operator_name, *operands, at=node)
             return locate(ast.Assign([node.target], call), node)
         if isinstance(node.target, ast.Subscript):
             target = self.visit(node.target.value)
-            call = self.hook("augment_item", target, self.key(node.target.slice), operator_name, value, at=node)
+            call = self.hook(
+                "augment_item", target, self.key(node.target.slice), operator_name, self.hook("mark", at=node), value, at=node
+            )
             return locate(ast.Expr(call), node)
         return self.generic_visit(node)
 

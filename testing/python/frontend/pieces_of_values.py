@@ -2,6 +2,16 @@
 
 PIECES = [
     """
+x = A[0] * 1000 + swap_macro(A, 0, 1) * 100 + A[0] * 10 + swap_macro(A, 0, 2)
+y = max(A[0], swap_macro(A, 0, 7), A[0])
+z = (A[7] < swap_macro(A, 6, 7) + 5) + 10 * [A[6], swap_macro(A, 6, 7), A[6]][0]
+A[5] += swap_macro(A, 5, 6)
+A[A[3]] += swap_macro(A, 3, 4)
+x += scaled_macro(A[3], swap_macro(A, 3, 4)) + pair_macro(A[3])[1]
+k, j, i = A[0], swap_macro(A, 0, 1), A[0]
+x += k * 10000 + i * 100000
+""",
+    """
 import collections, dataclasses, types
 Pair = collections.namedtuple("Pair", "one other")
 Record = dataclasses.make_dataclass("Record", ["one", "other"], frozen=True)

@@ -51,6 +51,7 @@ def swap_macro(A, i, j):
     t = A[i]
     A[i] = A[j]
     A[j] = t
+    return A[i]
 
 {macro}
 def scaled_macro(t, scale=2):
