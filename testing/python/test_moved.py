@@ -148,11 +148,13 @@ def test_the_policy_of_products_beside_the_operators():
 def test_a_swizzled_tile_has_two_indices_at_the_path_of_earlier_releases():
     from tilelang.intrinsics.mma_layout import get_swizzle_layout as by_its_module
     from tilelang.intrinsics.mma_macro_generator import TensorCoreIntrinEmitter as emitter
+    from tilelang.intrinsics.utils import index_to_coordinates
 
     from tilelang.cuda import intrinsics
     from tilelang.intrinsics import TensorCoreIntrinEmitter, get_swizzle_layout
 
     assert by_its_module is get_swizzle_layout and emitter is TensorCoreIntrinEmitter
+    assert index_to_coordinates(37, (4, 16)) == [2, 5]
     for columns, panel in ((32, 32), (64, 64), (96, 32), (128, 64)):
         tile = {get_swizzle_layout(i, j, columns, "float16") for i in range(16) for j in range(columns)}
         assert tile == {(i, j) for i in range(16) for j in range(columns)}

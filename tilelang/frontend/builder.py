@@ -325,6 +325,11 @@ class Builder:
         self.emit(ir.Bind(var, value, self.span()))
         return var
 
+    def bound(self, var: Any) -> Any:
+        """The value that a variable was bound to at a place which is still in scope; None where it was not."""
+        stmts = (stmt for frame in self.frames for stmt in frame.stmts if isinstance(stmt, ir.Bind))
+        return next((stmt.value for stmt in stmts if stmt.var.same_as(var)), None)
+
     @contextmanager
     def axis_scope(self) -> Iterator[Any]:
         """``with T.launch_thread(...)``, ``for tx in T.thread_binding(...)``: the kernel that it opened ends with the block."""

@@ -7,6 +7,7 @@ from typing import Any
 from tilelang.cuda import intrinsics
 from tilelang.cuda.intrinsics import maps
 from tilelang.dtypes import canonical
+from tilelang.frontend.positions import index_to_coordinates as index_to_coordinates
 
 
 def get_swizzle_layout(

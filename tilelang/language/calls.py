@@ -72,8 +72,11 @@ def first(region: Region) -> Any:
 
 
 def address(target: Any, what: str) -> Any:
-    """The element load that names an address: of the first element of a buffer or region, or what ``T.access_ptr`` took."""
+    """The element load that names an address: of the first element of a buffer or region, what ``T.access_ptr`` took, or what a
+    name was bound to (``row = tile[i, 0]``)."""
     target = target.args[0] if is_address(target) else target
+    bound = require_kernel(what).bound(target) if isinstance(target, ir.Var) and not is_buffer(target) else None
+    target = bound if isinstance(bound, ir.TensorLoad) else target
     return target if isinstance(target, ir.TensorLoad) else first(as_region(target, what))
 
 

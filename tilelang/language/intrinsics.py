@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tilelang.dtypes import canonical
 from tilelang.errors import DtypeError, OperandError, OptionError, RunTimeValueError, ShapeError, UnsupportedError
 from tilelang.frontend.conversion import convert, dtype_of
+from tilelang.frontend.positions import index_to_coordinates, linear_index
 from tilelang.frontend.values import as_expr, as_operand, is_symbolic
 from tilelang.ir.expr import as_int
 from tilelang.language import calls
@@ -418,7 +419,7 @@ def ptx_mma(
         raise UnsupportedError('T.ptx_mma multiplies "row" by "col", does not saturate and has no operator')
     types = (TYPES_OF_PTX.get(str(each)) or str(canonical(each)) for each in (A_dtype, B_dtype, C_dtype))
     places = ((multiplicand_a, a_index), (multiplicand_b, b_index), (accumulator, c_index))
-    calls.effect("ptx_mma", shape, *types, *(_register(*place) for place in places))
+    calls.effect("ptx_mma", shape, *types, *(_register(*place, "T.ptx_mma") for place in places))
 
 
 TYPES_OF_PTX = {
@@ -429,19 +430,47 @@ TYPES_OF_PTX = {
 """Names of types in PTX, and those of the reference package's programs."""
 
 
-def _register(pointer: Any, offset: Any) -> Any:
+def _register(pointer: Any, offset: Any, what: str) -> Any:
     """The element ``offset`` of the array whose ``.data`` is ``pointer``."""
-    array = calls.pointed(pointer, "T.ptx_mma")
+    array = calls.pointed(pointer, what)
     if len(array.shape) != 1:
-        raise ShapeError(f"T.ptx_mma: {array.name} has {len(array.shape)} axes", hint="registers are T.alloc_local((n,), ...)")
+        raise ShapeError(f"{what}: {array.name} has {len(array.shape)} axes", hint="registers are T.alloc_local((n,), ...)")
     return array[offset]
 
 
-ptx_ldmatrix = _raw(
-    "ptx_ldmatrix",
-    "trans num src_access_ptr dst_access_ptr",
-    "Loads ``num`` (1, 2 or 4) 8x8 matrices, of 16-bit elements also transposed.",
+def ptx_ldmatrix(*args: Any, **named: Any) -> None:
+    """Loads ``num`` (1, 2 or 4) 8x8 matrices, of 16-bit elements also transposed.
+
+    Args:
+        args, named: ``trans, num, src_access_ptr, dst_access_ptr``: whether they are transposed, how many, the row of 16 bytes
+            that the lane names, and its first register. Or ``dtype, trans, num, type, local_ptr, local_offset, smem_ptr,
+            smem_offset``, as TVM has them: the ``.data`` of a ``T.alloc_local`` array and an address of shared memory, each with
+            an offset in elements, of a tile in row-major order.
+
+    Raises:
+        OperandError: other arguments.
+    """
+    if len(args) == _ARGUMENTS_OF_TVM:
+        what, (_, trans, num, _, local, local_offset, shared, shared_offset) = "T.ptx_ldmatrix", args
+        trans = int(_constant(trans, "ptx_ldmatrix").value)
+        args = (trans, num, _moved(calls.address(shared, what), shared_offset), _register(local, local_offset, what))
+    _load_matrices(*args, **named)
+
+
+_ARGUMENTS_OF_TVM = 8
+
+_load_matrices = _raw(
+    "ptx_ldmatrix", "trans num src_access_ptr dst_access_ptr", "Loads ``num`` 8x8 matrices, of 16-bit elements also transposed."
 )
+
+
+def _moved(load: Any, offset: Any) -> Any:
+    """The element ``offset`` elements after another one, in the row-major order of their tile."""
+    tile = load.source
+    place = linear_index(*map(as_operand, load.indices), *tile.shape[1:]) + offset
+    return tile[tuple(index_to_coordinates(place, tuple(tile.shape)))]
+
+
 ptx_stmatrix = _raw(
     "ptx_stmatrix",
     "trans num dst_access_ptr src_access_ptr",

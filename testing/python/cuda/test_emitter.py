@@ -7,6 +7,7 @@ import torch
 
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate
+from tilelang import interpreter
 from tilelang.cuda.intrinsics import (
     TensorCoreIntrinEmitter,
     TensorCoreIntrinEmitterWithLadderTransform,
@@ -203,6 +204,33 @@ def test_ptx_mma_takes_the_order_of_public_programs():
     a, b, c = torch.randint(-3, 4, (16, 16)).half(), torch.randint(-3, 4, (8, 16)).half(), torch.zeros(16, 8)
     simulate(main, a, b, c)
     assert torch.equal(c, a.float() @ b.float().T)
+
+
+@pytest.mark.parametrize("run", [simulate, interpreter.run], ids=["cuda", "interpreter"])
+def test_ptx_ldmatrix_takes_the_order_of_tvm(run):
+    """An address with an offset in elements; the address may be that of a name for an element."""
+
+    @T.macro
+    def load(registers, tile, k, lane):
+        corner = tile[0, k * 16]
+        T.ptx_ldmatrix(
+            "float16", T.bool(False), 4, ".b16", registers.data, k * 8, T.address_of(corner), lane % 16 * 40 + lane // 16 * 8
+        )
+
+    @T.prim_func
+    def main(A: T.Tensor((16, 40), "float16"), C: T.Tensor((16, 32), "float16")):
+        with T.Kernel(1, threads=32):
+            a, x = T.alloc_shared((16, 40), "float16"), T.alloc_local((16,), "float16")
+            T.copy(A, a)
+            t = T.get_thread_binding()
+            for k in T.serial(2):
+                load(x, a, k, t)
+            for k, r in T.grid(2, 8):
+                C[t // 4 + r // 2 % 2 * 8, k * 16 + r // 4 * 8 + t % 4 * 2 + r % 2] = x[k * 8 + r]
+
+    a, c = torch.randn(16, 40).half(), torch.zeros(16, 32).half()
+    run(main, a, c)
+    assert torch.equal(c, a[:, :32])
 
 
 @pytest.mark.parametrize("n_first", [False, True])
