@@ -111,6 +111,8 @@ INTEGER_DIVISION = "use //, or cast one side: T.float32(x) / y"
 FLOAT_DIVISION = "use T.floor(a / b), T.fmod(a, b)"
 """What to do about ``//`` and ``%`` of floats."""
 
+_BITS = "T.reinterpret(x, 'int32') has the bits of a float32, T.cast(x, 'int32') its value"
+
 _SCALAR = "'(?:Add|Sub|Mul|Div|Mod|FloorDiv|FloorMod|Min|Max|Cast|Call|Select|Let|EQ|NE|LT|LE|GT|GE|And|Or|Not|IntImm|FloatImm)'"
 """How Python's messages name the type of a value that the kernel computes."""
 
@@ -128,6 +130,24 @@ _MEANINGS: tuple[tuple[str, str | None, str | None], ...] = (
         "tiles are not multiplied by @",
         "T.gemm(A, B, C) adds the product of tiles A and B to C",
     ),
+    (
+        r"unsupported operand type\(s\) for (.*): (?:'\w+' and )?'(str|NoneType|list|dict|set|function)'",
+        r"\1 of a value of the kernel and a Python \2",
+        None,
+    ),
+    (
+        r"Expected integer argument as .HS of (\S+) operator.*but received (.*) of type (?:T\.)?(\w+)",
+        r"\1 takes integers, and \2 is a \3",
+        _BITS,
+    ),
+    ("Cannot use ~ operator on float", "~ takes integers and conditions, not floats", _BITS),
+    ("object doesn't support item deletion", "an element of a tensor cannot be deleted", "A[i] = 0 stores to it"),
+    (
+        "property of 'Var' object has no setter",
+        "the shape and the dtype of a tensor cannot be changed",
+        "T.reshape and T.view give its memory another shape or dtype",
+    ),
+    (r"'LocalVar' object has no attribute '(\w+)'", r"a variable of a kernel has no attribute '\1'", "x = value stores to it"),
     ("can only concatenate tuple", "a tuple is used as a number", IS_TUPLE),
     (
         "unsupported operand type.* 'Var'",

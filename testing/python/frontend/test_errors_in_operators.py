@@ -84,3 +84,22 @@ def test_tensors_and_their_elements_have_no_end_to_iterate_to():
         def by_element(A: T.Tensor((8,), "float32")):
             with T.Kernel(1):
                 A[0] = sum(zip(A[0] + 1, range(8)))  # <- error
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("A[0] = A[0] & 3", r"& takes integers, and A\[0\] is a float32"),
+        ("A[0] = A[0] << 1", r"<< takes integers, and A\[0\] is a float32"),
+        ("A[0] = ~A[0]", "~ takes integers and conditions, not floats"),
+        ("A[0] += 'a'", r"\+ of a value of the kernel and a Python str"),
+        ("A[0] = None * A[0]", r"\* of a value of the kernel and a Python NoneType"),
+        ("del A[0]", "an element of a tensor cannot be deleted"),
+        ("A.shape = (4, 2)", "the shape and the dtype of a tensor cannot be changed"),
+        ("x = T.alloc_var('int32')\n        x.value = 3", "a variable of a kernel has no attribute 'value'"),
+    ],
+)
+def test_mistake_that_python_or_tvm_reports(statement: str, said: str):
+    program = f"@T.prim_func\ndef main(A: T.Tensor((8,), 'float32')):\n    with T.Kernel(1):\n        {statement}"
+    with pytest.raises(CompileError, match=said):
+        exec(program, {"T": T})
