@@ -14,7 +14,7 @@ from tilelang.frontend.containers import CONTAINERS, refuse_outside_change
 from tilelang.frontend.declare import declare_argument
 from tilelang.frontend.names import UNBOUND, Names, Outside
 from tilelang.frontend.operators import AUGMENTED
-from tilelang.frontend.values import Unusable, as_operand
+from tilelang.frontend.values import LocalVar, Unusable, as_operand
 from tilelang.ir import nodes as ir
 
 
@@ -79,7 +79,11 @@ class NameHooks:
         """
         loops = current().loops
         if loops and loops[-1].kind is None:
-            return self.bound(scope, name, value)
+            self.bound(scope, name, value)
+            if isinstance(value, LocalVar):
+                # The name reads the variable, but is none: an assignment to it does not store.
+                scope[name] = value.expr()
+            return value
         # The variable of a run-time loop: a use of it after the loop is an error, whatever the name held before.
         scope[name] = value
         return value

@@ -2,6 +2,14 @@
 
 PIECES = [
     """
+for v in (x, y):
+    v += 10
+    z += v
+for k, v in enumerate([x, y]):
+    v = v * 2 + k
+    z += v
+""",
+    """
 if (v := A[3]) > 2 and v < 9:
     x = v
 while (w := A[x]) < 6:
