@@ -21,7 +21,7 @@ from tilelang.target.cuda.codegen.expr import extremum
 from tilelang.target.cuda.inference.cost import BARRIER, REQUEST, SHUFFLE
 from tilelang.target.cuda.ir.code import Code, counted, leaf, nested, scoped, under
 from tilelang.target.cuda.ir.conversions import converted
-from tilelang.target.cuda.ir.instructions import Assign, Define
+from tilelang.target.cuda.ir.instructions import Assign, Define, WarpBarrier
 from tilelang.target.cuda.ir.values import Array, Binary, Call, Convert, Literal, Name, Number, Type, Unary, Value, total
 from tilelang.target.cuda.operators import OperatorRule, implements
 from tilelang.tileop.reduce import FinalizeReducer, Reduce, fits
@@ -181,8 +181,14 @@ class _Reducer:
         partial = [Define(value, r.wide, begin, constant=False), *self._registers(inner, source)]
         partial += [Assign(value, Call("tl::warp_reduce", (value,), (r.functor, m.extent, m.stride))) for m in lanes]
         if not across:
-            return [leaf(self._each([*partial, self._finish()]))]
+            return [leaf([*self._meeting(lanes), *self._each([*partial, self._finish()])])]
         return self._across(lanes, across, partial, scratch)
+
+    def _meeting(self, lanes: list[Mode]) -> list[Any]:
+        """What makes lanes wait for each other: a reduction orders what its threads do, also where the compiler does not."""
+        threads = self.e.threads
+        mask = (1 << min(len(threads), WARP)) - 1 << threads.start % WARP
+        return [WarpBarrier(mask)] if lanes and not self.e.options.barriers else []
 
     def _each(self, body: list[Any]) -> list[Any]:
         """What a thread does for each of its results."""
