@@ -24,12 +24,10 @@ class Reads(IntFlag):
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
-_SKIPPED_FROM: Mapping[type[ast.AST], int] = {
-    ast.BoolOp: 2,  # after the operator and the first operand
-    ast.IfExp: 1,
-    **dict.fromkeys((*_SCOPES, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), 0),
-}
-"""Nodes that Python may evaluate in part only -> the first of their children that it may leave out."""
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+_SKIPPED_FROM: Mapping[type[ast.AST], int] = {ast.BoolOp: 2, ast.IfExp: 1}
+"""Nodes of which Python may leave out children -> the first of these; the first child of ``and`` and ``or`` is the operator."""
 
 
 def _names(target: ast.expr) -> set[str]:
@@ -66,6 +64,14 @@ def bound_by(node: ast.AST) -> set[str]:
     if isinstance(node, ast.match_case):
         return {name for part in ast.walk(node.pattern) if (name := getattr(part, "rest", getattr(part, "name", None)))}
     return set()
+
+
+def _own_names(scope: ast.AST) -> set[str]:
+    """Names that a function binds or takes, and the targets of a comprehension."""
+    if isinstance(scope, _COMPREHENSIONS):
+        return {name for generator in scope.generators for name in _names(generator.target)}
+    taken = {node.arg for node in ast.walk(scope) if isinstance(node, ast.arg)}
+    return taken | bound_names(scope.body) if isinstance(scope, ast.FunctionDef) else taken
 
 
 def declared_names(body: Iterable[ast.stmt]) -> set[str]:
@@ -156,6 +162,9 @@ class _FirstUse:
             self.exposed.add(node.id)
             self.reads.append(node)
             self.whole |= set() if is_subscripted else {node.id}
+        if isinstance(node, (*_SCOPES, *_COMPREHENSIONS)):
+            self.inner(node)
+            return
         for position, child in enumerate(ast.iter_child_nodes(node)):
             written = set(self.written)
             self.read(child, isinstance(node, ast.Subscript) and position == 0)
@@ -164,6 +173,20 @@ class _FirstUse:
                 self.written = written
         if isinstance(node, ast.NamedExpr):
             self.written |= bound_by(node)
+
+    def inner(self, scope: ast.AST) -> None:
+        """A function, class or comprehension, which has names of its own."""
+        signature = getattr(scope, "args", None)
+        if isinstance(signature, ast.arguments):
+            # Defaults are evaluated around the function: `lambda k=k: k`.
+            for default in (*signature.defaults, *signature.kw_defaults):
+                self.read(default)
+        around = set(self.written)
+        self.written |= _own_names(scope)
+        for child in ast.iter_child_nodes(scope):
+            if child is not signature:
+                self.read(child)
+        self.written = around
 
     def block(self, body: Sequence[ast.stmt | ast.match_case]) -> None:
         """Statements run one after the other."""

@@ -2,6 +2,16 @@
 
 PIECES = [
     """
+for k in (0, 1, 2):
+    x += k
+for i in range(3):
+    l = [A[k] for k in (0, 1)] + [(lambda k: k)(3)]
+    def g(k, *q):
+        return k + sum(q)
+    for k in (0, 1):
+        y += l[k] + g(k, i)
+""",
+    """
 for v in (x, y):
     v += 10
     z += v
