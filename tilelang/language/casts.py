@@ -122,7 +122,8 @@ def reinterpret(value: Any, dtype: Any) -> Any:
     source = dtype_of(expr)
     if source.bits * source.lanes != target.bits * target.lanes:
         raise DtypeError(
-            f"T.reinterpret: {source} has {source.bits * source.lanes} bits, {target} has {target.bits * target.lanes}"
+            f"T.reinterpret: {source} has {source.bits * source.lanes} bits, {target} has {target.bits * target.lanes}",
+            hint="a slice is one vector; T.view(tile, dtype=...) has the bits of all elements" if source.lanes > 1 else None,
         )
     if is_reinterpreted(expr):
         return reinterpret(expr.args[0], target)

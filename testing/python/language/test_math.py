@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import tilelang
 import tilelang.language as T
+from testing.python.frontend.support import error_at_mark
 from tilelang.errors import CompileError
 
 from .support import assert_close, name_of, random, run
@@ -179,6 +180,15 @@ def test_reinterpret_round_trip():
     assert torch.equal(again, x)
     with pytest.raises(CompileError, match="float32 has 32 bits, int16 has 16"):
         elementwise(lambda v: T.reinterpret("int16", v), "float32", out="int16")
+
+
+def test_a_slice_is_not_reinterpreted_element_by_element():
+    with error_at_mark(CompileError, r"(?s)float32x64 has 2048 bits, int32 has 32.*T\.view"):
+
+        @T.prim_func
+        def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "int32")):
+            with T.Kernel(1):
+                B[:] = T.reinterpret(A[:], "int32")  # <- error
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=name_of)
