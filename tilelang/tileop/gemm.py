@@ -13,9 +13,7 @@ from tilelang.policy import GemmWarpPolicy
 from tilelang.tileop.base import TileOp, operand, reads, tile_operator, updates
 
 
-class MatrixProduct(TileOp):
-    """What all products of two matrices share."""
-
+class _MatrixProduct(TileOp):
     a: Region
     b: Region
     c: Region
@@ -58,7 +56,7 @@ class MatrixProduct(TileOp):
 
 
 @tile_operator("tl.gemm")
-class Gemm(MatrixProduct):
+class Gemm(_MatrixProduct):
     """``C += op(A) @ op(B)``, or ``C = op(A) @ op(B)`` with ``clear_accum``.
 
     A is (M, K), or (K, M) with ``transpose_a``; B is (K, N), or (N, K) with ``transpose_b``; C is (M, N). Operands and the
@@ -98,7 +96,7 @@ class Gemm(MatrixProduct):
 
 
 @tile_operator("tl.gemm_sp")
-class GemmSparse(MatrixProduct):
+class GemmSparse(_MatrixProduct):
     """``C += A @ B`` where A holds, of every four consecutive K elements, the two non-zero ones (2:4 structured sparsity).
 
     A is (M, K / 2) (or its transpose), E the metadata that says which two, B and C as in :class:`Gemm`.

@@ -63,6 +63,7 @@ class OperatorRule:
         collective: whether all threads of the group must reach it.
         in_warps: whether it needs whole warps.
         local: whether its only effect is to compute its result from its operands.
+        is_ordered: whether its tiles stay in order where a program orders its threads itself.
         reads_itself: whether a thread that comes to it reads the tensors among its operands, as a statement of the program would.
     """
 
@@ -70,6 +71,7 @@ class OperatorRule:
     collective = True
     in_warps = False
     local = False
+    is_ordered = False
     reads_itself = False
 
     # What it becomes, and what it does to its operands -----------------------------------------------------------------

@@ -17,13 +17,13 @@ from tilelang.target.cuda.codegen.spilled import roll_spilled
 from tilelang.target.cuda.codegen.stages import CudaContext, Declarations, KernelCode, KernelLayouts, PlannedCode
 from tilelang.target.cuda.codegen.structure import NamedBarriers
 from tilelang.target.cuda.ir.cpp_types import byte_count
+from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.schedule.barriers import with_barriers
 from tilelang.target.cuda.schedule.conflicts import Conflicts
 from tilelang.target.cuda.schedule.shared_plan import plan_shared
 from tilelang.target.cuda.schedule.verify import verify_order
 from tilelang.target.cuda.tile.program import dimension_variables
-from tilelang.target.cuda.tile.tree import TileTree, walk
-from tilelang.tileop.gemm import MatrixProduct
+from tilelang.target.cuda.tile.tree import Operator, TileTree, walk
 
 _SHARED_ALIGNMENT = 128
 _VECTOR_BYTES = 16
@@ -121,11 +121,11 @@ def place_barriers(stage: PlannedCode, context: CudaContext) -> PlannedCode:
     Where a program orders its statements itself, operators still get what they need inside, and so do its fragments and
     variables, wherever they are kept, and the tiles of its products.
     """
-    declarations, multiplied = stage.declarations, _multiplied(stage.tree)
+    declarations, ordered = stage.declarations, _ordered_tiles(stage.tree)
 
     def is_ordered(buffer: Any) -> bool:
         is_made = lies_in_shared(buffer) and not stage.kernel.allocations.get(buffer)
-        return context.options.barriers or is_made or is_declared_fragment(buffer) or buffer in multiplied
+        return context.options.barriers or is_made or is_declared_fragment(buffer) or buffer in ordered
 
     conflicts = Conflicts(stage.plan.overlap, is_ordered)
     names, barriers = Names(declarations.identifiers), NamedBarriers(stage.tree.root, declarations.barriers)
@@ -135,7 +135,7 @@ def place_barriers(stage: PlannedCode, context: CudaContext) -> PlannedCode:
     return replace(stage, code=code, declarations=declarations)
 
 
-def _multiplied(tree: TileTree) -> set[Any]:
-    """The buffers of matrix products."""
-    products = (node.op for node in walk(tree.root) if isinstance(getattr(node, "op", None), MatrixProduct))
-    return {tree.root_of(region.buffer) for product in products for region, _ in product.regions()}
+def _ordered_tiles(tree: TileTree) -> set[Any]:
+    """The buffers whose accesses the compiler orders in any case."""
+    ops = (node.op for node in walk(tree.root) if isinstance(node, Operator) and rule_of(node.op).is_ordered)
+    return {tree.root_of(region.buffer) for op in ops for region, _ in op.regions()}

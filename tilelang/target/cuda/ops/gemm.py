@@ -20,6 +20,7 @@ class ProductRule(OperatorRule):
     """``T.gemm``, ``T.gemm_sp`` and their forms for warp groups."""
 
     in_warps = True
+    is_ordered = True
 
     def overwritten(self, op: Any) -> Any:
         return op.c if op.clear_accum in (True, 1) and op.c.is_whole else None
