@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import pytest
 import torch
 
 import tilelang
 import tilelang.language as T
-from testing.python.target.cuda.support import simulate
+from testing.python.target.cuda.support import simulate, source
 from testing.python.target.definition import check_meaning
+from tilelang.ir import nodes as ir
+from tilelang.layout.fragment import REGISTER, FragmentLayout, on_register, on_thread
+from tilelang.target.cuda.inference.loop_layout import fragment_from_loop, free_loop, loop_from_fragment, register_form
+from tilelang.target.cuda.inference.verify import is_bijective
+from tilelang.target.cuda.tile.nest import Axis
 
 
 def _agree(program, *inputs, results, arch):
@@ -153,3 +161,186 @@ def test_rows_of_a_fragment_reach_a_swizzled_tile():
 
     rows = torch.arange(80, dtype=torch.int32).reshape(10, 8)
     assert torch.equal(check_meaning(main, rows, torch.zeros(8, 8, dtype=torch.int32))[1], rows[2:])
+
+
+@pytest.mark.parametrize("start, columns", [(0, 64), (64, 64), (128, 64), (64, 128), (8, 64), (96, 32), (0, 192), (100, 3)])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_loop_over_columns_of_a_fragment(arch, start, columns):
+    """Of an accumulator and of a copy, read and written, with sums of the rows and an atomic update."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, 192), "float32"),
+        B: T.Tensor((3, 64, columns), "float32"),
+        R: T.Tensor((64,), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            tile, doubled = T.alloc_fragment((64, 192), "float32"), T.alloc_fragment((64, columns), "float32")
+            rows = T.alloc_fragment((64,), "float32")
+            T.copy(A, tile)
+            for i, j in T.Parallel(64, columns):
+                doubled[i, j] = tile[i, start + j] * 2
+            for i, j in T.Parallel(64, columns):
+                tile[i, start + j] = doubled[i, j] + tile[i, start + j]
+            T.reduce_sum(tile, rows, dim=1)
+            T.copy(rows, R)
+            T.copy(doubled, B[0, :, :])
+            for i, j in T.Parallel(64, columns):
+                B[1, i, j] = tile[i, start + j] - 1
+            for i, j in T.Parallel(64, columns):
+                T.atomic_add(B[2, i, j], tile[i, start + j])
+
+    _agree(main, _integers(64, 192), results=[(3, 64, columns), (64,)], arch=arch)
+
+
+def _gated(threads):
+    """A product, half of whose columns gate the other half."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 32), "float16"), W: T.Tensor((128, 32), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=threads):
+            a, w = T.alloc_shared((64, 32), "float16"), T.alloc_shared((128, 32), "float16")
+            both = T.alloc_fragment((64, 128), "float32")
+            T.copy(A, a)
+            T.copy(W, w)
+            T.gemm(a, w, both, transpose_B=True, clear_accum=True, policy=T.GemmWarpPolicy.FullRow)
+            for i, j in T.Parallel(64, 64):
+                C[i, j] = T.max(both[i, j], 0) * both[i, 64 + j]
+
+    return main
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_two_halves_of_an_accumulator_meet_in_registers(arch):
+    text = source(_gated(128), arch)
+    epilogue = text[text.rindex("wait<0>") :]
+    assert "shared" not in epilogue and "if (" not in epilogue and "uint2" in epilogue
+    _agree(
+        _gated(128),
+        _integers(64, 32, dtype=torch.float16),
+        _integers(128, 32, dtype=torch.float16),
+        results=[(64, 64)],
+        arch=arch,
+    )
+
+
+def test_columns_of_a_fragment_are_moved_as_vectors():
+    @T.prim_func
+    def main(A: T.Tensor((64, 192), "float16"), B: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_fragment((64, 192), "float16")
+            T.copy(A, tile)
+            for i, j in T.Parallel(64, 64):
+                B[i, j] = tile[i, 128 + j] * 2
+
+    text = source(main)
+    assert "if (" not in text and "*reinterpret_cast<uint4*>(B " in text
+
+
+_PARTS = {
+    # modes of a row -> the parts (first column, columns) that some threads hold whole, all of them alike
+    "vectors": (
+        (on_register(4, 1), on_thread(8, 1), on_register(3, 4)),
+        {(0, 32), (32, 32), (64, 32), (0, 64), (32, 64), (0, 96)},
+    ),
+    "pairs": ((on_register(2, 1), on_thread(4, 1), on_register(8, 4), on_thread(2, 32)), {(0, 128)}),
+    "threads": (
+        (on_thread(4, 1), on_register(2, 1), on_register(4, 2)),
+        {(start, 4) for start in range(0, 32, 4)}
+        | {(start, 8) for start in range(0, 32, 8)}
+        | {(0, 16), (8, 16), (16, 16), (0, 32)},
+    ),
+}
+
+
+@pytest.mark.parametrize("modes, whole", _PARTS.values(), ids=_PARTS)
+def test_a_loop_over_a_part_of_a_row_runs_where_the_elements_are(modes, whole):
+    """Without guards over the parts that are whole digits of the layout, and values of one digit in registers."""
+    size = math.prod(mode.extent for mode in modes)
+    layout, column, unguarded = FragmentLayout((size,), (modes,)), ir.Var("j", "int32"), set()
+    for start, columns in itertools.product(range(0, size, 2), (4, 8, 16, 32, 64, 96, 128)):
+        if start + columns > size:
+            continue
+        loop = loop_from_fragment([Axis(column, columns)], [column + start], layout)
+        assert loop is not None and register_form([column + start], layout, loop) is not None
+        if loop.dims[0].size == columns:
+            unguarded.add((start, columns))
+    assert unguarded == whole
+    beyond = loop_from_fragment([Axis(column, 4)], [column + size], layout)
+    assert beyond is not None and beyond.dims[0].is_shifted
+
+
+@pytest.mark.parametrize("step", [2, 3, 4, 8])
+@pytest.mark.parametrize("modes", [modes for modes, _ in _PARTS.values()], ids=_PARTS)
+def test_a_loop_over_every_second_column_runs_where_the_elements_are(modes, step):
+    size = math.prod(mode.extent for mode in modes)
+    layout, column, found = FragmentLayout((size,), (modes,)), ir.Var("j", "int32"), 0
+    for start, columns in itertools.product(range(step), (2, 4, 8, 16, 32, 64)):
+        index = column * step + start
+        loop = loop_from_fragment([Axis(column, columns)], [index], layout)
+        if columns * step <= size and loop is not None:
+            assert loop.dims[0].size == columns and register_form([index], layout, loop) is not None
+            found += 1
+    # The elements between must be registers: of the first digit, where that is one.
+    assert (found > 0) == (modes[0].coord == REGISTER and modes[0].extent % step == 0)
+
+
+@pytest.mark.parametrize(
+    "step, start, columns", [(1, 0, 32), (1, 32, 32), (1, 96, 32), (2, 0, 64), (2, 1, 64), (2, 65, 32), (4, 3, 32)]
+)
+@pytest.mark.parametrize("vector", [1, 2, 4])
+def test_a_fragment_of_which_a_loop_uses_a_part(step, start, columns, vector):
+    """Each element has a place, those of the part where the loop runs."""
+    column = ir.Var("j", "int32")
+    loop = free_loop([Axis(column, columns)], 8, vector)
+    index = column * step + start if step > 1 else column + start
+    layout = fragment_from_loop((128,), [index], loop)
+    assert layout is not None and is_bijective(layout)
+    assert register_form([index], layout, loop) is not None
+    assert math.prod(mode.extent for mode in layout.modes[0]) == 128
+
+
+def test_no_fragment_consists_of_parts_that_do_not_divide_it():
+    column = ir.Var("j", "int32")
+    loop = free_loop([Axis(column, 32)], 8, 1)
+    for size, start, step in ((100, 0, 1), (128, 16, 1), (96, 0, 2), (128, 0, 3)):
+        assert fragment_from_loop((size,), [column * step + start], loop) is None
+
+
+def _rotated(pairs, product):
+    """A rotation of pairs of columns: neighbours, or those of the two halves."""
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor((64, 32), "float16"),
+        W: T.Tensor((32, 32), "float16"),
+        S: T.Tensor((64, 16), "float32"),
+        R: T.Tensor((64, 32), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            left, right = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 32), "float16")
+            q, o = T.alloc_fragment((64, 32), "float32"), T.alloc_fragment((64, 32), "float32")
+            if product:
+                T.copy(Q, left)
+                T.copy(W, right)
+                T.gemm(left, right, q, clear_accum=True, policy=T.GemmWarpPolicy.FullRow)
+            else:
+                T.copy(Q, q)
+            for i, j in T.Parallel(64, 16):
+                first, second = (2 * j, 2 * j + 1) if pairs == "neighbours" else (j, j + 16)
+                o[i, first] = q[i, first] - q[i, second] * S[i, j]
+                o[i, second] = q[i, first] * S[i, j] + q[i, second]
+            T.copy(o, R)
+
+    return main
+
+
+@pytest.mark.parametrize("product", [True, False], ids=["of a product", "of a tensor"])
+@pytest.mark.parametrize("pairs", ["neighbours", "halves"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_pairs_of_columns_are_rotated_in_registers(arch, pairs, product):
+    program = _rotated(pairs, product)
+    text = source(program, arch)
+    assert "q_shared" not in text and "o_shared" not in text and text.count("__syncthreads()") == product
+    q, w, s = _integers(64, 32, dtype=torch.float16), _integers(32, 32, dtype=torch.float16), _integers(64, 16)
+    _agree(program, q, w, s, results=[(64, 32)], arch=arch)

@@ -340,8 +340,12 @@ def test_a_slice_is_reduced_beside_a_fragment_that_is_converted_through_memory(a
     assert found[0][0].tolist() == [-5] * 5 and found[1].tolist() == [0, 12, 12, 0, 0]
 
 
-def test_nests_that_disagree_with_a_product_share_one_conversion(monkeypatch):
-    """What eight nests, one after the other, need in other threads than the product is converted once for all of them."""
+@pytest.mark.parametrize("apart", [True, False], ids=["apart", "neighbours"])
+def test_nests_beside_a_product_share_one_conversion_or_need_none(monkeypatch, apart):
+    """What sixteen nests, one after the other, need in other threads than the product is converted once for all of them.
+
+    Neighbours of four columns are whole digits of the product's layout, and stay where they are.
+    """
 
     @T.prim_func
     def main(
@@ -364,7 +368,8 @@ def test_nests_that_disagree_with_a_product_share_one_conversion(monkeypatch):
                 T.copy(half, wide)
                 for g in T.serial(16):
                     for i, j in T.Parallel(32, 4):
-                        part[i, j] += wide[i, g * 4 + j] * wide[i, g * 4 + j]
+                        column = j * 16 + g if apart else g * 4 + j
+                        part[i, j] += wide[i, column] * wide[i, column]
                 T.gemm(wide, w, acc, transpose_B=True)
             T.reduce_sum(part, total)
             T.copy(total, S[b * 32])
@@ -376,7 +381,7 @@ def test_nests_that_disagree_with_a_product_share_one_conversion(monkeypatch):
     assert torch.equal(c, x.float() @ w.T) and torch.equal(s, (x.float() ** 2).sum(1))
     _limit_solves(monkeypatch, 8)
     text = source(main)
-    assert "wide_shared" in text and "wide_shared_1" not in text
+    assert ("wide_shared" in text) == apart and "wide_shared_1" not in text
 
 
 @pytest.mark.parametrize("arch", ARCHES)

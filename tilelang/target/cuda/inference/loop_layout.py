@@ -181,6 +181,8 @@ def _take_index(form, modes, size, variables, extents, found, hidden) -> bool:
         return True
     # An index is a sum of variables in mixed radix, such as i * 16 + j with j < 16: then each variable owns a range of digits of
     # the index, and takes the modes that these digits have in the fragment.
+    if len(form.terms) == 1:
+        return _take_variable(form, modes, variables, extents, found)
     ordered = sorted(form.terms, key=lambda term: term.weight)
     weight = 1
     for term in ordered:
@@ -188,10 +190,6 @@ def _take_index(form, modes, size, variables, extents, found, hidden) -> bool:
         if var is None or term.low != 1 or term.extent != extents[var] or term.weight != weight or var in found:
             return False
         weight *= term.extent
-    if len(ordered) == 1:
-        var = variables[ordered[0].digit]
-        found[var] = Dimension(var, tuple(modes), weight, form.offset)
-        return True
     if weight != size or form.offset != 0:
         return False
     # The fastest-moving variable takes the lowest digits.
@@ -203,6 +201,43 @@ def _take_index(form, modes, size, variables, extents, found, hidden) -> bool:
             return False
         found[var] = Dimension(var, tuple(taken), term.extent)
     return True
+
+
+def _take_variable(form, modes, variables, extents, found) -> bool:
+    """Turns an index of one variable into a dimension, if it is the whole variable."""
+    (term,) = form.terms
+    var, step, start = variables.get(term.digit), term.weight, form.offset
+    if var is None or term.low != 1 or term.extent != extents[var] or var in found:
+        return False
+    between, rest = split_modes(list(modes), step)
+    part = None
+    # Of every second element those between are other registers of the same threads.
+    if isinstance(start, int) and between is not None and all(mode.coord == REGISTER for mode in between):
+        part = _part_of(rest, start // step, term.extent)
+    if part is None and step > 1:
+        return False
+    found[var] = Dimension(var, tuple(modes), term.extent, start) if part is None else Dimension(var, part, term.extent)
+    return True
+
+
+def _part_of(modes: Sequence[Mode], start: Any, size: int) -> tuple[Mode, ...] | None:
+    """The modes of ``size`` positions from ``start`` on, if these are whole digits and some values of a digit in registers.
+
+    Positions 128 to 191 of an axis of 8 elements a thread, 8 threads and 3 registers of such are all of the first two digits.
+    """
+    if not isinstance(start, int) or start < 0:
+        return None
+    part: list[Mode] = []
+    for mode in modes:
+        if start % mode.extent == 0 and size % mode.extent == 0:
+            part.append(mode)
+        # A part of the threads is a matter of guards: a thread runs no fewer steps for it.
+        elif mode.coord == THREAD or start % mode.extent + size > mode.extent:
+            return None
+        elif size > 1:
+            part.append(on_register(size, mode.stride))
+        start, size = start // mode.extent, max(size // mode.extent, 1)
+    return tuple(part) if size == 1 and start == 0 else None
 
 
 def _over_replicas(axis: Any, replicas: tuple[Mode, ...]) -> tuple[Dimension, tuple[Mode, ...]]:
@@ -300,21 +335,18 @@ def fragment_from_loop(shape: Sequence[int], indices: Sequence[Any], loop: LoopL
     axes = []
     for index, extent in zip(indices, shape):
         try:
-            form = form_of(index, forms)
+            form, step = _steps(form_of(index, forms))
             # The element's index must tell which iteration runs, so its digits have to make up the whole index, each once.
             terms = form.radix()
         except NotMixedRadix:
             return None
         size = math.prod(term.extent for term in terms)
-        # The nest reaches a part of this axis only. With no variable in the index the whole axis lies in the registers of the
-        # thread that runs the iteration; otherwise the elements that are left out would have no place.
-        if size < extent or form.offset != 0:
-            if terms:
-                return None
-            if extent > 1:
-                axes.append((on_register(extent, 1),))
-                continue
-        modes = []
+        # The nest reaches a part of this axis only, and the other parts of that size lie in the same threads: with no variable in
+        # the index each element by itself. Where the axis does not consist of such parts, elements would have no place.
+        parts = extent // (step * size)
+        if parts * step * size != extent or (terms and not _divides(size, form.offset)):
+            return None
+        modes = [on_register(step, 1)] if step > 1 else []
         for term in terms:
             if any(term.overlaps(other) for other in used):  # tile[j, j % 2]: no element stands for each place in the registers
                 return None
@@ -322,12 +354,26 @@ def fragment_from_loop(shape: Sequence[int], indices: Sequence[Any], loop: LoopL
             # Registers are numbered afterwards, without gaps, by `compact`; a thread's number is what the loop says.
             thread_stride = term.digit.stride * term.low if term.digit.coord == THREAD else 1
             modes.append(Mode(term.extent, thread_stride, term.digit.coord))
-        axes.append(tuple(modes))
+        axes.append((*modes, *([on_register(parts, 1)] if parts > 1 else [])))
     parts = [(term.digit, term.low, term.extent) for index in indices for term in form_of(index, forms)]
     # Threads of the loop that no index moves run other iterations over the same element (a reduction, or a row that every column
     # reads), so each of them holds a copy.
     replicas = [*loop.replicas, *_left_out(loop, parts)]
     return FragmentLayout(tuple(shape), tuple(axes), merge_modes(replicas)).compact()
+
+
+def _steps(form: Form) -> tuple[Form, int]:
+    """An index of every second, third, … position as the number of these steps, and their length.
+
+    Raises:
+        NotMixedRadix: the positions between are no digit.
+    """
+    step = min((term.weight for term in form), default=1)
+    return (form.divmod(step)[0], step) if step > 1 else (form, 1)
+
+
+def _divides(size: int, offset: Any) -> bool:
+    return isinstance(offset, int) and offset % size == 0
 
 
 def _left_out(loop: LoopLayout, parts: Iterable[tuple[Digit, int, int]]) -> list[Mode]:
