@@ -63,18 +63,42 @@ class Macro:
         return self._signature
 
     def _passed(self, builder: Any, name: str, value: Any) -> Any:
-        """What the macro gets for an argument: a value, or for a parameter ``T.Ref`` the memory itself."""
-        from tilelang.frontend.bindings import snapshot
+        """What the macro gets for an argument: a value, or for a parameter ``T.Ref`` the memory itself.
+
+        Args:
+            builder: of the program.
+            name: of the parameter; ``*args`` and ``**kwargs`` have several arguments.
+            value: the argument, or those.
+        """
         from tilelang.ir import nodes as ir
 
+        kind = self.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            return tuple(_by_value(builder, name, item) for item in value)
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            return {key: _by_value(builder, key, item) for key, item in value.items()}
         if self.signature.parameters[name].annotation in (Ref, provided("Var"), ir.Var, "T.Ref", "T.Var"):
             return _reference(builder, name, value)
-        # An element of a barrier buffer names the barrier and has no value that could be read.
-        is_barrier = isinstance(value, ir.TensorLoad) and value.source.scope().endswith("barrier")
-        return value if is_barrier else snapshot(builder, name, value)
+        return _by_value(builder, name, value)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+
+def _by_value(builder: Any, name: str, value: Any) -> Any:
+    """A scalar as it is now; buffers and what Python holds are passed as they are.
+
+    Args:
+        builder: of the program.
+        name: of the parameter.
+        value: the argument.
+    """
+    from tilelang.frontend.bindings import snapshot
+    from tilelang.ir import nodes as ir
+
+    # An element of a barrier buffer names the barrier and has no value that could be read.
+    is_barrier = isinstance(value, ir.TensorLoad) and value.source.scope().endswith("barrier")
+    return value if is_barrier else snapshot(builder, name, value)
 
 
 def _reference(builder: Any, name: str, value: Any) -> Any:

@@ -2,6 +2,10 @@
 
 PIECES = [
     """
+x = change_macro(A, A[1], 5, t=A[2])
+y = change_macro(A, x, t=x)
+""",
+    """
 x = A[0] * 1000 + swap_macro(A, 0, 1) * 100 + A[0] * 10 + swap_macro(A, 0, 2)
 y = max(A[0], swap_macro(A, 0, 7), A[0])
 z = (A[7] < swap_macro(A, 6, 7) + 5) + 10 * [A[6], swap_macro(A, 6, 7), A[6]][0]

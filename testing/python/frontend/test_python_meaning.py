@@ -61,8 +61,13 @@ def scaled_macro(t, scale=2):
 def pair_macro(t):
     u = t + 1
     return u, u * 2
+
+{macro}
+def change_macro(A, *several, **named):
+    A[1] = A[2] = 50
+    return several[0] * 10 + named["t"]
 """
-"""What pieces call; in the kernel the last five are macros."""
+"""What pieces call; in the kernel the last six are macros."""
 
 PRELUDE = """
 import tilelang.language as T
