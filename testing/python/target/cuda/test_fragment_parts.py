@@ -14,7 +14,14 @@ from testing.python.target.cuda.support import simulate, source
 from testing.python.target.definition import check_meaning
 from tilelang.ir import nodes as ir
 from tilelang.layout.fragment import REGISTER, FragmentLayout, on_register, on_thread
-from tilelang.target.cuda.inference.loop_layout import fragment_from_loop, free_loop, loop_from_fragment, register_form
+from tilelang.target.cuda.inference.loop_layout import (
+    Dimension,
+    LoopLayout,
+    fragment_from_loop,
+    free_loop,
+    loop_from_fragment,
+    register_form,
+)
 from tilelang.target.cuda.inference.verify import is_bijective
 from tilelang.target.cuda.tile.nest import Axis
 
@@ -298,6 +305,13 @@ def test_a_fragment_of_which_a_loop_uses_a_part(step, start, columns, vector):
     assert layout is not None and is_bijective(layout)
     assert register_form([index], layout, loop) is not None
     assert math.prod(mode.extent for mode in layout.modes[0]) == 128
+
+
+def test_a_loop_of_more_threads_than_columns_places_a_whole_fragment():
+    column = ir.Var("j", "int32")
+    loop = LoopLayout((Dimension(column, (on_thread(12, 1), on_register(2, 1)), 16),))
+    layout = fragment_from_loop((16,), [column], loop)
+    assert layout is not None and register_form([column], layout, loop) is not None
 
 
 def test_no_fragment_consists_of_parts_that_do_not_divide_it():

@@ -341,10 +341,11 @@ def fragment_from_loop(shape: Sequence[int], indices: Sequence[Any], loop: LoopL
         except NotMixedRadix:
             return None
         size = math.prod(term.extent for term in terms)
-        # The nest reaches a part of this axis only, and the other parts of that size lie in the same threads: with no variable in
-        # the index each element by itself. Where the axis does not consist of such parts, elements would have no place.
-        parts = extent // (step * size)
-        if parts * step * size != extent or (terms and not _divides(size, form.offset)):
+        # Where the nest reaches a part of this axis only, the other parts of that size lie in the same threads: with no variable
+        # in the index each element by itself. If the axis does not consist of such parts, elements would have no place.
+        parts = max(1, extent // (step * size))
+        is_whole = step == 1 and size >= extent and isinstance(form.offset, int) and form.offset == 0
+        if not is_whole and (parts * step * size != extent or (terms and not _divides(size, form.offset))):
             return None
         modes = [on_register(step, 1)] if step > 1 else []
         for term in terms:
