@@ -34,13 +34,13 @@ CLASSES = {
     ),
     # Programs that order their threads themselves
     "waits for copies that go with the barriers": (
-        "target/cuda/test_sync.py::test_manual_synchronisation_keeps_waits_for_copies"
+        "target/cuda/test_manual_order.py::test_manual_synchronisation_keeps_waits_for_copies"
     ),
     "barriers of operators that go with those of statements": (
-        "target/cuda/test_sync.py::test_manual_synchronisation_keeps_the_barriers_of_operators"
+        "target/cuda/test_manual_order.py::test_manual_synchronisation_keeps_the_barriers_of_operators"
     ),
     "tiles that share memory without barriers between them": (
-        "target/cuda/test_sync.py::test_tiles_under_manual_synchronisation_share_no_memory"
+        "target/cuda/test_manual_order.py::test_tiles_under_manual_synchronisation_share_no_memory"
     ),
     "a scalar of a pipelined loop whose tile is taken for free": (
         "target/cuda/test_sync.py::test_a_scalar_of_a_pipelined_loop_keeps_the_tile_that_it_is_read_from"

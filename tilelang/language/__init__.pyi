@@ -69,6 +69,7 @@ from tilelang.language.hints import use_swizzle as use_swizzle
 from tilelang.language.integers import div as div
 from tilelang.language.intrinsics import __ldg as __ldg
 from tilelang.language.intrinsics import ptx_cp_async as ptx_cp_async
+from tilelang.language.intrinsics import ptx_ldmatrix as ptx_ldmatrix
 from tilelang.language.intrinsics import ptx_mma as ptx_mma
 from tilelang.language.intrinsics import tvm_storage_sync as tvm_storage_sync
 from tilelang.language.kernel import ClusterKernel as ClusterKernel
@@ -554,8 +555,6 @@ def pdl_sync() -> Any:
     """Waits until the kernel that this one depends on is complete."""
 def __fns(mask: Any, base: Any, offset: Any) -> Any:
     """The position of the ``offset``-th set bit of ``mask`` from bit ``base`` on (backwards for a negative one); 2**32 - 1 where there is none."""
-def ptx_ldmatrix(trans: Any, num: Any, src_access_ptr: Any, dst_access_ptr: Any) -> Any:
-    """Loads ``num`` (1, 2 or 4) 8x8 matrices, of 16-bit elements also transposed."""
 def ptx_stmatrix(trans: Any, num: Any, dst_access_ptr: Any, src_access_ptr: Any) -> Any:
     """Stores 8x8 matrices: ``(transposed, 1 | 2 | 4, shared destination, registers)``."""
 def create_tma_descriptor(*args: Any) -> Any:

@@ -438,26 +438,30 @@ def _register(pointer: Any, offset: Any, what: str) -> Any:
     return array[offset]
 
 
-def ptx_ldmatrix(*args: Any, **named: Any) -> None:
+def ptx_ldmatrix(trans: Any, num: Any, src_access_ptr: Any, dst_access_ptr: Any, *others: Any) -> None:
     """Loads ``num`` (1, 2 or 4) 8x8 matrices, of 16-bit elements also transposed.
 
     Args:
-        args, named: ``trans, num, src_access_ptr, dst_access_ptr``: whether they are transposed, how many, the row of 16 bytes
-            that the lane names, and its first register. Or ``dtype, trans, num, type, local_ptr, local_offset, smem_ptr,
-            smem_offset``, as TVM has them: the ``.data`` of a ``T.alloc_local`` array and an address of shared memory, each with
-            an offset in elements, of a tile in row-major order.
+        trans: whether they are transposed.
+        num: how many.
+        src_access_ptr: the row of 16 bytes that the lane names.
+        dst_access_ptr: its first register.
+        others: the last four of ``dtype, trans, num, type, local_ptr, local_offset, smem_ptr, smem_offset``, as TVM has all of
+            them. These are the ``.data`` of a ``T.alloc_local`` array and an address of shared memory, each with an offset in
+            elements, of a tile in row-major order.
 
     Raises:
         OperandError: other arguments.
     """
-    if len(args) == _ARGUMENTS_OF_TVM:
-        what, (_, trans, num, _, local, local_offset, shared, shared_offset) = "T.ptx_ldmatrix", args
-        trans = int(_constant(trans, "ptx_ldmatrix").value)
-        args = (trans, num, _moved(calls.address(shared, what), shared_offset), _register(local, local_offset, what))
-    _load_matrices(*args, **named)
+    if len(others) == _POINTERS_OF_TVM:
+        what, (local, local_offset, shared, shared_offset) = "T.ptx_ldmatrix", others
+        trans, num, others = int(_constant(num, "ptx_ldmatrix").value), src_access_ptr, ()
+        src_access_ptr = _moved(calls.address(shared, what), shared_offset)
+        dst_access_ptr = _register(local, local_offset, what)
+    _load_matrices(trans, num, src_access_ptr, dst_access_ptr, *others)
 
 
-_ARGUMENTS_OF_TVM = 8
+_POINTERS_OF_TVM = 4
 
 _load_matrices = _raw(
     "ptx_ldmatrix", "trans num src_access_ptr dst_access_ptr", "Loads ``num`` 8x8 matrices, of 16-bit elements also transposed."

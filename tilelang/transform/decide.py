@@ -4,21 +4,22 @@ Before and after: the same tile IR. ``if bx * 256 + i < 1024`` of four blocks of
 ``i < 256 and flag[i] != 0``. What is left needs no guard, may be moved as vectors, and does not keep threads apart.
 
 The values of a comparison are those of interval arithmetic over the numbers of blocks and iterations, whose ranges are known, so
-that nothing is assumed about overflow. A condition on the thread is left as it is, whatever its value: below it, a statement is
-each thread's own, and not the block's. So are the statements of a loop whose schedule refers to them by number.
+that nothing is assumed about overflow. What names a thread is left as it is, whatever its value: with it, a statement is each
+thread's own, and not the block's. So are the statements of a loop whose schedule refers to them by number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int, is_settled
+from tilelang.ir.expr import as_int
 from tilelang.ir.interval import Interval, interval_of
-from tilelang.ir.visit import is_choice, own_expressions, walk_expr, with_children
+from tilelang.ir.visit import computed_from, is_choice, own_expressions, walk, walk_expr, with_children
 
 _SCHEDULE = ("order", "stage", "group")
 _LEAVES = (ir.BufferStore, ir.Bind, ir.Evaluate)
@@ -27,14 +28,21 @@ _NOTHING = ir.Evaluate(ir.IntImm("int32", 0))
 
 def decide_conditions(func: Any, context: Any) -> Any:
     """The program without the conditions that its ranges decide."""
-    return func.with_body(_Decider().stmt(func.body))
+    return func.with_body(_Decider(func.body).stmt(func.body))
 
 
 class _Decider:
     """Walks a program with the ranges of the blocks' and the loops' variables, and of what is computed from these alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, body: Any) -> None:
+        self._body = body
         self._ranges: dict[Any, Interval] = {}
+
+    @cached_property
+    def _of_threads(self) -> set[Any]:
+        """The numbers of threads, and the variables that are computed from them."""
+        axes = (stmt.node for stmt in walk(self._body) if isinstance(stmt, ir.AttrStmt) and isinstance(stmt.node, ir.IterVar))
+        return computed_from((axis.var for axis in axes if str(axis.thread_tag).startswith("threadIdx")), self._body)
 
     def stmt(self, node: Any) -> Any:
         """A statement without conditions that are decided."""
@@ -79,9 +87,9 @@ class _Decider:
         selects = isinstance(expr, ir.Select)
         old, *values = (expr.condition, expr.true_value, expr.false_value) if selects else expr.args
         condition = self._decided(old)
-        if isinstance(condition, bool):
+        if isinstance(condition, bool) and self._may_go(values[condition]):
             return values[not condition]
-        if condition is old:
+        if isinstance(condition, bool) or condition is old:
             return expr
         return ir.Select(condition, *values) if selects else ir.Call(expr.op, [condition, *values], ret_ty=expr.ty)
 
@@ -107,11 +115,17 @@ class _Decider:
         left, right = condition.a, condition.b
         first, second = self._decided(left), self._decided(right)
         if isinstance(first, bool):
-            return first if first is absorbing else second
+            return second if first is not absorbing else first if self._may_go(right) else condition
         if isinstance(second, bool):
-            # The first operand may have an effect, and is evaluated in any case.
-            return first if second is not absorbing else second if is_settled(left) else condition
+            return first if second is not absorbing else second if self._may_go(left) else condition
         return condition if first is left and second is right else type(condition)(first, second)
+
+    def _may_go(self, expr: Any) -> bool:
+        """Whether nothing is lost with an expression: it has no effect, and names no thread."""
+        parts = list(walk_expr(expr))
+        if any(type(part) is ir.Call and not is_choice(part) for part in parts):
+            return False
+        return self._of_threads.isdisjoint(part for part in parts if isinstance(part, ir.Var))
 
     def _is_known(self, expr: Any) -> bool:
         """Whether an expression is computed from numbers of blocks and iterations alone."""

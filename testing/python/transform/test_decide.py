@@ -97,6 +97,8 @@ LEFT = {
     "not from zero": lambda k, i, A, tx: k > 0,
     "of memory": lambda k, i, A, tx: A[k] >= 0,
     "of the thread": lambda k, i, A, tx: tx < 32,
+    "of the thread, too": lambda k, i, A, tx: T.Or(tx < 16, k < N),
+    "of the thread, behind it": lambda k, i, A, tx: T.And(k >= N, tx * 2 < 5),
     "of the thread, by its type": lambda k, i, A, tx: T.cast(tx, "uint8") < 256,
     "of a function, by its type": lambda k, i, A, tx: T.call_extern("uint8", "clock") < 256,
     "beyond the type": lambda k, i, A, tx: (k + 1) * 2**30 > 0,
@@ -148,6 +150,10 @@ def test_a_thread_that_a_condition_names_does_it_by_itself():
             tx = T.get_thread_binding()
             if tx < 32:
                 T.atomic_add(B[bx], 1)
+            T.atomic_add(B[bx + 8], T.if_then_else(bx < 4, 1, tx))
+            lane = tx % 32
+            T.atomic_add(B[bx + 16], T.if_then_else(lane * bx < 0 and bx > 4, 2, 1))
+            T.atomic_add(B[bx + 24], T.if_then_else(bx < 4, 1, T.get_lane_idx()))
 
     check(main)
 
