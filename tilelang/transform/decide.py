@@ -10,7 +10,7 @@ thread's own, and not the block's. So are the statements of a loop whose schedul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ import tvm_ffi
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.interval import Interval, interval_of
+from tilelang.ir.interval import UNKNOWN, Interval, interval_of
 from tilelang.ir.visit import computed_from, is_choice, own_expressions, walk, walk_expr, with_children
 
 _SCHEDULE = ("order", "stage", "group")
@@ -104,11 +104,8 @@ class _Decider:
             old = condition.a
             inner = self._decided(old)
             return not inner if isinstance(inner, bool) else condition if inner is old else ir.Not(inner)
-        compare = _COMPARISONS.get(type(condition))
-        if compare is None or not self._is_known(condition):
-            return condition
-        value = compare(interval_of(condition.a, self._ranges), interval_of(condition.b, self._ranges))
-        return condition if value is None else value
+        low, high = interval_of(condition, self._ranges) if self._is_known(condition) else UNKNOWN
+        return bool(low) if low is not None and low == high else condition
 
     def _joined(self, condition: Any, absorbing: bool) -> Any:
         """An ``and`` or ``or``; ``absorbing`` is the value of an operand that decides it."""
@@ -135,33 +132,3 @@ class _Decider:
 
 _ABSORBING: Mapping[type, bool] = {ir.And: False, ir.Or: True}
 """Operator -> the value of an operand for which the other one does not matter."""
-
-
-def _is_less(left: Interval, right: Interval) -> bool | None:
-    """Whether a number is less than another one, in all cases or in none; None where it depends, or ends are not known."""
-    if left[1] is not None and right[0] is not None and left[1] < right[0]:
-        return True
-    if left[0] is not None and right[1] is not None and left[0] >= right[1]:
-        return False
-    return None
-
-
-def _is_equal(left: Interval, right: Interval) -> bool | None:
-    """The same, whether it is equal to it."""
-    if None not in left and left[0] == left[1] and left == right:
-        return True
-    return False if _is_less(left, right) or _is_less(right, left) else None
-
-
-def _negated(value: bool | None) -> bool | None:
-    return None if value is None else not value
-
-
-_COMPARISONS: Mapping[type, Callable[[Interval, Interval], bool | None]] = {
-    ir.LT: _is_less,
-    ir.GT: lambda left, right: _is_less(right, left),
-    ir.LE: lambda left, right: _negated(_is_less(right, left)),
-    ir.GE: lambda left, right: _negated(_is_less(left, right)),
-    ir.EQ: _is_equal,
-    ir.NE: lambda left, right: _negated(_is_equal(left, right)),
-}

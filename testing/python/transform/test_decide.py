@@ -54,6 +54,7 @@ ALWAYS = {
     "a conjunction": lambda k, i, A, tx: T.And(k >= 0, k < N),
     "a disjunction": lambda k, i, A, tx: T.Or(k == 3, k < N),
     "a negation": lambda k, i, A, tx: T.Not(k >= N),
+    "a constant": lambda k, i, A, tx: T.Or(k == 3, T.bool(True)),
     "of memory, too": lambda k, i, A, tx: T.Or(A[k] > 5, k < N),
 }
 NEVER = {
@@ -138,6 +139,20 @@ def test_a_choice_is_its_value():
 
     choices = [part for part in expressions(decide_conditions(main, None).body) if is_choice(part) or isinstance(part, ir.Select)]
     assert [str(choice.args[0]) for choice in choices] == ["A[bx * 64 + i] > 9"]
+    check(main)
+
+
+def test_a_condition_with_a_name_is_its_value():
+    @T.prim_func
+    def main(A: T.Tensor((N,), "int32"), B: T.Tensor((N,), "int32")):
+        with T.Kernel(4, threads=32) as bx:
+            for i in T.Parallel(64):
+                inside = bx * 64 + i < N
+                some = A[bx * 64 + i] > 9
+                if inside and some:
+                    B[bx * 64 + i] = A[bx * 64 + i]
+
+    assert conditions(main) == ["some"]
     check(main)
 
 

@@ -343,9 +343,9 @@ def fragment_from_loop(shape: Sequence[int], indices: Sequence[Any], loop: LoopL
         size = math.prod(term.extent for term in terms)
         # Where the nest reaches a part of this axis only, the other parts of that size lie in the same threads: with no variable
         # in the index each element by itself. If the axis does not consist of such parts, elements would have no place.
-        parts = max(1, extent // (step * size))
+        count = max(1, extent // (step * size))
         is_whole = step == 1 and size >= extent and isinstance(form.offset, int) and form.offset == 0
-        if not is_whole and (parts * step * size != extent or (terms and not _divides(size, form.offset))):
+        if not is_whole and (count * step * size != extent or (terms and not _divides(size, form.offset))):
             return None
         modes = [on_register(step, 1)] if step > 1 else []
         for term in terms:
@@ -355,7 +355,7 @@ def fragment_from_loop(shape: Sequence[int], indices: Sequence[Any], loop: LoopL
             # Registers are numbered afterwards, without gaps, by `compact`; a thread's number is what the loop says.
             thread_stride = term.digit.stride * term.low if term.digit.coord == THREAD else 1
             modes.append(Mode(term.extent, thread_stride, term.digit.coord))
-        axes.append((*modes, *([on_register(parts, 1)] if parts > 1 else [])))
+        axes.append((*modes, *([on_register(count, 1)] if count > 1 else [])))
     parts = [(term.digit, term.low, term.extent) for index in indices for term in form_of(index, forms)]
     # Threads of the loop that no index moves run other iterations over the same element (a reduction, or a row that every column
     # reads), so each of them holds a copy.
