@@ -357,12 +357,21 @@ def __ldg(load_or_buf: Any, index: Any = None) -> Any:
     return calls.value("ldg", calls.element(target, "T.__ldg"))
 
 
-def _raw(name: str, names: str, meaning: str) -> Callable[..., Any]:
-    """A function that passes its arguments on: buffers and regions as the address of their first element."""
+def _raw(name: str, names: str, meaning: str, check: Callable[..., None] | None = None) -> Callable[..., Any]:
+    """A function that passes its arguments on: buffers and regions as the address of their first element.
+
+    Args:
+        name: the intrinsic.
+        names: its parameters.
+        meaning: its docstring.
+        check: raises an error for arguments that the instruction does not take; gets the name before them.
+    """
     emit = calls.effect if INTRINSICS[name].result == "void" else calls.value
 
     @taking(parameters(names), name, meaning)
     def call(*args: Any) -> Any:
+        if check is not None:
+            check(name, *args)
         return emit(name, *(_raw_argument(arg, name) for arg in args))
 
     return call
@@ -452,6 +461,7 @@ def ptx_ldmatrix(trans: Any, num: Any, src_access_ptr: Any, dst_access_ptr: Any,
 
     Raises:
         OperandError: other arguments.
+        OptionError: another number of matrices.
     """
     if len(others) == _POINTERS_OF_TVM:
         what, (local, local_offset, shared, shared_offset) = "T.ptx_ldmatrix", others
@@ -463,8 +473,17 @@ def ptx_ldmatrix(trans: Any, num: Any, src_access_ptr: Any, dst_access_ptr: Any,
 
 _POINTERS_OF_TVM = 4
 
+
+def _check_matrices(name: str, trans: Any, num: Any, *_: Any) -> None:
+    if as_int(as_operand(num)) not in (1, 2, 4):
+        raise OptionError(f"T.{name} moves 1, 2 or 4 matrices, not {num}", hint="num says how many")
+
+
 _load_matrices = _raw(
-    "ptx_ldmatrix", "trans num src_access_ptr dst_access_ptr", "Loads ``num`` 8x8 matrices, of 16-bit elements also transposed."
+    "ptx_ldmatrix",
+    "trans num src_access_ptr dst_access_ptr",
+    "Loads ``num`` 8x8 matrices, of 16-bit elements also transposed.",
+    _check_matrices,
 )
 
 
@@ -479,6 +498,7 @@ ptx_stmatrix = _raw(
     "ptx_stmatrix",
     "trans num dst_access_ptr src_access_ptr",
     "Stores 8x8 matrices: ``(transposed, 1 | 2 | 4, shared destination, registers)``.",
+    _check_matrices,
 )
 create_tma_descriptor = _raw(
     "create_tma_descriptor",

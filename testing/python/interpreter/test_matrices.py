@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import tilelang.language as T
+from tilelang.errors import OptionError
 
 from .support import run
 
@@ -59,3 +60,15 @@ def test_registers_of_a_matrix_instruction_hold_packed_elements(dtype, shape, k,
     c = torch.zeros(16, 8, dtype=getattr(torch, total))
     run(main, *(x.view(torch.uint32) for x in words), c)
     assert torch.equal(c.long(), a @ b.T)
+
+
+@pytest.mark.parametrize("count", [0, 3, 8])
+@pytest.mark.parametrize("function", [T.ptx_ldmatrix, T.ptx_stmatrix])
+def test_another_number_of_matrices_is_refused(function, count):
+    with pytest.raises(OptionError, match=f"moves 1, 2 or 4 matrices, not {count}"):
+
+        @T.prim_func
+        def main(A: T.Tensor((16, 16), "float16")):
+            with T.Kernel(1, threads=32):
+                tile, registers = T.alloc_shared((16, 16), "float16"), T.alloc_local((8,), "float16")
+                function(0, count, tile[0, 0], registers[0])
