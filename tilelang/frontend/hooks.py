@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from types import FunctionType
+from types import MethodDescriptorType, NoneType, WrapperDescriptorType
 from typing import Any
 
 from tilelang.errors import (
@@ -67,7 +67,7 @@ class Hooks(NameHooks):
             return provided("extract_lane")(target, key)
         if is_table(target) and any(map(_is_run_time, key if isinstance(key, tuple) else (key,))):
             return look_up(target, key)
-        return target[key if _takes_any_index(target) else compile_time_index(key)]
+        return target[_python_key(target, key, "__getitem__")]
 
     def store(self, target: Any, key: Any, value: Any) -> None:
         """``target[key] = value``.
@@ -89,7 +89,7 @@ class Hooks(NameHooks):
         elif is_symbolic(target):
             raise OperandError("a scalar of a kernel has no elements", hint=ARRAY_OF_THE_KERNEL)
         else:
-            target[compile_time_index(key)] = self.keep(value)
+            target[_python_key(target, key, "__setitem__")] = self.keep(value)
 
     def augment_item(self, target: Any, key: Any, op: str, mark: Mark, operand: Any) -> None:
         """``target[key] op= operand``.
@@ -334,9 +334,13 @@ _CONVERSIONS: Mapping[int, Callable[[Any], Any]] = {-1: lambda value: value, ord
 HOOKS = Hooks()
 
 
-def _takes_any_index(target: Any) -> bool:
-    """Whether ``target`` may be given an expression: a class of the program's own does with it what it likes."""
-    return isinstance(target, BufferLike) or isinstance(getattr(type(target), "__getitem__", None), FunctionType)
+def _python_key(target: Any, key: Any, method: str) -> Any:
+    """``key`` as an object that is not the language's takes it: a tile is a key of a dict (``layouts[tile] = layout``), a class
+    of the program's own does with an expression what it likes, and elsewhere an expression must be a number."""
+    own = getattr(type(target), method, None)
+    takes_any = isinstance(target, BufferLike) or not isinstance(own, (MethodDescriptorType, WrapperDescriptorType, NoneType))
+    is_tile_of_dict = is_buffer(key) and isinstance(target, Mapping)
+    return key if takes_any or is_tile_of_dict else compile_time_index(key)
 
 
 def _is_run_time(index: Any) -> bool:

@@ -25,7 +25,7 @@ def with_sizes_of_pointers(params: Sequence[Any], body: Any, dynamic_sizes: Coll
         dynamic_sizes: the variables of the sizes that it names.
     """
     found = list(params)
-    pointers = [param for param in params if isinstance(param.ty, ir.ir.PointerType) and not ir.is_buffer_var(param)]
+    pointers = [param for param in params if ir.is_pointer(param) and not ir.is_buffer_var(param)]
     if not pointers or not dynamic_sizes:
         return found, body
     given = {size for param in params for size in (_sizes(param) if ir.is_buffer_var(param) else [param])}

@@ -87,3 +87,8 @@ __all__ = [name for name in dir() if not name.startswith("_")]
 def pointer_type(dtype: str) -> Any:
     """The type of a pointer to elements of ``dtype`` in global memory."""
     return ir.PointerType(ir.PrimType(dtype))
+
+
+def is_pointer(value: Any) -> bool:
+    """Whether ``value`` is an expression of an address."""
+    return isinstance(value, PrimExpr) and isinstance(value.ty, ir.PointerType)

@@ -302,7 +302,7 @@ def if_then_else(cond: Any, t: Any, f: Any) -> Any:
 
     Args:
         cond: a condition; a number counts as whether it is not zero.
-        t, f: scalars or vectors, promoted to their common type.
+        t, f: scalars or vectors, promoted to their common type; or addresses, for foreign code.
 
     Returns:
         The chosen value; that very argument where ``cond`` is a number.
@@ -333,6 +333,9 @@ def _choice(name: str, test: Any, then: Any, otherwise: Any) -> Any:
     if all(isinstance(value, int) for value in both):
         kind = "bool" if all(isinstance(value, bool) for value in both) else "int32"
         return getattr(ir.tirx, name)(condition(test), *(as_expr(int(value), kind) for value in both))
+    # Addresses (T.address_of, .data) have no type to promote, and are no operands of TVM's constructors; foreign code gets one.
+    if all(map(ir.is_pointer, both)):
+        return ir.Call(ir.Op.get("prim.if_then_else"), [condition(test), *both], ret_ty=then.ty)
     return getattr(ir.tirx, name)(condition(test), *operands(*both))
 
 

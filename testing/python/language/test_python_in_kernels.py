@@ -401,3 +401,30 @@ def test_augmented_elements():
     run(main, a, c)
     torch.testing.assert_close(a, expected)
     assert c.tolist() == counts
+
+
+def test_tiles_are_keys_of_a_dict_and_a_class_is_given_expressions():
+    class Shifted:
+        def __init__(self, tile):
+            self.tile = tile
+
+        @T.macro
+        def __setitem__(self, place, value):
+            self.tile[place + 1] = value
+
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32"), B: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=32):
+            near, far = T.alloc_shared((8,), "int32"), T.alloc_shared((8,), "int32")
+            factors = {near: 2}
+            factors[far] = 3
+            factors[far] += 1
+            shifted = Shifted(B)
+            T.copy(A, near)
+            T.copy(A, far)
+            for i in T.serial(7):
+                shifted[i] = near[i] * factors[near] + far[i] * factors[far]
+
+    a, b = torch.arange(8, dtype=torch.int32), torch.zeros(8, dtype=torch.int32)
+    run(main, a, b)
+    assert b.tolist() == [0, *(6 * i for i in range(7))]

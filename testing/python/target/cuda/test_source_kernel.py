@@ -72,3 +72,24 @@ def test_an_edited_file_is_another_kernel(tmp_path):
         path.write_text(text)
         kernel = from_file(str(path))
         assert text in kernel.get_kernel_source() and kernel.source_reason
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_foreign_code_gets_the_address_that_is_chosen(arch):
+    @T.prim_func
+    def main(A: T.Tensor((2, 64), "int32"), B: T.Tensor((2, 64), "int32"), to_first: T.int32):
+        with T.Kernel(1, threads=64):
+            T.import_source('extern "C" __device__ void put(int *to, int value) { to[threadIdx.x] = value; }\n')
+            even, odd = T.alloc_shared((64,), "int32"), T.alloc_shared((64,), "int32")
+            for i in T.unroll(2, explicit=True):
+                T.call_extern("handle", "put", T.if_then_else(i == 0, T.address_of(even[0]), T.address_of(odd[0])), i + 1)
+            T.call_extern("handle", "put", B.data if to_first == 0 else T.Select(to_first < 2, A.data, T.address_of(A[1, 0])), 3)
+            T.copy(even, B[0, :])
+            T.copy(odd, B[1, :])
+
+    kernel = tilelang.compile(main, target=cuda(arch))
+    for chosen, expected in ((0, [0, 0]), (1, [3, 0]), (2, [0, 3])):
+        a, b = torch.zeros(2, 64, dtype=torch.int32), torch.zeros(2, 64, dtype=torch.int32)
+        with tilelang.simulator(strict=True):
+            kernel(a, b, chosen)
+        assert a[:, 5].tolist() == expected and b[:, 5].tolist() == [1, 2]
