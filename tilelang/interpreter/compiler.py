@@ -32,7 +32,7 @@ class Step:
     Attributes:
         run: ``state -> whether no lane goes on``.
         wait: the same as a generator, where the statement may have to wait.
-        sides: of a branch in which threads may wait, ``state -> [(threads, step)]`` where it separates them, else None.
+        sides: of a branch, ``state -> [(threads, step)]`` where it separates them, else None.
         alone: whether a part of the threads may run it without the others.
         fragments: of a side of a branch for different threads, the slots of the fragments that it uses.
     """

@@ -71,13 +71,14 @@ def _branch(c: Compiler, stmt: Any) -> Step:
         return _split(x, chosen, then, otherwise, by_data)
 
     alone = c.differs(stmt.condition) or (then.alone and otherwise.alone)
-    if then.wait is None and otherwise.wait is None:
-        return Step(run, alone=alone)
 
     def sides(x: Lanes) -> list[tuple[Any, Step]] | None:
         begin(x)
         chosen = test(x)
         return _sides(x, chosen, then, otherwise) if np.ndim(chosen) else None
+
+    if then.wait is None and otherwise.wait is None:
+        return Step(run, sides=sides, alone=alone)
 
     def wait(x: Lanes) -> Iterator[None]:
         begin(x)
@@ -377,8 +378,7 @@ def _warp_groups(c: Compiler, stmt: Any) -> Step:
     def run(x: Lanes) -> bool:
         return _split(x, chosen(x), body, nothing, False)
 
-    if body.wait is None:
-        return Step(run, alone=True)
     step = Step(run, sides=lambda x: _sides(x, chosen(x), body, nothing), alone=True)
-    step.wait = lambda x: run_together(x, [step])
+    if body.wait is not None:
+        step.wait = lambda x: run_together(x, [step])
     return step

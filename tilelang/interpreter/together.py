@@ -7,7 +7,7 @@ a store to shared memory) is executed when all threads have reached it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ def run_together(x: Lanes, steps: list[Step]) -> Iterator[None]:
     index = 0
     while index < len(steps):
         step = steps[index]
-        sides = step.sides(x) if step.sides is not None else None
+        sides = step.sides(x) if step.wait is not None and step.sides is not None else None
         if sides is not None:
             index, stopped = yield from _Groups(x, steps).run(index, sides)
             if stopped:
@@ -74,6 +74,7 @@ class _Groups:
         """Runs from a divergent branch to the point of reconvergence; returns the next statement, and whether no lane is left."""
         self._split(self.x, index, sides)
         while self.groups:
+            self._gather()
             before = self.x.run.progress
             # Groups that wait ask again; those that are behind the others run their next statement. Once all are at the same
             # statement they go on together.
@@ -88,16 +89,32 @@ class _Groups:
 
     def _split(self, x: Lanes, index: int, sides: list[tuple[Any, Step]]) -> None:
         taken = [(mask, step) for mask, step in sides if mask.any()]
+        # The other groups come to the branch, too, at another time.
+        begin = _side if len(taken) > 1 or self.groups else _as_task
         if len(taken) == 1 and not x.strand.is_alone:
             # A branch that parts no threads begins no strand: what they arrive at next publishes all that they have accessed.
             mask, step = taken[0]
             x.meet()
-            self.groups.append(_Group(state := x.fork(mask), index, _as_task(step, state)))
+            self.groups.append(_Group(state := x.fork(mask), index, begin(step, state)))
             return
         for mask, step in taken:
             state = x.fork(mask)
             state.strand = x.separate(mask)
-            self.groups.append(_Group(state, index, _side(step, state) if len(taken) > 1 else _as_task(step, state)))
+            self.groups.append(_Group(state, index, begin(step, state)))
+
+    def _gather(self) -> None:
+        """Makes one group of those that have come to the same statement, of which their threads may take a side together."""
+        idle: dict[int, list[_Group]] = {}
+        for group in self.groups:
+            if group.task is None:
+                idle.setdefault(group.index, []).append(group)
+        for index, groups in idle.items():
+            if len(groups) > 1:
+                states = [group.x for group in groups]
+                x = self.x.fork(_union_of(states))
+                x.strand = self.x.separate(x.mask)
+                _rejoin(x, states)
+                self.groups = [group for group in self.groups if group not in groups] + [_Group(x, index, None)]
 
     def _are_together(self) -> bool:
         return all(group.task is None and group.index == self.groups[0].index for group in self.groups)
@@ -128,7 +145,7 @@ class _Groups:
             group.task = _as_task(step, group.x)
         else:
             self.groups.remove(group)
-            self.parted.append((group.x.mask, group.x.strand))
+            self.parted += [(group.x.mask, group.x.strand), *group.x.diverged]
             self._split(group.x, group.index, sides)
         return True
 
@@ -141,23 +158,14 @@ class _Groups:
 
     def _merge(self) -> tuple[int, bool]:
         """Makes one state of the groups' states; returns the next statement, and whether no lane is left."""
-        x, ended = self.x, [*(group.x for group in self.groups), *self.stopped]
+        x = self.x
         index = self.groups[0].index if self.groups else len(self.steps)
-        # The groups' clocks are kept apart, as after a branch without waits (control._run_sides): only a statement of all threads
-        # joins them.
-        x.diverged = self.parted
-        for state in ended:
-            state.meet()
-            x.diverged.append((state.mask, state.strand))
-            x.returned = union(x.returned, state.returned)
-            for mine, theirs in zip(x.loops, state.loops):
-                # A fork has loops of its own (Lanes.fork); what left them there has left the common ones.
-                mine.broken, mine.continued = union(mine.broken, theirs.broken), union(mine.continued, theirs.continued)
-        if not self.groups:
-            return index, True
         states = [group.x for group in self.groups]
+        _rejoin(x, states, self.stopped)
+        x.diverged += self.parted
+        if not states:
+            return index, True
         x.synchronise()
-        x.values = [_joined(x.lanes, values, states) for values in zip(*(state.values for state in states))]
         x.mask = self.everyone if not self.stopped and self._all_here(states) else _union_of(states)
         return index, False
 
@@ -188,6 +196,28 @@ def _without_waiting(step: Step, x: Lanes) -> Iterator[None]:
     """A step that never waits, as a generator: the `yield` that makes it one is not reached."""
     return step.run(x)
     yield
+
+
+def _rejoin(x: Lanes, states: list[Lanes], stopped: Sequence[Lanes] = ()) -> None:
+    """Gives a state what groups have done.
+
+    Args:
+        x: the state, as it was before the groups were separated.
+        states: of groups that go on.
+        stopped: of others.
+    """
+    # The groups' clocks are kept apart, as after a branch without waits (control._run_sides): only a statement of all threads
+    # joins them.
+    x.diverged = []
+    for state in (*states, *stopped):
+        state.meet()
+        x.diverged.append((state.mask, state.strand))
+        x.returned = union(x.returned, state.returned)
+        for mine, theirs in zip(x.loops, state.loops):
+            # A fork has loops of its own (Lanes.fork); what left them there has left the common ones.
+            mine.broken, mine.continued = union(mine.broken, theirs.broken), union(mine.continued, theirs.continued)
+    if states:
+        x.values = [_joined(x.lanes, values, states) for values in zip(*(state.values for state in states))]
 
 
 def _union_of(states: list[Lanes]) -> Any:

@@ -35,6 +35,8 @@ class Plan:
         exchanges: whether the consumers exchange sums of rows in the end.
         counter: whether a variable counts the slots.
         chain: whether the groups are an ``if`` chain over the thread.
+        parts: whether what a group does before and after its loops are branches of their own.
+        nested: whether the consumers are branches below one for all of them.
     """
 
     dtype: str
@@ -57,6 +59,8 @@ class Plan:
     exchanges: bool
     counter: bool
     chain: bool
+    parts: bool
+    nested: bool
 
 
 class Names:
@@ -75,10 +79,27 @@ def roles(draw: Draw, scope: Scope, bulk: bool = False) -> Stmt:
     bodies = {plan.producer: _producer(draw, plan, names)}
     others = [group for group in range(plan.consumers + 1) if group != plan.producer]
     bodies |= {group: _consumer(draw, plan, names, number) for number, group in enumerate(others)}
-    order = sorted(bodies) if plan.chain else draw.random.sample(sorted(bodies), len(bodies))
-    lines = [line for place, group in enumerate(order) for line in [_head(plan, place, group), *_indented(bodies[group])]]
     binding = ["tx = T.get_thread_binding()"] if plan.chain or plan.by > 1 else []
-    return Stmt("bulk_roles" if bulk else "roles", ("T.sync_threads()", *_declarations(plan, names), *binding, *lines))
+    lines = ["T.sync_threads()", *_declarations(plan, names), *binding, *_branches(draw, plan, bodies)]
+    return Stmt("bulk_roles" if bulk else "roles", tuple(lines))
+
+
+def _branches(draw: Draw, plan: Plan, bodies: dict[int, list[list[str]]]) -> list[str]:
+    """The branches of the groups, each of which has a list of parts."""
+    if plan.chain:
+        whole = [[line for part in bodies[group] for line in part] for group in sorted(bodies)]
+        return [line for group, body in enumerate(whole) for line in [_head(plan, group), *_indented(body)]]
+    left = {group: list(parts if plan.parts else [[line for part in parts for line in part]]) for group, parts in bodies.items()}
+    found: list[tuple[int, list[str]]] = []
+    while any(left.values()):
+        group = draw.random.choice([group for group, parts in left.items() if parts])
+        found.append((group, [f"with T.ws({group}):", *_indented(left[group].pop(0))]))
+    if not plan.nested:
+        return [line for _, branch in found for line in branch]
+    consumers = [line for group, branch in found if group != plan.producer for line in branch]
+    inside = [f"with T.ws({', '.join(str(group) for group in sorted(bodies) if group != plan.producer)}):", *_indented(consumers)]
+    producer = [line for group, branch in found if group == plan.producer for line in branch]
+    return [*producer, *inside] if draw.chance(0.5) else [*inside, *producer]
 
 
 def bulk_roles(draw: Draw, scope: Scope) -> Stmt:
@@ -100,7 +121,7 @@ def _plan(draw: Draw, bulk: bool) -> Plan:
         r.randint(1, 4), draw.pick([1, 1, 2]), consumers, r.randint(0, consumers),
         "bulk" if bulk else draw.pick(["copy", "async"]), dtype == "int8" or draw.chance(0.5), attention,
         late, by, bulk and draw.chance(0.5), draw.chance(0.4), consumers == 2 and draw.chance(0.4),
-        draw.chance(0.3), draw.chance(0.4),
+        draw.chance(0.3), draw.chance(0.4), draw.chance(0.4), draw.chance(0.3),
     )  # fmt: skip
 
 
@@ -133,29 +154,39 @@ def _declarations(plan: Plan, names: Names) -> list[str]:
     return found
 
 
-def _head(plan: Plan, place: int, group: int) -> str:
-    if not plan.chain:
-        return f"with T.ws({group}):"
-    last = place == plan.consumers
-    return "else:" if last else f"{'el' if place else ''}if tx < {(group + 1) * GROUP}:"
+def _head(plan: Plan, group: int) -> str:
+    return "else:" if group == plan.consumers else f"{'el' if group else ''}if tx < {(group + 1) * GROUP}:"
 
 
 def _indented(lines: list[str]) -> list[str]:
     return ["    " + line for line in lines]
 
 
-def _loops(plan: Plan, names: Names, base: str, inside: list[str], before: list[str], after: list[str]) -> list[str]:
-    """The loops of one group, with ``{c}`` in the lines for the number of the product, ``{k}`` and ``{t}`` for its places."""
+def _loops(
+    plan: Plan, names: Names, base: str, registers: str, inside: list[str], before: list[str], after: list[str]
+) -> list[list[str]]:
+    """The loops of one group, with ``{c}`` in the lines for the number of the product, ``{k}`` and ``{t}`` for its places.
+
+    They are one of three parts where it has a single result; ``registers`` are the arguments of ``T.set_max_nreg``."""
     t, step, count = (getattr(names, base + part) for part in ("t", "k", "c"))
     number = count if plan.counter else (f"({t} * {plan.steps} + {step})" if plan.rounds > 1 else step)
     begin = [f'{count} = T.alloc_var("int32", init=0)'] if plan.counter else []
     advance = [f"{count} += 1"] if plan.counter else []
-    loop = [*before, f"for {step} in T.serial({plan.steps}):", *_indented([*inside, *advance]), *after]
-    whole = [*begin, f"for {t} in T.serial({plan.rounds}):", *_indented(loop)] if plan.rounds > 1 else [*begin, *loop]
-    return [line.replace("{c}", number).replace("{k}", step).replace("{t}", t if plan.rounds > 1 else "0") for line in whole]
+    loop = [f"for {step} in T.serial({plan.steps}):", *_indented([*inside, *advance])]
+    move = [f"T.set_max_nreg({registers})"] if plan.registers else []
+    several = [*move, *begin, f"for {t} in T.serial({plan.rounds}):", *_indented([*before, *loop, *after])]
+    parts = [several] if plan.rounds > 1 else [[*move, *before], [*begin, *loop], after]
+    values = {"{c}": number, "{k}": step, "{t}": t if plan.rounds > 1 else "0"}
+    return [[_replaced(line, values) for line in part] for part in parts if part]
 
 
-def _producer(draw: Draw, plan: Plan, names: Names) -> list[str]:
+def _replaced(line: str, values: dict[str, str]) -> str:
+    for name, value in values.items():
+        line = line.replace(name, value)
+    return line
+
+
+def _producer(draw: Draw, plan: Plan, names: Names) -> list[list[str]]:
     shapes = {names.sa: (plan.consumers * plan.m, plan.k), names.sb: (plan.n, plan.k) if plan.turned else (plan.k, plan.n)}
     shapes |= {names.sv: (plan.n, 32)} if plan.attention else {}
     slot = f"{{c}} % {plan.slots}"
@@ -171,10 +202,10 @@ def _producer(draw: Draw, plan: Plan, names: Names) -> list[str]:
         }[plan.how])  # fmt: skip
     done = "T.cp_async_barrier_noinc" if plan.how == "async" else "T.barrier_arrive"
     inside.append(f"{done}({names.full}[{slot}])")
-    return [*(["T.set_max_nreg(24, 0)"] if plan.registers else []), *_loops(plan, names, "p", inside, [], [])]
+    return _loops(plan, names, "p", "24, 0", inside, [], [])
 
 
-def _consumer(draw: Draw, plan: Plan, names: Names, number: int) -> list[str]:
+def _consumer(draw: Draw, plan: Plan, names: Names, number: int) -> list[list[str]]:
     m, slot = plan.m, f"{{c}} % {plan.slots}"
     rows = f"{number * m}:{number * m + m}"
     operands = f"{names.sa}[{slot}, {rows}, :], {names.sb}[{slot}, :, :], {names.acc}, transpose_B={plan.turned}"
@@ -206,7 +237,7 @@ def _consumer(draw: Draw, plan: Plan, names: Names, number: int) -> list[str]:
         inside = [wait, f"T.gemm({operands}{clear})", *_give_back(plan, names, slot)]
         before, after = [] if once else [f"T.clear({names.acc})"], []
     after += _epilogue(draw, plan, names, number)
-    return [*(["T.set_max_nreg(160, 1)"] if plan.registers else []), *_loops(plan, names, f"q{number}", inside, before, after)]
+    return _loops(plan, names, f"q{number}", "160, 1", inside, before, after)
 
 
 def _tiles(names: Names) -> dict[str, str]:

@@ -126,7 +126,7 @@ def fill_group_copies(tree: TileTree, block: range) -> TileTree:
     divided: dict[Any, list[Any]] = {}
     for node, running in copies.threads.items():
         # A node each: tables of later steps are by node.
-        parts = [ThreadGroup(groups[home].stmt, Sequence([replace(node)]), home) for home in copies.filled_by(node, running)]
+        parts = [replace(groups[home], body=Sequence([replace(node)])) for home in copies.filled_by(node, running)]
         divided |= {node: parts} if parts else {}
     return _with_own_names(replace(tree, root=spliced(tree.root, divided, {})) if divided else tree, block)
 
@@ -212,7 +212,7 @@ class _Merge:
         self.outer = widest(_users_of(tree, threads, buffer))
         self.views = _views_of(tree, buffer)
         self.span = next(node for node in threads if self._uses(node)).span
-        self.stmts = {node.threads: node.stmt for node in walk(tree.root) if isinstance(node, ThreadGroup)}
+        self.branches = {node.threads: node for node in walk(tree.root) if isinstance(node, ThreadGroup)}
         groups = _by_start(group_of.values())
         self.own = {
             group: {each: buffer_like(each, FRAGMENT, f"_{number}") for each in (buffer, *self.views)}
@@ -331,7 +331,7 @@ class _Merge:
         return stmt if running == self.outer else self._in(self.outer, stmt)
 
     def _in(self, group: range, stmt: Any) -> ThreadGroup:
-        return ThreadGroup(self.stmts[group], Sequence([stmt]), group)
+        return replace(self.branches[group], body=Sequence([stmt]))
 
     def _copy(self, source: Any, target: Any) -> Parallel:
         return copy_between(Region.whole(source), Region.whole(target), self.span)

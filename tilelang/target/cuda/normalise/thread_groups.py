@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from itertools import chain, groupby
 from typing import Any
 
 from tilelang.errors import DivergenceError
@@ -20,6 +19,7 @@ from tilelang.target.cuda.analysis.uniformity import is_store_of_all
 from tilelang.target.cuda.arch import in_one_warp, is_whole_warps
 from tilelang.target.cuda.normalise.early_exit import branch_early_exits
 from tilelang.target.cuda.normalise.group_copies import fill_group_copies, merge_copies
+from tilelang.target.cuda.normalise.roles import join_roles
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import evaluated
 from tilelang.target.cuda.tile.program import Kernel
@@ -47,7 +47,7 @@ def kernel_tree(kernel: Kernel, target: Any, spread: Collection[Any] = ()) -> Ti
     """
     tree, block = grouped_tree(kernel, target), range(kernel.thread_count)
     groups = any(isinstance(node, ThreadGroup) and node.threads is not None for node in walk(tree.root))
-    return fill_group_copies(merge_copies(tree, block, spread), block) if groups else tree
+    return join_roles(fill_group_copies(merge_copies(tree, block, spread), block)) if groups else tree
 
 
 def grouped_tree(kernel: Kernel, target: Any) -> TileTree:
@@ -70,9 +70,7 @@ class _Splitter:
     # The tree ----------------------------------------------------------------------------------------------------------
 
     def sequence(self, sequence: Sequence, threads: range) -> Sequence:
-        groups = [self.node(node, threads) for node in sequence.items]
-        # The statements of a pipelined loop keep their places.
-        return sequence.regrouped(groups if sequence.origins else [_joined_roles([*chain(*groups)])])
+        return sequence.regrouped(self.node(node, threads) for node in sequence.items)
 
     def node(self, node: Any, threads: range) -> list[Any]:
         """What a node becomes."""
@@ -126,31 +124,6 @@ class _Splitter:
         # condition.
         own = any(isinstance(inner, Scalar) for inner in walk(body))
         return [ThreadGroup(node.stmt, body, by_thread=True)] if own else body.items
-
-
-def _joined_roles(nodes: list[Any]) -> list[Any]:
-    """Statements in which neighbouring branches of one group of threads are one, where a group gives registers away.
-
-    What follows such a branch is reached with few registers, so that code of the other groups, with what they hold, must not.
-    Groups are in no order among each other but by barriers of the program.
-    """
-    joined: list[Any] = []
-    for members, run in groupby(nodes, key=lambda node: isinstance(node, ThreadGroup) and node.threads is not None):
-        groups = list(run)
-        operators = (node.op for group in groups for node in walk(group) if isinstance(node, Operator)) if members else ()
-        joined += _joined(groups) if any(rule_of(op).registers(op) for op in operators) else groups
-    return joined
-
-
-def _joined(groups: list[ThreadGroup]) -> list[ThreadGroup]:
-    """Branches of groups of threads, one for each group; unchanged where groups have threads in common."""
-    roles: dict[tuple[range, bool], list[ThreadGroup]] = {}
-    for group in groups:
-        roles.setdefault((group.threads or range(0), group.by_thread), []).append(group)
-    threads = sorted((key[0] for key in roles), key=lambda members: members.start)
-    if any(one.stop > other.start for one, other in zip(threads, threads[1:])):
-        return groups
-    return [replace(same[0], body=Sequence([node for group in same for node in group.body.items])) for same in roles.values()]
 
 
 def _one_sided(node: Branch, condition: Any, body: Sequence) -> Branch:

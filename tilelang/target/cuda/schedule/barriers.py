@@ -179,7 +179,7 @@ class _Inserter:
             if not group.barrier and (acquires or self.divergence.has_order(group.body)):
                 group.barrier = self.divergence.barrier(group.threads)
             if group.barrier:
-                self.block(group.body, _Pending(of_others=written))
+                self.block(group.body, _Pending(of_others=pending.of_others | written))
         return self.as_leaf(Block(list(groups)), pending)
 
     def item(self, code: Code, pending: _Pending) -> list[Code]:

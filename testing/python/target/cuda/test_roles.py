@@ -1,0 +1,108 @@
+"""Branches of groups of threads with branches of other groups between them: no barrier of the block may part those of a group."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang.language as T
+from testing.python.target.definition import check_meaning
+
+STEPS, SLOTS = 4, 2
+
+
+@T.macro
+def load(A, tile, full, empty):
+    """The loader's side of a ring."""
+    for k in T.serial(STEPS):
+        T.mbarrier_wait_parity(empty[k % SLOTS], (k // SLOTS + 1) % 2)
+        T.copy(A[0, k * 32], tile[k % SLOTS, :, :])
+        T.mbarrier_arrive(full[k % SLOTS])
+
+
+@T.macro
+def multiply(tile, acc, full, empty):
+    """The other side: it sums the products of tiles with themselves."""
+    for k in T.serial(STEPS):
+        T.mbarrier_wait_parity(full[k % SLOTS], k // SLOTS % 2)
+        T.gemm(tile[k % SLOTS, :, :], tile[k % SLOTS, :, :], acc, transpose_B=True)
+        T.mbarrier_arrive(empty[k % SLOTS])
+
+
+@T.macro
+def cleared_before_the_loader(A, C, D, tile, acc, full, empty, tx):
+    with T.ws(0):
+        T.clear(acc)
+    with T.ws(1):
+        load(A, tile, full, empty)
+    with T.ws(0):
+        multiply(tile, acc, full, empty)
+    with T.ws(0):
+        T.copy(acc, C)
+
+
+@T.macro
+def stored_by_a_part_of_the_group(A, C, D, tile, acc, full, empty, tx):
+    with T.ws(1):
+        load(A, tile, full, empty)
+    with T.ws(0):
+        T.clear(acc)
+        multiply(tile, acc, full, empty)
+        if tx < 64:
+            T.copy(acc, C)
+
+
+@T.macro
+def parts_of_a_group(A, C, D, tile, acc, full, empty, tx):
+    if tx < 32:
+        T.fill(D[0:32], 1)
+    with T.ws(1):
+        load(A, tile, full, empty)
+    if tx < 64:
+        T.fill(D[32:64], 2)
+    with T.ws(0):
+        T.clear(acc)
+        multiply(tile, acc, full, empty)
+        T.copy(acc, C)
+
+
+@T.macro
+def below_a_wider_group(A, C, D, tile, acc, full, empty, tx):
+    with T.ws(1):
+        load(A, tile, full, empty)
+    with T.ws(0, 2):
+        if tx < 128:
+            T.clear(acc)
+            multiply(tile, acc, full, empty)
+            T.copy(acc, C)
+
+
+def kernel(roles, threads):
+    @T.prim_func
+    def main(A: T.Tensor((64, STEPS * 32), "float16"), C: T.Tensor((64, 64), "float32"), D: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=threads):
+            tx = T.get_thread_binding()
+            tile = T.alloc_shared((SLOTS, 64, 32), "float16")
+            acc = T.alloc_fragment((64, 64), "float32")
+            full, empty = T.alloc_barrier([128] * SLOTS), T.alloc_barrier([128] * SLOTS)
+            roles(A, C, D, tile, acc, full, empty, tx)
+
+    return main
+
+
+ROLES = {
+    "cleared before the loader": kernel(cleared_before_the_loader, 256),
+    "stored by a part of the group": kernel(stored_by_a_part_of_the_group, 256),
+    "parts of a group": kernel(parts_of_a_group, 256),
+    "below a wider group": kernel(below_a_wider_group, 384),
+}
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_a_group_goes_on_while_another_one_waits_for_it(name: str) -> None:
+    """A barrier of the block in front of its next branch waited for the loader, which waited for what that branch does.
+
+    Of the products below a wider group the fence was missing that lets the tensor cores see what the loader stored."""
+    a, c, d = torch.randint(-3, 4, (64, STEPS * 32)).half(), torch.zeros(64, 64), torch.zeros(64)
+    _, found, _ = check_meaning(ROLES[name], a, c, d)
+    assert torch.equal(found, a.float() @ a.float().T)
