@@ -13,6 +13,7 @@ follows a branch that gives registers away is reached with few of them, so that 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain, groupby
 from typing import Any
@@ -41,22 +42,17 @@ def _is_group(node: Any) -> bool:
     return isinstance(node, ThreadGroup) and node.threads is not None
 
 
-def _threads(group: ThreadGroup) -> range:
-    assert group.threads is not None
-    return group.threads
-
-
-def _roles(groups: list[ThreadGroup]) -> list[ThreadGroup]:
+def _roles(groups: Iterable[Any]) -> list[Any]:
     """Branches of groups, of which no two neighbours have threads in common where one is inside of the other."""
-    roles: list[ThreadGroup] = []
+    roles: list[Any] = []
     ended = 0  # the roles before this one stay as they are
     for group in groups:
-        sharing = [role for role in roles[ended:] if not are_separate((_threads(role), _threads(group)))]
+        sharing = [role for role in roles[ended:] if not are_separate((role.threads, group.threads))]
         if not sharing:
             roles.append(group)
-        elif len(sharing) == 1 and contains(_threads(sharing[0]), _threads(group)):
+        elif len(sharing) == 1 and contains(sharing[0].threads, group.threads):
             roles[roles.index(sharing[0])] = _with(sharing[0], group)
-        elif all(contains(_threads(group), _threads(role)) for role in sharing):
+        elif all(contains(group.threads, role.threads) for role in sharing):
             roles[ended:] = [role for role in roles[ended:] if role not in sharing]
             roles.append(replace(group, body=Sequence([*sharing, *group.body.items])))
         else:
