@@ -7,8 +7,9 @@ from typing import Any
 
 from tilelang.errors import MisplacedError
 from tilelang.frontend.access import is_buffer, names_memory
-from tilelang.frontend.builder import Builder, Frame, current, sequence
+from tilelang.frontend.builder import Builder, current, sequence
 from tilelang.frontend.containers import State
+from tilelang.frontend.frames import Frame
 from tilelang.frontend.names import UNBOUND
 from tilelang.frontend.values import LocalVar, Unusable
 from tilelang.ir import nodes as ir
@@ -46,7 +47,7 @@ class DynamicBranch(Branch):
         self.condition = condition
         self.state = state
         self.span = builder.span()
-        self.arms: list[Any] = []
+        self.arms: list[Frame] = []
         self.frame: Frame | None = None
         self.assigned: dict[Any, Any] = {}
 
@@ -61,7 +62,7 @@ class DynamicBranch(Branch):
         if self.builder.frames[-1] is not self.frame:
             raise MisplacedError("scopes are closed in the wrong order", user_location())
         frame = self.builder.frames.pop()
-        self.arms.append(sequence(frame.stmts))
+        self.arms.append(frame)
         for key, before in frame.assigned.items():
             # What the first arm left in a name is what the second one finds: another tile or function there is compared.
             if key not in self.assigned or is_buffer(before) or is_definition(before):
@@ -70,8 +71,10 @@ class DynamicBranch(Branch):
     def finish(self) -> None:
         """Emits the ``if``."""
         self.state.refuse_changed("condition")
-        then, *rest = self.arms
+        then, *rest = (sequence(arm.stmts) for arm in self.arms)
         self.builder.emit(ir.IfThenElse(self.condition, then, rest[0] if rest else None, self.span))
+        for arm in self.arms:
+            self.builder.leave(arm)
         frame = Frame("branch", lambda body: body, assigned=self.assigned)
         self.builder.note_assigned(self.assigned)
         self.builder.closed = frame

@@ -9,37 +9,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import CompileError, DeclarationError, Location, MisplacedError
+from tilelang.frontend.frames import Frame, Place
 from tilelang.frontend.operands import with_bound_operands
+from tilelang.frontend.reads import changes_memory, read_in_order, with_reads_in_order
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of, span_of, user_location
 from tilelang.ir.visit import any_statement
 from tilelang.tileop.thread import is_jump
 
 _active = threading.local()
-
-
-@dataclass(slots=True, eq=False)
-class Frame:
-    """An open scope.
-
-    Attributes:
-        kind: ``"function"``, ``"kernel"``, ``"loop"``, ``"branch"`` or ``"scope"``.
-        wrap: makes the finished statement from the body.
-        always: whether the body runs whenever the statement is reached.
-        assigned: names that user code bound inside, as (scope, name), with the value that each had before.
-        allocations: statements to put at the start: memory, and what fills it once.
-    """
-
-    kind: str
-    wrap: Callable[[Any], Any]
-    always: bool = False
-    stmts: list[Any] = field(default_factory=list)
-    allocations: list[Any] = field(default_factory=list)
-    assigned: dict[Any, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +80,8 @@ class Builder:
         loops: the author's loops around the present statement, innermost last; those outside of a macro are not among them.
         parallel: how many ``T.Parallel`` are around the present statement, also outside of a macro.
         advanced: the iterators of Python that the program has taken items from.
+        reads: element load -> the place where the program made it, see :mod:`tilelang.frontend.reads`.
+        kept: those of which a variable holds the value -> that variable.
         macro_depths: for each macro that is being traced, how many frames were open when it was called.
     """
 
@@ -129,6 +113,8 @@ class Builder:
         self.loops: list[OpenLoop] = []
         self.parallel = 0
         self.advanced: list[Any] = []
+        self.reads: dict[Any, Place] = {}
+        self.kept: dict[Any, Any] = {}
         self.macro_depths: list[int] = []
 
     # Statements ------------------------------------------------------------------------------------------------------
@@ -139,7 +125,24 @@ class Builder:
 
     def emit(self, stmt: Any) -> None:
         """Appends a statement to the innermost open scope."""
-        self.frames[-1].stmts.append(stmt)
+        self.frames[-1].stmts.append(with_reads_in_order(self, stmt))
+
+    @contextmanager
+    def at(self, place: Place) -> Iterator[None]:
+        """What is appended in the ``with`` comes at a place of an open scope, before what that has from there on."""
+        frame, start = place.frame, Place(place.frame, place.position)
+        frames, self.frames = self.frames, self.frames[: self.frames.index(frame) + 1]
+        later, behind = frame.stmts[start.position :], [each for each in frame.places if each.position >= start.position]
+        del frame.stmts[start.position :]
+        frame.places.append(start)
+        yield
+        self.frames = frames
+        frame.places.remove(start)
+        # What was put before `start` meanwhile has moved it, and those behind it.
+        count = len(frame.stmts) - start.position
+        for each in behind:
+            each.position += count
+        frame.stmts += later
 
     def evaluate(self, expr: Any) -> None:
         """Appends a call for its side effect."""
@@ -161,15 +164,15 @@ class Builder:
         operator = with_bound_operands(operator, self.root_of, lambda value: self.bind("place", value))
         self.emit(operator.to_stmt(self.span()))
 
-    def open(self, kind: str, wrap: Callable[[Any], Any], always: bool = False) -> Frame:
+    def open(self, kind: str, wrap: Callable[[Any], Any], always: bool = False, repeats: bool = False) -> Frame:
         """Opens a scope.
 
         Args:
             kind: as in :class:`Frame`.
             wrap: makes the statement from its body when it closes.
-            always: whether the body runs whenever the statement is reached.
+            always, repeats: as in :class:`Frame`.
         """
-        frame = Frame(kind, wrap, always)
+        frame = Frame(kind, wrap, always, repeats)
         self.frames.append(frame)
         if kind == "kernel":
             frame.allocations, self.early = self.early, []
@@ -182,15 +185,28 @@ class Builder:
         self.frames.pop()
         stmt = frame.wrap(sequence(frame.allocations + frame.stmts))
         self.emit(stmt)
+        self.leave(frame)
         self.closed = frame
         self.note_assigned(frame.assigned)
         return stmt
 
-    def detached(self, compute: Callable[[], Any]) -> tuple[Any, Frame]:
-        """The result of ``compute``, and a scope with the statements that it would have appended."""
-        frame = Frame("detached", sequence)
+    def leave(self, frame: Frame) -> None:
+        """After the statement of a scope that has ended: places in it are now behind that statement."""
+        outer = self.frames[-1]
+        for place in frame.places:
+            place.is_past = place.is_past or any(map(changes_memory, frame.stmts[place.position :]))
+            place.frame, place.position = outer, len(outer.stmts)
+        outer.places += frame.places
+
+    def repeated(self, compute: Callable[[], Any]) -> tuple[Any, Frame]:
+        """An expression that each pass of a loop computes, and a scope with the statements that this appends.
+
+        Args:
+            compute: gives the expression, or a value of Python.
+        """
+        frame = Frame("detached", sequence, repeats=True)
         self.frames.append(frame)
-        value = compute()
+        value = read_in_order(self, compute())
         self.frames.pop()
         self.note_assigned(frame.assigned)
         return value, frame

@@ -15,6 +15,7 @@ from tilelang.errors import ChangedContainerError
 from tilelang.frontend.access import is_buffer
 from tilelang.frontend.builder import Builder, current
 from tilelang.frontend.names import Names, Outside
+from tilelang.frontend.values import LocalVar, ReadVar
 from tilelang.ir import nodes as ir
 
 CONTAINERS = (list, dict, set, deque)
@@ -73,10 +74,24 @@ class State:
                     raise ChangedContainerError(name, type(value).__name__, where)
                 continue
             for attribute, item in before.items():
-                if _is_scalar(item) and not _are_same([item], [after.get(attribute)]):
+                if _is_changed(item, after.get(attribute)):
                     is_function = isinstance(value, FunctionType)
                     changed = (attribute, "variable") if is_function else (f"{name}.{attribute}", "attribute")
                     raise ChangedContainerError(*changed, where)
+
+
+def item_of(holder: Any, key: Any) -> Any:
+    """What a list or dictionary holds at a key; None where it holds nothing."""
+    if isinstance(holder, dict):
+        return holder.get(key)
+    is_index = isinstance(holder, list) and isinstance(key, int) and -len(holder) <= key < len(holder)
+    return holder[key] if is_index else None
+
+
+def attribute_of(holder: Any, name: str) -> Any:
+    """What an attribute holds; None where there is none, or where it is computed."""
+    is_computed = isinstance(getattr(type(holder), name, None), property)
+    return None if is_computed else getattr(holder, name, None)
 
 
 def refuse_outside_change(builder: Builder, scope: Names, name: str, after: Any) -> None:
@@ -159,7 +174,13 @@ def _scalars(items: Iterable[Any], above: frozenset[int] = frozenset()) -> Itera
 
 
 def _is_scalar(item: Any) -> bool:
-    return isinstance(item, (int, float, ir.PrimExpr)) and not is_buffer(item)
+    return isinstance(item, (int, float, ir.PrimExpr, ReadVar)) and not is_buffer(item)
+
+
+def _is_changed(before: Any, after: Any) -> bool:
+    """Whether an attribute held a value and holds another now; a variable that takes the place of one is memory."""
+    is_replaced = isinstance(before, LocalVar) and not isinstance(after, LocalVar)
+    return is_replaced or _is_scalar(before) and not _are_same([before], [after])
 
 
 def _are_same(before: list[Any], after: list[Any]) -> bool:

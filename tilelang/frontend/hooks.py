@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
 from types import MethodDescriptorType, NoneType, WrapperDescriptorType
 from typing import Any
 
@@ -25,7 +24,7 @@ from tilelang.frontend.access import assign_subscript, compile_time_index, is_bu
 from tilelang.frontend.bindings import match_targets
 from tilelang.frontend.branches import Branch, DynamicBranch, is_definition
 from tilelang.frontend.builder import Builder, current, described, sequence
-from tilelang.frontend.containers import State
+from tilelang.frontend.containers import State, attribute_of, item_of
 from tilelang.frontend.lanes import lanes_of
 from tilelang.frontend.liveness import Reads
 from tilelang.frontend.loops import LoopSpec, range_bounds
@@ -67,15 +66,15 @@ class Hooks(NameHooks):
             return provided("extract_lane")(target, key)
         if is_table(target) and any(map(_is_run_time, key if isinstance(key, tuple) else (key,))):
             return look_up(target, key)
-        return target[_python_key(target, key, "__getitem__")]
+        return self.item(target[_python_key(target, key, "__getitem__")])
 
-    def store(self, target: Any, key: Any, value: Any) -> None:
+    def store(self, value: Any, target: Any, key: Any) -> None:
         """``target[key] = value``.
 
         Args:
+            value: the right-hand side; a container holds it as it is now, also when the memory that it reads changes later.
             target: a buffer, a slice, or any Python container.
             key: the subscript.
-            value: the right-hand side; a container holds it as it is now, also when the memory that it reads changes later.
 
         Raises:
             OperandError: ``target`` is a scalar.
@@ -89,7 +88,8 @@ class Hooks(NameHooks):
         elif is_symbolic(target):
             raise OperandError("a scalar of a kernel has no elements", hint=ARRAY_OF_THE_KERNEL)
         else:
-            target[_python_key(target, key, "__setitem__")] = self.keep(value)
+            key = _python_key(target, key, "__setitem__")
+            target[key] = self.held(item_of(target, key), value)
 
     def augment_item(self, target: Any, key: Any, op: str, mark: Mark, operand: Any) -> None:
         """``target[key] op= operand``.
@@ -102,7 +102,29 @@ class Hooks(NameHooks):
             operand: the right-hand side.
         """
         key, before = mark.keep((key, self.load(target, key)))
-        self.store(target, key, AUGMENTED[op](before, operand))
+        self.store(AUGMENTED[op](before, operand), target, key)
+
+    def store_attribute(self, value: Any, target: Any, name: str) -> None:
+        """``target.name = value``.
+
+        Args:
+            value: the right-hand side.
+            target: any object.
+            name: of the attribute.
+        """
+        setattr(target, name, self.held(attribute_of(target, name), value))
+
+    def augment_attribute(self, target: Any, name: str, op: str, mark: Mark, operand: Any) -> None:
+        """``target.name op= operand``.
+
+        Args:
+            target: any object.
+            name: of the attribute.
+            op: class name of the operator in the syntax tree, such as ``"Add"``.
+            mark: before the operand was computed.
+            operand: the right-hand side.
+        """
+        self.store_attribute(AUGMENTED[op](mark.keep(getattr(target, name)), operand), target, name)
 
     # Control flow ----------------------------------------------------------------------------------------------------
 
@@ -130,7 +152,7 @@ class Hooks(NameHooks):
                 yield index
             return
         if not isinstance(iterable, LoopSpec):
-            yield from _compile_time_loop(builder, iterable)
+            yield from _compile_time_loop(builder, self.items(iterable) if type(iterable) is tuple else iterable)
             return
         before, state = _values_held(scope, carried), State(scope.reached())
         frame, value = iterable.open(builder, names)
@@ -156,15 +178,16 @@ class Hooks(NameHooks):
         """
         builder = current()
         # What computes a run-time condition belongs at the start of each pass, so it is not emitted in front of the loop.
-        condition, computed = builder.detached(lambda: as_operand(test()))
+        condition, computed = builder.repeated(lambda: as_operand(test()))
         if not is_symbolic(condition):
             for stmt in computed.stmts:
                 builder.emit(stmt)
+            builder.leave(computed)
             yield from _compile_time_loop(builder, _compile_time_passes(condition, test))
             return
         before, state = _values_held(scope, carried), State(scope.reached())
         span = builder.span()
-        frame = builder.open("loop", lambda body: _while_statement(boolean(condition), computed.stmts, body, span))
+        frame = builder.open("loop", lambda body: _while_statement(boolean(condition), computed.stmts, body, span), repeats=True)
         frame.assigned.update(computed.assigned)
         with builder.in_loop("WHILE"):
             yield None
@@ -399,7 +422,7 @@ def _compile_time_loop(builder: Builder, items: Any) -> Iterator[Any]:
     with builder.in_loop(None):
         try:
             # A `break` must not close an iterator of the author's: a later loop goes on with it.
-            yield from chain(items)
+            yield from map(HOOKS.item, items)
         finally:
             # What the body's last scope assigned is no news to the statement after the loop: Python's own loop carried the
             # values.

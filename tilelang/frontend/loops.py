@@ -86,7 +86,9 @@ class LoopSpec:
             first, is_barrier = parts[0]
             return sequence([first if is_barrier else self._nest(loops, first, span), *nests])
 
-        frame = builder.open("loop", wrap, always=all(isinstance(n := as_int(extent), int) and n > 0 for _, _, extent in loops))
+        always = all(isinstance(n := as_int(extent), int) and n > 0 for _, _, extent in loops)
+        # Iterations of the others change nothing that another one reads.
+        frame = builder.open("loop", wrap, always, repeats=self.kind in ("SERIAL", "UNROLLED"))
         return frame, values[0] if len(values) == 1 and not self.many else tuple(values)
 
     def _nest(self, loops: Sequence[tuple[Any, Any, Any]], body: Any, span: Any) -> Any:

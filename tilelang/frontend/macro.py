@@ -104,12 +104,12 @@ def _by_value(builder: Any, name: str, value: Any) -> Any:
 def _reference(builder: Any, name: str, value: Any) -> Any:
     from tilelang.frontend.access import is_buffer
     from tilelang.frontend.bindings import snapshot
-    from tilelang.frontend.values import ElementRef, LocalVar
+    from tilelang.frontend.values import ElementRef, LocalVar, ReadVar
     from tilelang.ir import nodes as ir
     from tilelang.ir.region import Region
 
     if isinstance(value, (LocalVar, Region)) or is_buffer(value):
-        return value
+        return value.variable if isinstance(value, ReadVar) else value
     if isinstance(value, ir.TensorLoad):
         return ElementRef(value.source, tuple(snapshot(builder, "index", index) for index in value.indices))
     raise OperandError(

@@ -14,7 +14,7 @@ from tilelang.frontend.containers import CONTAINERS, refuse_outside_change
 from tilelang.frontend.declare import declare_argument
 from tilelang.frontend.names import UNBOUND, Names, Outside
 from tilelang.frontend.operators import AUGMENTED
-from tilelang.frontend.values import LocalVar, Unusable, as_operand
+from tilelang.frontend.values import LocalVar, ReadVar, Unusable, VectorVar, as_operand
 from tilelang.ir import nodes as ir
 
 
@@ -88,6 +88,14 @@ class NameHooks:
         scope[name] = value
         return value
 
+    def item(self, value: Any) -> Any:
+        """An argument, or what a container or an object holds: of a variable, with what it holds here."""
+        return ReadVar(value) if isinstance(value, LocalVar) and not isinstance(value, (VectorVar, ReadVar)) else value
+
+    def items(self, values: Any) -> Any:
+        """The same of each item of a list or tuple."""
+        return tuple(map(self.item, values)) if type(values) in (list, tuple) else values
+
     def captured(self, scope: Names, name: str, value: Any) -> Any:
         """The same for a name that a pattern of ``match`` binds to a part of what is matched.
 
@@ -114,6 +122,16 @@ class NameHooks:
     def keep(self, value: Any) -> Any:
         """A value that is stored in an attribute or a container: memory is read now, not where the value is used."""
         return snapshot_items(current(), HELD_BY_PYTHON, value)
+
+    def held(self, before: Any, value: Any) -> Any:
+        """What an attribute or an item of a container holds after an assignment; to a variable there the value is stored.
+
+        Args:
+            before: what it held.
+            value: the right-hand side.
+        """
+        is_variable = isinstance(before, LocalVar) and not isinstance(before, ReadVar)
+        return bind(current(), HELD_BY_PYTHON, before, value) if is_variable else self.keep(value)
 
     def keep_in(self, holder: Any, value: Any) -> Any:
         """An argument of ``holder.append(value)`` and of the other methods that store a value in a Python container."""

@@ -96,9 +96,20 @@ def _division(left: Any, right: Any) -> tuple[Any, Any]:
     return left, right
 
 
-def _of_operands(function: Operator) -> Operator:
-    """One of Python's operators, which TVM's expressions override as they should."""
-    return lambda left, right: function(as_operand(left), as_operand(right))
+def _augmented(name: str) -> Operator:
+    """One of Python's operators before ``=``, which changes an object that can be changed in place, such as a list.
+
+    Args:
+        name: of the operator's function.
+    """
+    method = f"__i{name.rstrip('_')}__"
+    of_values = getattr(operator, name)
+
+    def apply(left: Any, right: Any) -> Any:
+        left, right = as_operand(left), as_operand(right)
+        return getattr(operator, method)(left, right) if hasattr(left, method) else of_values(left, right)
+
+    return apply
 
 
 AUGMENTED: Mapping[str, Operator] = {
@@ -106,15 +117,15 @@ AUGMENTED: Mapping[str, Operator] = {
     "Pow": power,
     "FloorDiv": floor_divide,
     "Mod": modulo,
-    "Add": _of_operands(operator.add),
+    "Add": _augmented("add"),
     "Sub": subtract,
-    "Mult": _of_operands(operator.mul),
-    "LShift": _of_operands(operator.lshift),
-    "RShift": _of_operands(operator.rshift),
-    "BitAnd": _of_operands(operator.and_),
-    "BitOr": _of_operands(operator.or_),
-    "BitXor": _of_operands(operator.xor),
-    "MatMult": _of_operands(operator.matmul),
+    "Mult": _augmented("mul"),
+    "LShift": _augmented("lshift"),
+    "RShift": _augmented("rshift"),
+    "BitAnd": _augmented("and_"),
+    "BitOr": _augmented("or_"),
+    "BitXor": _augmented("xor"),
+    "MatMult": _augmented("matmul"),
 }
 """The function of ``target op= operand``, by the name of the operator's class in Python's syntax tree."""
 
@@ -318,10 +329,10 @@ def _skippable(part: Term, runs: Term) -> Any:
         MisplacedError: the operand calls something that changes memory, which the kernel would do in any case.
     """
     # The statements that computing the operand appends show whether it does more than compute.
-    stmts = current().frames[-1].stmts
-    count = len(stmts)
+    begin = current().frames[-1].here()
     value = part()
-    for position, stmt in enumerate(stmts[count:], count):
+    stmts = begin.frame.stmts
+    for position, stmt in enumerate(stmts[begin.position :], begin.position):
         if not isinstance(stmt, ir.Bind) or _has_effect(stmt.value):
             raise MisplacedError("a call with side effects in a conditional expression", hint="use an if statement")
         if any(map(_may_leave_tile, walk_expr(stmt.value))):

@@ -10,52 +10,36 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.frontend.bindings import snapshot_items
-from tilelang.frontend.builder import Frame, current
-from tilelang.ir import nodes as ir
-from tilelang.tileop.thread import INTRINSICS, intrinsic_name
-
-_DECLARATIONS = (ir.AllocBuffer, ir.DeclBuffer)
+from tilelang.frontend.builder import current
+from tilelang.frontend.frames import Place
+from tilelang.frontend.reads import changes_memory
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place between two operands.
+    """Between two operands.
 
     Attributes:
-        frame: the innermost open scope.
-        position: how many statements it has.
+        place: where it is.
     """
 
-    frame: Frame
-    position: int
+    place: Place
 
     @classmethod
     def here(cls) -> Mark:
         """The present place."""
-        frame = current().frames[-1]
-        return cls(frame, len(frame.stmts))
+        return cls(current().frames[-1].here())
 
     def keep(self, value: Any) -> Any:
         """``value``, which was computed before this mark, as it is here if a statement since then may change what it reads."""
-        stmts = self.frame.stmts
-        if not any(map(_changes_memory, stmts[self.position :])):
+        if not any(map(changes_memory, self.place.frame.stmts[self.place.position :])):
             return value
         builder = current()
-        kept, bound = builder.detached(lambda: snapshot_items(builder, "operand", value))
-        stmts[self.position : self.position] = bound.stmts
-        return kept
+        with builder.at(self.place):
+            return snapshot_items(builder, "operand", value)
 
 
 def in_order(*parts: Any) -> tuple[Any, ...]:
     """The operands among ``parts``, which are operands with a :class:`Mark` after each but the last."""
-    marks = parts[1::2]
-    # The last one first: a variable in front of a later operand does not move the marks before it.
-    kept = [mark.keep(value) for value, mark in reversed(list(zip(parts[::2], marks)))]
-    return (*reversed(kept), parts[-1])
-
-
-def _changes_memory(stmt: Any) -> bool:
-    if isinstance(stmt, ir.Bind):
-        called = intrinsic_name(stmt.value)
-        return called is not None and not INTRINSICS[called].pure
-    return not isinstance(stmt, _DECLARATIONS)
+    kept = [mark.keep(value) for value, mark in zip(parts[::2], parts[1::2])]
+    return (*kept, parts[-1])

@@ -6,7 +6,8 @@ the same meaning (:mod:`tilelang.frontend.hooks`), which falls back to Python's 
 
     x = a                   x = hook.assign(scope, hook.naming("x"), a)
     x += a                  x = hook.augment(scope, "x", x, "Add", a)
-    A[i] = a                hook.store(A, i, a)
+    A[i] = a                hook.store(a, A, i)
+    s.v = a                 hook.store_attribute(a, s, "v")
     a + f(b)                hook.binary("Add", a, hook.mark(), f(b))      # what a reads is read before f changes it
     a and b                 hook.value_of_and_(lambda: a, lambda: b)      # hook.and_ where only its truth matters
     if a: x = 1             branch = hook.branch(scope, a)
@@ -216,6 +217,10 @@ class _Rewriter(NamesRewriter):
         return [mark(name) for name in sorted(bound_names(body))]
 
     def visit_For(self, node: ast.For) -> Any:
+        if any(isinstance(part, (ast.Subscript, ast.Attribute)) for part in ast.walk(node.target)):
+            name = f"__tl_item_{node.lineno}_{node.col_offset}__"
+            node.body[:0] = [locate(ast.Assign([node.target], ast.Name(name, ast.Load())), node.target)]
+            node.target = locate(ast.Name(name, ast.Store()), node.target)
         targets = node.target.elts if isinstance(node.target, (ast.Tuple, ast.List)) else [node.target]
         names = strings(t.id for t in targets if isinstance(t, ast.Name))
         loop = self.hook("loop", self.scope(), self.iterable(node.iter), names, flags(carried_names(node)), at=node.iter)
@@ -258,9 +263,10 @@ class _Rewriter(NamesRewriter):
         unpacked = self.bindings({item.optional_vars.id for item in node.items if isinstance(item.optional_vars, ast.Name)}, node)
         for item in node.items:
             target = item.optional_vars
-            if isinstance(target, (ast.Tuple, ast.List)):
-                entered = f"__tl_with_{node.lineno}__"
-                unpacked += self.assign_items(target, ast.Name(entered, ast.Load()), target)
+            if target is not None and not isinstance(target, ast.Name):
+                entered = f"__tl_with_{target.lineno}_{target.col_offset}__"
+                made = self.assign(target, ast.Name(entered, ast.Load()), target)
+                unpacked += made if isinstance(made, list) else [made]
                 item.optional_vars = locate(ast.Name(entered, ast.Store()), target)
         self.generic_visit(node)
         for item in node.items:
@@ -340,7 +346,8 @@ class _Rewriter(NamesRewriter):
         return self.visit(node)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
-        node.value = self.hook("assign", self.scope(), ast.Constant(node.target.id), self.visit(node.value), at=node)
+        value = self.item_read(self.visit(node.value))
+        node.value = self.hook("assign", self.scope(), ast.Constant(node.target.id), value, at=node)
         return node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
@@ -375,11 +382,25 @@ class _Rewriter(NamesRewriter):
 
     def visit_Tuple(self, node: ast.Tuple | ast.List) -> Any:
         self.generic_visit(node)
-        if isinstance(node.ctx, ast.Load) and not any(isinstance(item, ast.Starred) for item in node.elts):
-            node.elts = self.in_order(node.elts, node)
+        if isinstance(node.ctx, ast.Load):
+            node.elts = [*map(self.item_read, node.elts)]
+            if not any(isinstance(item, ast.Starred) for item in node.elts):
+                node.elts = self.in_order(node.elts, node)
         return node
 
     visit_List = visit_Tuple
+
+    def visit_Dict(self, node: ast.Dict) -> Any:
+        self.generic_visit(node)
+        node.values = [*map(self.item_read, node.values)]
+        return node
+
+    def visit_ListComp(self, node: ast.ListComp | ast.GeneratorExp) -> Any:
+        self.generic_visit(node)
+        node.elt = self.item_read(node.elt)
+        return node
+
+    visit_GeneratorExp = visit_ListComp
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         if not isinstance(node.ctx, ast.Load):
@@ -391,6 +412,10 @@ class _Rewriter(NamesRewriter):
         self.generic_visit(node)
         # The language's functions take elements as places, too: `T.copy(A[0, 0], tile)`.
         is_of_language = isinstance(callee, ast.Attribute) and isinstance(callee.value, ast.Name) and callee.value.id == "T"
+        if not is_of_language:
+            node.args = [*map(self.item_read, node.args)]
+            for keyword in node.keywords:
+                keyword.value = self.item_read(keyword.value)
         if not is_of_language and not any(isinstance(argument, ast.Starred) for argument in node.args):
             node.args = self.in_order(node.args, node)
         if isinstance(callee, ast.Name) and callee.id in _REPLACED_TYPES and callee.id not in self.bound:

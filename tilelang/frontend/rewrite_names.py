@@ -12,7 +12,7 @@ from tilelang.frontend.syntax import arguments, locate, strings, target_name
 HOOKS = "__tl__"
 SCOPE = "__tl_scope__"
 
-_COMPUTING = frozenset("load mark in_order compare subtract divide power floor_divide modulo builtin slice binary".split())
+_COMPUTING = frozenset("load mark in_order compare subtract divide power floor_divide modulo builtin slice binary item".split())
 """Hooks that read and compute: they append no statement."""
 
 _UNSUPPORTED = {
@@ -102,6 +102,11 @@ class NamesRewriter(ast.NodeTransformer):
         marked = [part for operand in operands for part in (operand, self.hook("mark", at=at))]
         return [locate(ast.Starred(self.hook("in_order", *marked[:-1], at=at), ast.Load()), at)]
 
+    def item_read(self, node: ast.expr) -> ast.expr:
+        """A rewritten item, argument or value of an assignment; a variable that a name or attribute holds is read now."""
+        is_read = isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load)
+        return self.hook("item", node, at=node) if is_read else node
+
     # Assignments -----------------------------------------------------------------------------------------------------
 
     def visit_Assign(self, node: ast.Assign) -> Any:
@@ -111,6 +116,12 @@ class NamesRewriter(ast.NodeTransformer):
             unpacks = isinstance(node.targets[0], displays) and isinstance(node.value, displays)
             # The items of `a, b = x, y` are ordered after they have got their names.
             value: Any = self.generic_visit(node.value) if unpacks else self.visit(node.value)
+            if unpacks:
+                value.elts = [*map(self.item_read, value.elts)]
+            if isinstance(node.value, ast.Attribute):
+                value = self.item_read(value)
+            elif isinstance(node.targets[0], displays) and isinstance(node.value, (ast.Name, ast.Subscript)):
+                value = self.hook("items", value, at=node)
             return self.assign(node.targets[0], value, node)
         value = ast.Name("__tl_value__", ast.Store())
         out = [locate(ast.Assign([value], self.hook("keep", self.visit(node.value), at=node)), node)]
@@ -134,9 +145,12 @@ class NamesRewriter(ast.NodeTransformer):
         if isinstance(target, (ast.Tuple, ast.List)):
             return self.assign_items(target, value, node)
         if isinstance(target, ast.Subscript):
-            call = self.hook("store", self.visit(target.value), self.key(target.slice), value, at=node)
+            # Python computes the value before the place.
+            call = self.hook("store", *self.in_order([value, self.visit(target.value), self.key(target.slice)], node), at=node)
             return locate(ast.Expr(call), node)
-        return locate(ast.Assign([self.visit(target)], self.hook("keep", value, at=node)), node)
+        assert isinstance(target, ast.Attribute)
+        call = self.hook("store_attribute", value, self.visit(target.value), ast.Constant(target.attr), at=node)
+        return locate(ast.Expr(call), node)
 
     def assign_items(self, target: ast.Tuple | ast.List, value: ast.expr, node: ast.AST) -> list[ast.stmt]:
         """``a, b = value``: all items are computed into a temporary, then assigned one by one.
@@ -192,7 +206,9 @@ class NamesRewriter(ast.NodeTransformer):
                 "augment_item", target, self.key(node.target.slice), operator_name, self.hook("mark", at=node), value, at=node
             )
             return locate(ast.Expr(call), node)
-        return self.generic_visit(node)
+        target, name = self.visit(node.target.value), ast.Constant(node.target.attr)
+        call = self.hook("augment_attribute", target, name, operator_name, self.hook("mark", at=node), value, at=node)
+        return locate(ast.Expr(call), node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
         if node.value is not None:

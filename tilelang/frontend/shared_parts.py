@@ -25,11 +25,11 @@ from tilelang.ir.visit import (
     is_guarded,
     is_large,
     operands,
-    rebuilt,
     statement_exprs,
     variables,
     walk_expr,
     with_children,
+    with_operands,
 )
 
 _REPEATED = 24
@@ -125,7 +125,7 @@ class _Parts:
 
     def _once(self, expr: Any) -> Any:
         parts = iter([self._operand(expr, position) for position in range(len(operands(expr)))])
-        inner = _with_operands(expr, lambda _: next(parts))
+        inner = with_operands(expr, lambda _: next(parts))
         self._size[inner] = size = 1 + sum(self._size.get(part, 1) for part in operands(inner))
         if _may_fail(inner) or not self._failing.isdisjoint(operands(inner)):
             self._failing.add(inner)
@@ -300,14 +300,6 @@ def _is_inside(branch: _Branch, others: _Branches, guards: _Guards) -> bool:
         seen.update(new)
         waiting += new
     return True
-
-
-def _with_operands(expr: Any, new: Callable[[Any], Any]) -> Any:
-    if not operands(expr):
-        return expr
-    if isinstance(expr, ir.TensorRegion):
-        return ir.BufferRegion(expr.source, [ir.Range.from_min_extent(new(r.min), new(r.extent)) for r in expr.region])
-    return rebuilt(expr, new)
 
 
 _WITH_EXPRS: Mapping[type, Callable[[Any, Callable[[Any], Any]], Any]] = {

@@ -164,6 +164,25 @@ class ElementRef(LocalVar):
         self.fresh = False
 
 
+class ReadVar(ElementRef):
+    """A variable as an argument, or as an item of what a loop of Python goes through: it reads what the variable held there.
+
+    Attributes:
+        variable: itself, for a macro that takes it as ``T.Ref``.
+        load: its value.
+    """
+
+    __slots__ = ("variable", "load")
+
+    def __init__(self, variable: LocalVar):
+        super().__init__(variable.buffer, variable.indices)
+        self.variable = variable
+        self.load = variable.expr()
+
+    def expr(self) -> Any:
+        return self.load
+
+
 class VectorVar(ElementRef):
     """A mutable vector made by ``T.alloc_var``: all lanes of its buffer at once; an index picks one."""
 

@@ -99,6 +99,15 @@ _REBUILT: Mapping[type, Callable[[Any, Callable[[Any], Any]], Any]] = {
 }
 
 
+def with_operands(expr: Any, new: Callable[[Any], Any]) -> Any:
+    """``expr`` with ``new`` applied to the expressions directly inside it."""
+    if not operands(expr):
+        return expr
+    if isinstance(expr, ir.TensorRegion):
+        return ir.BufferRegion(expr.source, [ir.Range.from_min_extent(new(r.min), new(r.extent)) for r in expr.region])
+    return rebuilt(expr, new)
+
+
 def with_children(stmt: Any, of: Callable[[Any], Any]) -> Any:
     """``stmt`` with ``of`` applied to the statements directly inside it; ``stmt`` itself where they stay the same."""
     old = children(stmt)

@@ -13,6 +13,7 @@ from tilelang.frontend.branches import DynamicBranch
 from tilelang.frontend.builder import current
 from tilelang.frontend.containers import State
 from tilelang.frontend.operators import constant
+from tilelang.frontend.reads import read_anew
 from tilelang.frontend.safe_values import as_block
 from tilelang.frontend.values import ExprLike, as_expr, as_operand, is_symbolic
 from tilelang.ignored import ignored, unless
@@ -88,10 +89,10 @@ def Assert(condition: Any, message: Any = "", error_kind: str = "RuntimeError") 
 @contextmanager
 def sblock(name: str = "", no_realize: bool = False) -> Iterator[None]:
     """A block of statements, in which annotations hold; the compiler derives what it reads and writes, whatever is declared."""
-    stmts = current("T.sblock").frames[-1].stmts
-    before = len(stmts)
+    begin = current("T.sblock").frames[-1].here()
     yield
-    stmts[before:] = as_block(stmts[before:])
+    stmts = begin.frame.stmts
+    stmts[begin.position :] = as_block(stmts[begin.position :])
 
 
 def reads(*regions: Any) -> None:
@@ -275,7 +276,10 @@ def meta_var(value: Any) -> Any:
     """
     if isinstance(value, (tuple, list)):
         return type(value)(map(meta_var, value))
-    return _Repeated(value) if is_symbolic(value) else value
+    if not is_symbolic(value):
+        return value
+    read_anew(current("T.meta_var"), value)
+    return _Repeated(value)
 
 
 def ret(val: Any = None) -> None:

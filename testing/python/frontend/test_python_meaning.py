@@ -9,7 +9,7 @@ import torch
 import tilelang
 from tilelang.errors import CompileError
 
-from . import pieces_of_control_flow, pieces_of_values
+from . import pieces_of_control_flow, pieces_of_order, pieces_of_values
 
 HELPERS = """
 def helper(t, k=2):
@@ -97,6 +97,13 @@ def main(A: T.Tensor((8,), "int32")):
 PLAIN = """
 FIVE = 5
 {helpers}
+class T:
+    min, max = min, max
+
+    @staticmethod
+    def alloc_var(dtype, init):
+        return init
+
 def macro(t, k=3):
     return (t - k if t > 4 else t + k) * k
 
@@ -108,6 +115,8 @@ def main(A):
         A[1] = y + z
 """
 
+
+PIECES = [*pieces_of_values.PIECES, *pieces_of_control_flow.PIECES, *pieces_of_order.PIECES]
 
 REFUSED = {
     "for i in range(4):\n    if A[i] == 2:\n        break\nelse:\n    y = 5": "else of a run-time loop that may be left by break",
@@ -143,7 +152,7 @@ def kernel_of(piece: str, folder) -> object:
     return tilelang.compile(module.main, target="interpret")
 
 
-@pytest.mark.parametrize("piece", pieces_of_values.PIECES + pieces_of_control_flow.PIECES)
+@pytest.mark.parametrize("piece", PIECES)
 def test_piece_of_a_kernel_means_what_python_says(piece: str, tmp_path):
     scope: dict = {}
     exec(PLAIN.format(helpers=HELPERS.format(macro=""), body=textwrap.indent(piece.strip("\n"), " " * 8)), scope)

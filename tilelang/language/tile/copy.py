@@ -138,7 +138,8 @@ def copy(
         _copy_elements(src, dst)
         return
     if require_kernel("T.copy").parallel and is_anchor(src) and is_anchor(dst):
-        assign_subscript(dst.source, tuple(dst.indices), src)
+        # A place: what it holds now, wherever the program has written it.
+        assign_subscript(dst.source, tuple(dst.indices), ir.BufferLoad(src.source, list(src.indices), src.span))
         return
     source, target = _pair(src, dst, "T.copy")
     if _is_clipped(source, target):
