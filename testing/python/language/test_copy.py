@@ -254,6 +254,27 @@ def test_a_slice_that_ends_with_its_tensor_fits_a_longer_tile(columns, padded):
     assert torch.equal(b[:, 2:18], a[:, 4:]) and (b[:, :2] == 0).all() and (b[:, 18:] == 0).all()
 
 
+@pytest.mark.parametrize("rows", [13, 16, None])
+def test_a_whole_tensor_fits_a_longer_tile(rows):
+    """Also one of run-time size; what is beyond the tensor reads as zero, and is not written."""
+    size = T.dynamic("n") if rows is None else rows
+
+    @T.prim_func
+    def main(A: T.Tensor((size, 20), "float16"), tiles: T.Tensor((16, 32), "float16"), B: T.Tensor((size, 20), "float32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((16, 32), "float16")
+            part = T.alloc_fragment((16, 32), "float32")
+            T.copy(A, tile)
+            T.copy(tile, tiles)
+            T.copy(tile, part)
+            T.copy(part, B)
+
+    a = random((rows or 9, 20), torch.float16)
+    tiles, b = check_meaning(main, a, torch.ones(16, 32).half(), torch.zeros(a.shape))[1:]
+    assert torch.equal(tiles[: len(a), :20], a) and (tiles[len(a) :] == 0).all() and (tiles[:, 20:] == 0).all()
+    assert torch.equal(b, a.float())
+
+
 @pytest.mark.parametrize("last", [39, 41])
 def test_a_slice_that_ends_elsewhere_must_agree(last):
     with pytest.raises(CopyShapeError):
@@ -263,6 +284,17 @@ def test_a_slice_that_ends_elsewhere_must_agree(last):
             with T.Kernel(1):
                 tile = T.alloc_shared((16, 48), "float16")
                 T.copy(A[:, 0:last], tile)
+
+
+def test_fixed_lengths_beside_a_run_time_one_must_agree():
+    n = T.dynamic("n")
+    with pytest.raises(CopyShapeError):
+
+        @T.prim_func
+        def main(A: T.Tensor((n, 64), "float16")):
+            with T.Kernel(1):
+                tile = T.alloc_shared((16, 32), "float16")
+                T.copy(A[0:n, 0:20], tile)
 
 
 def test_more_axes_than_the_buffer():

@@ -34,28 +34,26 @@ def _pair(src: Any, dst: Any, what: str) -> tuple[Region, Region]:
         source = as_region(src, what)
         return source, anchored_region(dst, source.extents, what)
     source, target = as_region(src, what), as_region(dst, what)
-    if isinstance(src, Slice):
-        source = _padded(source, target)
-    if isinstance(dst, Slice):
-        target = _padded(target, source)
-    return source, target
+    source = _padded(source, target)
+    return source, _padded(target, source)
 
 
 def _padded(part: Region, tile: Region) -> Region:
-    """A slice of a tensor with the lengths of a tile that is longer where the slice ends with the tensor.
+    """A tensor, or a slice of one, with the lengths of a tile that is longer where the slice ends with the tensor.
 
     The programs that pad a tile mean this: ``T.copy(A[i : i + 64, :], tile)``, of 40 columns to 48.
     """
     if not is_global(part) or is_global(tile) or len(part.shape) != len(tile.shape):
         return part
     lengths = iter(tile.shape)
-    wanted = tuple(extent if extent == 1 else next(lengths) for extent in part.extents)
-    axes = zip(part.mins, part.extents, wanted, map(as_int, part.buffer.shape))
-    return Region(part.buffer, part.mins, wanted) if all(_reaches(*axis) for axis in axes) else part
+    others = [extent if extent == 1 else next(lengths) for extent in part.extents]
+    wanted = [_common(*axis) for axis in zip(part.mins, part.extents, others, map(as_int, part.buffer.shape))]
+    return part if any(length is None for length in wanted) else Region(part.buffer, part.mins, tuple(wanted))
 
 
-def _reaches(low: Any, extent: Any, length: Any, size: Any) -> bool:
-    """Whether a range may be copied to or from one of another length: of its own, or of a longer one if it ends with its axis.
+def _common(low: Any, extent: Any, length: Any, size: Any) -> Any:
+    """The length of a range that is copied to or from one of another length: that one, if it is longer and the range ends with
+    its axis; the range's own where they are equal, or one is known at run time only; None where they must not differ.
 
     Args:
         low: the first index.
@@ -63,8 +61,10 @@ def _reaches(low: Any, extent: Any, length: Any, size: Any) -> bool:
         length: the other one.
         size: of the axis.
     """
-    known = all(isinstance(value, int) for value in (low, extent, length, size))
-    return same(extent, length) or (known and low + extent == size < low + length)
+    if same(extent, length) or isinstance(extent, int) != isinstance(length, int):
+        return extent
+    is_known = all(isinstance(value, int) for value in (low, extent, length, size))
+    return length if is_known and low + extent == size < low + length else None
 
 
 def _is_clipped(source: Region, target: Region) -> bool:
@@ -79,6 +79,8 @@ def _clipped(source: Region, target: Region) -> None:
 
     builder = require_kernel("T.copy")
     pairs = list(zip(source.shape, target.shape))
+    if any(isinstance(a, int) == isinstance(b, int) and not same(a, b) for a, b in pairs):
+        raise CopyShapeError(shape_text(source.extents), shape_text(target.extents))
     fixed = [a if isinstance(a, int) else b for a, b in pairs]
     frame, indices = replace(Parallel(*fixed), many=True).open(builder, ("row", "column") if len(fixed) == 2 else ())
     span = builder.span()
@@ -118,8 +120,8 @@ def copy(
     ``src`` and ``dst`` are buffers, slices (``A[i:i + 64, :]``), or an element where a region starts, its extents taken from
     the other side (``T.copy(A[by * 64, k * 32], A_shared)``). What lies outside of the source reads as zero, what lies
     outside of the destination is not written. A slice whose length is only known at run time may be copied to or from a tile
-    of fixed size, and one that ends with its tensor to or from a longer tile: the rest of the tile is zero, or is not
-    written. Between two elements in a ``T.Parallel`` it is an assignment.
+    of fixed size, and one that ends with its tensor, or a whole tensor, to or from a longer tile: the rest of the tile is
+    zero, or is not written. Between two elements in a ``T.Parallel`` it is an assignment.
 
     Args:
         src, dst: the regions, as above.
