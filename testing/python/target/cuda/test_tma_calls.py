@@ -9,7 +9,7 @@ import torch
 
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
-from tilelang.errors import CompileError
+from tilelang.errors import CompileError, TileLangError
 from tilelang.layout import make_swizzled_layout
 
 FLOAT16 = 6
@@ -112,3 +112,34 @@ def test_a_value_beyond_the_tensor_is_not_for_the_accelerator():
     with pytest.raises(CompileError, match="puts zeros where A ends, not the value of T.annotate_safe_value") as caught:
         source(main, arch="sm_90a")
     assert "tma_copy(A[0:4, 0:64], tile" in str(caught.value)
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+@pytest.mark.parametrize("strided", [False, True])
+def test_a_row_stride_that_only_a_call_gives_is_checked_by_the_launch(by_hand: bool, strided: bool) -> None:
+    n, pitch = T.dynamic("n"), T.dynamic("pitch")
+    rows = T.StridedTensor((64, n), (pitch, 1), "float16") if strided else T.Tensor((64, n), "float16")
+    stride = (pitch if strided else n) * 2
+
+    @T.prim_func
+    def main(A: rows, C: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            T.annotate_layout({tile: make_swizzled_layout(tile)})
+            full = T.alloc_barrier(1)
+            if T.get_thread_binding() == 0:
+                if by_hand:
+                    T.mbarrier_expect_tx(full, 64 * 64 * 2)
+                    numbers = (n, 64, 2, stride, 64, 64, 1, 1)
+                    T.tma_load(T.create_tma_descriptor(FLOAT16, 2, A, *numbers, *MODES), full[0], tile[0, 0], 0, 0)
+                else:
+                    T.tma_copy(A[0:64, 0:64], tile, barrier=full)
+                T.mbarrier_arrive(full)
+            T.mbarrier_wait_parity(full, 0)
+            T.copy(tile, C)
+
+    a, c = torch.randn(64, 136).half(), torch.zeros(64, 64, dtype=torch.float16)
+    simulate(main, a[:, :72] if strided else a, c, arch="sm_90a")
+    assert torch.equal(c, a[:, :64])
+    with pytest.raises(TileLangError, match="258 must be a multiple of 16 bytes"):
+        simulate(main, torch.zeros(64, 129).half(), c, arch="sm_90a")

@@ -2,8 +2,8 @@
 
 One thread starts the copy of a *box* of a tensor of up to five dimensions; elements outside the tensor read as zero and are
 not written. What the hardware demands of the tensor must be certain at compile time (byte strides that are multiples of 16, a
-compact innermost axis), else the copy is left to the threads; the base address is checked when the descriptor is encoded at
-launch.
+compact innermost axis), else the copy is left to the threads; the base address, and such strides of a ``T.tma_copy`` as only a
+call gives, are checked when the descriptor is encoded at launch.
 """
 
 from __future__ import annotations
@@ -103,10 +103,10 @@ def is_candidate(source: Region, target: Region, facts: Facts) -> bool:
     return sides is not None and _fit(*sides[:2], natural_layout(sides[1]), facts) is not None
 
 
-def _fit(outer: Region, inner: Region, layout: Any, facts: Facts) -> tuple[list[int], list[int]] | None:
+def _fit(outer: Region, inner: Region, layout: Any, facts: Facts, is_asked: bool = False) -> tuple[list[int], list[int]] | None:
     """The axes of a tensor that those of a tile of some layout are, and the extents of one operation that fills a part of it;
     None where no operation does."""
-    axes = _tile_axes(outer, inner) if outer.dtype == inner.dtype and _tensor_fits(outer, facts) else None
+    axes = _tile_axes(outer, inner) if outer.dtype == inner.dtype and _tensor_fits(outer, facts, is_asked) else None
     if axes is None:
         return None
     bits = canonical(outer.dtype).stored_bits
@@ -141,11 +141,21 @@ def natural_layout(region: Region) -> TileLayout:
     return panel_layout(shape, bits, widths[0]) if widths else row_major(shape)
 
 
-def plan_copy(source: Region, target: Region, layout: Any, facts: Facts, reduction: str | None = None) -> TmaPlan | None:
+def plan_copy(
+    source: Region, target: Region, layout: Any, facts: Facts, reduction: str | None = None, is_asked: bool = False
+) -> TmaPlan | None:
     """The plan of a copy between a global and a shared region, or of a reduction (:attr:`TmaPlan.reduction`); None where the
-    accelerator cannot do it."""
+    accelerator cannot do it.
+
+    Args:
+        source, target: the regions of memory, one of them global and one shared.
+        layout: of the shared one.
+        facts: what is known of sizes and indices.
+        reduction: what the elements are combined by.
+        is_asked: whether the program asks for the accelerator: the host then checks strides that only a call gives.
+    """
     sides = _sides(source, target)
-    fit = None if sides is None else _fit(*sides[:2], layout, facts)
+    fit = None if sides is None else _fit(*sides[:2], layout, facts, is_asked)
     if sides is None or fit is None:
         return None
     (outer, inner, load), (axes, box) = sides, fit
@@ -177,7 +187,7 @@ def _sides(source: Region, target: Region) -> tuple[Region, Region, bool] | None
     return None
 
 
-def _tensor_fits(outer: Region, facts: Facts) -> bool:
+def _tensor_fits(outer: Region, facts: Facts, is_asked: bool) -> bool:
     dtype = canonical(outer.dtype)
     if dtype not in TRANSPORTS or not 1 <= len(outer.extents) <= MAX_RANK:
         return False
@@ -185,7 +195,7 @@ def _tensor_fits(outer: Region, facts: Facts) -> bool:
     # A descriptor has no stride for the innermost axis: it is one element.
     if as_int(strides[-1]) != dtype.bytes:
         return False
-    return all(facts.divisible(stride, ALIGNMENT) for stride in strides[:-1])
+    return all(facts.divisible(stride, ALIGNMENT) or (is_asked and not isinstance(stride, int)) for stride in strides[:-1])
 
 
 def _byte_strides(outer: Region) -> list[Any]:
@@ -267,13 +277,19 @@ def _boxes(
 # In a kernel -----------------------------------------------------------------------------------------------------------
 
 
-def plan_bulk(emitter: Emitter, op: Any, reduction: str | None = None) -> TmaPlan | None:
-    """The plan of a copy with the layout that its shared tile got, and the kernel's own tensor map."""
+def plan_bulk(emitter: Emitter, op: Any, reduction: str | None = None, is_asked: bool = False) -> TmaPlan | None:
+    """The plan of a copy with the layout that its shared tile got, and the kernel's own tensor map.
+
+    Args:
+        emitter: of the kernel.
+        op: the copy, or the atomic operation.
+        reduction, is_asked: as for :func:`plan_copy`.
+    """
     inner = op.dst if lies_in_shared(op.dst.buffer) else op.src
     # The offsets of a plan are those of a whole buffer: they do not have the slot of a ring in them.
     if not lies_in_shared(inner.buffer) or inner.buffer in emitter.slots:
         return None
-    plan = plan_copy(op.src, op.dst, emitter.layouts.memory[inner.buffer], emitter.facts, reduction)
+    plan = plan_copy(op.src, op.dst, emitter.layouts.memory[inner.buffer], emitter.facts, reduction, is_asked)
     if plan is None:
         return None
     tensor = emitter.root(plan.global_region.buffer)  # a view has the address of the argument that it is a view of
@@ -318,10 +334,13 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
 
 
 def _plan_of(emitter: Emitter, op: Any) -> TmaPlan | LinearPlan | None:
-    """How the accelerator does a copy: by a descriptor where it can, unless consecutive bytes take fewer operations."""
+    """How the accelerator does a copy: by a descriptor where it certainly can, unless consecutive bytes take fewer operations,
+    and where it can for the strides of some calls: the driver refuses the others."""
     sides = _sides(op.src, op.dst)
     linear = plan_linear(emitter, *sides[:2]) if sides is not None and op.cluster_mask is None else None
-    return linear if linear is not None and _exceeds_a_box(op) else plan_bulk(emitter, op) or linear
+    if linear is not None and _exceeds_a_box(op):
+        return linear
+    return plan_bulk(emitter, op) or linear or plan_bulk(emitter, op, is_asked=True)
 
 
 def _exceeds_a_box(op: Any) -> bool:
