@@ -357,8 +357,17 @@ def _access_ptr(e: Emitter, expr: Any) -> Value:
 
 
 def _buffer_data(e: Emitter, expr: Any) -> Value:
+    """Where a buffer starts; of a fragment whose layout the program fixes, the thread's own registers."""
     buffer = expr.args[0]
-    return _address_of(e, buffer, [ir.IntImm("int32", 0)] * len(buffer.shape))
+    layout = e.layouts.fragments.get(buffer)
+    if layout is None or layout.is_whole:
+        return _address_of(e, buffer, [ir.IntImm("int32", 0)] * len(buffer.shape))
+    if not any(buffer.same_as(fixed) and layout == wanted for fixed, wanted, _ in e.tree.hints.layouts):
+        raise MisplacedError(
+            f"{buffer.name}.data: which elements are in a thread's registers is not fixed by the program",
+            hint=f"T.annotate_layout({{{buffer.name}: ...}}) fixes it, or copy it to shared memory",
+        )
+    return e.array(buffer).to(0)
 
 
 def _popcount(e: Emitter, expr: Any) -> Value:

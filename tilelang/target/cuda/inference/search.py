@@ -48,6 +48,7 @@ from tilelang.target.cuda.inference.sections import (
     Section,
     as_conversion,
     family_of,
+    is_handed_on,
     is_written,
     partly_written,
     touched_outside,
@@ -300,19 +301,22 @@ def _sections(state: _State, node: Any, family: set[Any]) -> Iterator[Section]:
     # Statements that disagree with the fragment in the same way share one copy; one conversion is cheaper than one for each.
     serves_all = family <= state.layouts.fragments.keys() and all(_works_on_shared(rival, family) for rival in rivals)
     for parent, place in _ancestry(state.problem.tree, node):
-        if not _is_of_all_threads(state, [parent.items[place]], family):
+        if not _may_have_copy(state, [parent.items[place]], family):
             continue
         hit = [at for at, item in enumerate(parent.items) if any(inner in rivals for inner in walk(item))]
         alone, run = Section(parent, place, place + 1), Section(parent, hit[0], hit[-1] + 1)
         sections = [alone]
-        if len(run.nodes) > 1 and _is_of_all_threads(state, run.nodes, family):
+        if len(run.nodes) > 1 and _may_have_copy(state, run.nodes, family):
             sections = [run] if serves_all and not is_written(run.nodes, family) else [alone, run]
         for section in sections:
             yield section if is_written(section.nodes, family) else replace(section, users=frozenset(rivals))
 
 
-def _is_of_all_threads(state: _State, nodes: list[Any], family: set[Any]) -> bool:
-    """Whether all threads come to some statements, as to conversions around them, and store what these store to a fragment."""
+def _may_have_copy(state: _State, nodes: list[Any], family: set[Any]) -> bool:
+    """Whether all threads come to some statements, as to conversions around them, and store what these store to a fragment, and
+    no foreign code gets its registers in them."""
+    if is_handed_on(nodes, family):
+        return False
     divergent = state.problem.uniformity.divergent
     stored = any(inner in divergent and is_written([inner], family) for top in nodes for inner in walk(top))
     return not stored and not any(node in divergent for node in nodes)

@@ -15,7 +15,7 @@ A tree is never changed; what is new is a tree of its own that shares all other 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from typing import Any
 
@@ -23,12 +23,14 @@ from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment
 from tilelang.ir.region import Region
 from tilelang.records import Record
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
+from tilelang.target.cuda.tile.nest import handed_on
 from tilelang.target.cuda.tile.overwrites import overwrites
 from tilelang.target.cuda.tile.rename import buffer_like, renamed, renamed_inside, spliced
 from tilelang.target.cuda.tile.tree import (
     Loop,
     Operator,
     Parallel,
+    Scalar,
     Sequence,
     ThreadGroup,
     TileTree,
@@ -178,17 +180,32 @@ def _move(source: Any, target: Any, section: Section) -> Any:
 
 def touches(node: Any, buffers: Any) -> bool:
     """Whether a node, or one inside it, touches any of some buffers."""
-    return any(access.buffer in buffers for inner in walk(node) for access in inner.touched)
+    return any(buffer in buffers for inner in walk(node) for buffer in _named(inner))
 
 
 def is_written(nodes: Iterable[Any], family: set[Any]) -> bool:
-    """Whether any of some statements writes to a buffer of a family."""
-    return any(a.buffer in family and a.writes for top in nodes for node in walk(top) for a in node.touched)
+    """Whether any of some statements writes to a buffer of a family, or foreign code may, which gets its registers."""
+    inner = [node for top in nodes for node in walk(top)]
+    return any(a.buffer in family and a.writes for node in inner for a in node.touched) or is_handed_on(nodes, family)
+
+
+def is_handed_on(nodes: Iterable[Any], family: set[Any]) -> bool:
+    """Whether any of some statements gives foreign code the registers of a family, which are then those that it expects."""
+    return any(not family.isdisjoint(_given(node)) for top in nodes for node in walk(top))
 
 
 def touched_outside(tree: TileTree, within: Collection[Any], family: set[Any]) -> bool:
     """Whether a node outside of some nodes accesses a fragment or a view of it (``family``)."""
-    return any(access.buffer in family for node in walk(tree.root) if node not in within for access in node.touched)
+    return any(buffer in family for node in walk(tree.root) if node not in within for buffer in _named(node))
+
+
+def _named(node: Any) -> Iterator[Any]:
+    yield from (access.buffer for access in node.touched)
+    yield from _given(node)
+
+
+def _given(node: Any) -> set[Any]:
+    return handed_on(node.stmt) if isinstance(node, Scalar) else set()
 
 
 def _starts_anew(section: Section, family: set[Any]) -> bool:
