@@ -10,7 +10,8 @@ from testing.python.target.cuda.support import simulate, source
 from tilelang.errors import PipelineScheduleError
 from tilelang.target.cuda.analysis.disjointness import Iterations, communicating_tensors
 from tilelang.target.cuda.tile.program import split_kernels
-from tilelang.target.cuda.tile.tree import Loop, read_tree, walk
+from tilelang.target.cuda.tile.read import read_tree
+from tilelang.target.cuda.tile.tree import Loop, walk
 
 
 def _communicating(program):

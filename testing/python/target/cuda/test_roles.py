@@ -6,7 +6,9 @@ import pytest
 import torch
 
 import tilelang.language as T
+from testing.python.target.cuda.support import source
 from testing.python.target.definition import check_meaning
+from tilelang.errors import DivergenceError
 
 STEPS, SLOTS = 4, 2
 
@@ -68,10 +70,10 @@ def parts_of_a_group(A, C, D, tile, acc, full, empty, tx):
 
 @T.macro
 def below_a_wider_group(A, C, D, tile, acc, full, empty, tx):
-    with T.ws(1):
+    with T.ws(0):
         load(A, tile, full, empty)
-    with T.ws(0, 2):
-        if tx < 128:
+    with T.ws(1, 2):
+        if tx < 256:
             T.clear(acc)
             multiply(tile, acc, full, empty)
             T.copy(acc, C)
@@ -106,3 +108,94 @@ def test_a_group_goes_on_while_another_one_waits_for_it(name: str) -> None:
     a, c, d = torch.randint(-3, 4, (64, STEPS * 32)).half(), torch.zeros(64, 64), torch.zeros(64)
     _, found, _ = check_meaning(ROLES[name], a, c, d)
     assert torch.equal(found, a.float() @ a.float().T)
+
+
+def of_threads(parts, senders):
+    """Each thread stores for another one, through two slots: a ring without tile operators."""
+
+    @T.prim_func
+    def main(A: T.Tensor((STEPS, 32), "float32"), C: T.Tensor((STEPS, 32), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((SLOTS, 32), "float32")
+            full, empty = T.alloc_barrier([senders] * SLOTS), T.alloc_barrier([32] * SLOTS)
+            parts(A, C, s, full, empty, tx)
+
+    return main
+
+
+@T.macro
+def send(A, s, full, empty, lane):
+    for k in T.serial(STEPS):
+        T.mbarrier_wait_parity(empty[k % SLOTS], (k // SLOTS + 1) % 2)
+        s[k % SLOTS, lane] = A[k, lane]
+        T.mbarrier_arrive(full[k % SLOTS])
+
+
+@T.macro
+def receive(C, s, full, empty, lane):
+    for k in T.serial(STEPS):
+        T.mbarrier_wait_parity(full[k % SLOTS], k // SLOTS % 2)
+        C[k, lane] = s[k % SLOTS, 31 - lane] * 2
+        T.mbarrier_arrive(empty[k % SLOTS])
+
+
+@T.macro
+def two_branches(A, C, s, full, empty, tx):
+    if tx < 32:
+        send(A, s, full, empty, tx)
+    if tx >= 32:
+        receive(C, s, full, empty, tx - 32)
+
+
+@T.macro
+def one_thread_sends(A, C, s, full, empty, tx):
+    if tx == 32:
+        for k in T.serial(STEPS):
+            T.mbarrier_wait_parity(empty[k % SLOTS], (k // SLOTS + 1) % 2)
+            for lane in T.serial(32):
+                s[k % SLOTS, lane] = A[k, lane]
+            T.mbarrier_arrive(full[k % SLOTS])
+    if tx < 32:
+        receive(C, s, full, empty, tx)
+
+
+@T.macro
+def nested(A, C, s, full, empty, tx):
+    if tx < 64:
+        if tx < 32:
+            send(A, s, full, empty, tx)
+        if tx >= 32:
+            receive(C, s, full, empty, tx - 32)
+
+
+@pytest.mark.parametrize(("parts", "senders"), [(two_branches, 32), (one_thread_sends, 1), (nested, 32)])
+def test_a_ring_of_threads_in_branches(parts, senders: int) -> None:
+    """A barrier of the block stood between the two branches, and the first one waits for the second."""
+    a, c = torch.randn(STEPS, 32), torch.zeros(STEPS, 32)
+    _, found = check_meaning(of_threads(parts, senders), a, c)
+    assert torch.equal(found, a.flip(1) * 2)
+
+
+@T.prim_func
+def of_the_first_and_the_third_group(C: T.Tensor((384,), "float32")):
+    with T.Kernel(1, threads=384):
+        with T.ws(0, 2):
+            C[T.get_thread_binding()] = 1
+
+
+def test_warp_groups_that_are_no_neighbours() -> None:
+    """The group between them ran the branch, too."""
+    (found,) = check_meaning(of_the_first_and_the_third_group, torch.zeros(384))
+    assert torch.equal(found, (torch.arange(384) // 128 != 1).float())
+
+
+def test_a_tile_operator_of_warp_groups_that_are_no_neighbours() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), C: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=384):
+            with T.ws(0, 2):
+                T.copy(A, C)
+
+    with pytest.raises(DivergenceError, match="only some threads between others meet"):
+        source(main)

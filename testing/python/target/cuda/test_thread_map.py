@@ -12,7 +12,8 @@ from testing.python.target.cuda.support import simulate, source
 from tilelang.ir import nodes as ir
 from tilelang.target.cuda.analysis.thread_map import ThreadMaps
 from tilelang.target.cuda.tile.program import split_kernels
-from tilelang.target.cuda.tile.tree import Scalar, read_tree, walk
+from tilelang.target.cuda.tile.read import read_tree
+from tilelang.target.cuda.tile.tree import Scalar, walk
 
 ARCHES = ("sm_80", "sm_90a")
 

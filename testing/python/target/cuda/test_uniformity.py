@@ -13,7 +13,8 @@ from tilelang.ir import nodes as ir
 from tilelang.target.cuda.analysis.uniformity import BLOCK, Uniformity
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.tile.program import split_kernels
-from tilelang.target.cuda.tile.tree import Branch, Loop, Repeat, Scalar, read_tree, walk
+from tilelang.target.cuda.tile.read import read_tree
+from tilelang.target.cuda.tile.tree import Branch, Loop, Repeat, Scalar, walk
 
 ARCHES = ("sm_80", "sm_90a")
 

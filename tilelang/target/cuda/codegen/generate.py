@@ -17,6 +17,7 @@ from tilelang.ir.visit import statement_exprs
 from tilelang.layout.fragment import THREAD
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest import emit_nest
+from tilelang.target.cuda.codegen.roles import joined_roles
 from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.codegen.structure import (
     NamedBarriers,
@@ -110,10 +111,7 @@ class Generator:
 
     def block(self, sequence: Sequence) -> Block:
         """The code of statements in order."""
-        block = Block()
-        for node in sequence.items:
-            block.items += self.node(node)
-        return block
+        return Block(joined_roles([code for node in sequence.items for code in self.node(node)]))
 
     def node(self, node: Any) -> list[Code]:
         """The code of one node."""

@@ -16,7 +16,7 @@ from tilelang.target.cuda.arch import WARP, in_one_warp, is_whole_warps
 from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER
 from tilelang.target.cuda.codegen.statements import loop_of
 from tilelang.target.cuda.intrinsics.table import intrinsic, is_atomic
-from tilelang.target.cuda.ir.code import Block, BranchCode, Code, GroupCode, Jump, Leaf, LoopCode, leaf
+from tilelang.target.cuda.ir.code import Block, BranchCode, Code, GroupCode, Jump, Leaf, LoopCode, leaf, takes_part
 from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, NamedBarrier, WarpBarrier
 from tilelang.target.cuda.ir.values import Binary, Call, Literal, Unary, Value, both
 from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Sequence, ThreadGroup, walk
@@ -85,6 +85,9 @@ def emit_branch(generator: Any, node: Branch) -> list[Code]:
         with e.conditions.assuming(condition, holds=False):
             otherwise = generator.below(node, node.otherwise)[1]
     threads = _takers(e, condition) if divergent else None
+    if threads is not None and otherwise is None and takes_part(then):
+        # Its threads may wait for what others do behind the branch, where no barrier of the block may stand.
+        return [*before, GroupCode(value, then, threads, None)]
     return [*before, BranchCode(value, then, otherwise, divergent, threads, e.warps_agree(node), node.stmt.span)]
 
 

@@ -28,8 +28,9 @@ from tilelang.target.cuda.inference.sections import family_of, is_written, touch
 from tilelang.target.cuda.inference.shared_layouts import choices_of_layout
 from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
+from tilelang.target.cuda.tile.read import copy_between
 from tilelang.target.cuda.tile.rename import spliced
-from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Scalar, TileTree, copy_between, is_certainly_run, walk
+from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Scalar, TileTree, is_certainly_run, walk
 
 
 def carried_out(problem: Problem, layouts: Layouts) -> tuple[TileTree, Layouts, dict[Any, list[Parallel]]]:

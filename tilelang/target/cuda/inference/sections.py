@@ -25,6 +25,7 @@ from tilelang.records import Record
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
 from tilelang.target.cuda.tile.nest import handed_on
 from tilelang.target.cuda.tile.overwrites import overwrites
+from tilelang.target.cuda.tile.read import copy_between
 from tilelang.target.cuda.tile.rename import buffer_like, renamed, renamed_inside, spliced
 from tilelang.target.cuda.tile.tree import (
     Loop,
@@ -34,7 +35,6 @@ from tilelang.target.cuda.tile.tree import (
     Sequence,
     ThreadGroup,
     TileTree,
-    copy_between,
     is_certainly_run,
     walk,
 )

@@ -347,6 +347,11 @@ def roles_at(items: list[Code], position: int) -> list[GroupCode]:
     return found
 
 
+def takes_part(code: Code) -> bool:
+    """Whether threads wait for others in some code, or signal to them, by barriers of the program."""
+    return any(leaf.synchronises or leaf.hands_over for leaf in leaves(code))
+
+
 def combined_accesses(code: Code) -> list[Access]:
     """The accesses of code that has no place for barriers inside, as those of one leaf.
 

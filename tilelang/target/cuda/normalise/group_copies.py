@@ -40,8 +40,9 @@ from tilelang.target.cuda.analysis.groups import are_separate, contains, homes_o
 from tilelang.target.cuda.analysis.uniformity import computes_once
 from tilelang.target.cuda.tile.build import axes_of, load_at, store_at, typed
 from tilelang.target.cuda.tile.nest import Nest
+from tilelang.target.cuda.tile.read import copy_between
 from tilelang.target.cuda.tile.rename import buffer_like, renamed_inside, spliced
-from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Repeat, Sequence, ThreadGroup, TileTree, copy_between, walk
+from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Repeat, Sequence, ThreadGroup, TileTree, walk
 
 # What groups hold ----------------------------------------------------------------------------------------------------
 

@@ -19,10 +19,10 @@ from tilelang.target.cuda.analysis.uniformity import is_store_of_all
 from tilelang.target.cuda.arch import in_one_warp, is_whole_warps
 from tilelang.target.cuda.normalise.early_exit import branch_early_exits
 from tilelang.target.cuda.normalise.group_copies import fill_group_copies, merge_copies
-from tilelang.target.cuda.normalise.roles import join_roles
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import evaluated
 from tilelang.target.cuda.tile.program import Kernel
+from tilelang.target.cuda.tile.read import read_tree
 from tilelang.target.cuda.tile.tree import (
     Branch,
     Operator,
@@ -31,7 +31,6 @@ from tilelang.target.cuda.tile.tree import (
     Sequence,
     ThreadGroup,
     TileTree,
-    read_tree,
     walk,
 )
 
@@ -47,7 +46,7 @@ def kernel_tree(kernel: Kernel, target: Any, spread: Collection[Any] = ()) -> Ti
     """
     tree, block = grouped_tree(kernel, target), range(kernel.thread_count)
     groups = any(isinstance(node, ThreadGroup) and node.threads is not None for node in walk(tree.root))
-    return join_roles(fill_group_copies(merge_copies(tree, block, spread), block)) if groups else tree
+    return fill_group_copies(merge_copies(tree, block, spread), block) if groups else tree
 
 
 def grouped_tree(kernel: Kernel, target: Any) -> TileTree:

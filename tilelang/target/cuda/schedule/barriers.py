@@ -176,7 +176,8 @@ class _Inserter:
             stores = (access for leaf in others for access in leaf.accesses if access.kind != READ and not access.is_bulk_load)
             written = frozenset(owner(access.buffer) for access in stores)
             acquires = any(leaf.acquires for leaf in leaves(group.body))
-            if not group.barrier and (acquires or self.divergence.has_order(group.body)):
+            # What a single thread does is in order.
+            if not group.barrier and len(group.threads) > 1 and (acquires or self.divergence.has_order(group.body)):
                 group.barrier = self.divergence.barrier(group.threads)
             if group.barrier:
                 self.block(group.body, _Pending(of_others=pending.of_others | written))

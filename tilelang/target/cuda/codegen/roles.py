@@ -13,38 +13,26 @@ follows a branch that gives registers away is reached with few of them, so that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, groupby
-from typing import Any
 
 from tilelang.target.cuda.analysis.groups import are_separate, contains
-from tilelang.target.cuda.tile.tree import Sequence, ThreadGroup, TileTree
+from tilelang.target.cuda.ir.code import Block, Code, GroupCode
 
 
-def join_roles(tree: TileTree) -> TileTree:
-    """The tree in which each group of threads has one branch among neighbouring branches of groups."""
-    return replace(tree, root=_joined(tree.root))
+def joined_roles(items: list[Code]) -> list[Code]:
+    """Code in which each group of threads has one branch among neighbouring branches of groups."""
+    runs = [list(run) for _, run in groupby(items, key=lambda code: isinstance(code, GroupCode))]
+    return [*chain.from_iterable(map(_roles, runs))]
 
 
-def _joined(node: Any) -> Any:
-    node = node.with_parts(_joined)
-    # The statements of a pipelined loop keep their places.
-    if not isinstance(node, Sequence) or node.origins:
-        return node
-    runs = [(is_group, list(run)) for is_group, run in groupby(node.items, key=_is_group)]
-    if not any(is_group and len(run) > 1 for is_group, run in runs):
-        return node
-    return Sequence([*chain.from_iterable(_roles(run) if is_group else run for is_group, run in runs)])
-
-
-def _is_group(node: Any) -> bool:
-    return isinstance(node, ThreadGroup) and node.threads is not None
-
-
-def _roles(groups: Iterable[Any]) -> list[Any]:
+def _roles(run: list[Code]) -> Sequence[Code]:
     """Branches of groups, of which no two neighbours have threads in common where one is inside of the other."""
-    roles: list[Any] = []
+    groups = [code for code in run if isinstance(code, GroupCode)]
+    if len(groups) < 2:
+        return run
+    roles: list[GroupCode] = []
     ended = 0  # the roles before this one stay as they are
     for group in groups:
         sharing = [role for role in roles[ended:] if not are_separate((role.threads, group.threads))]
@@ -54,14 +42,20 @@ def _roles(groups: Iterable[Any]) -> list[Any]:
             roles[roles.index(sharing[0])] = _with(sharing[0], group)
         elif all(contains(group.threads, role.threads) for role in sharing):
             roles[ended:] = [role for role in roles[ended:] if role not in sharing]
-            roles.append(replace(group, body=Sequence([*sharing, *group.body.items])))
+            roles.append(replace(group, body=Block([*sharing, _part(group)])))
         else:
             ended = len(roles)
             roles.append(group)
     return roles
 
 
-def _with(role: ThreadGroup, group: ThreadGroup) -> ThreadGroup:
+def _with(role: GroupCode, group: GroupCode) -> GroupCode:
     """The branch of a role with a later one of its threads, or of some of them."""
-    alike = (role.threads, role.by_thread) == (group.threads, group.by_thread)
-    return replace(role, body=Sequence([*role.body.items, *(group.body.items if alike else [group])]))
+    if role.threads != group.threads:
+        return replace(role, body=Block([*role.body.items, group]))
+    return replace(role, body=Block([_part(role), _part(group)]), barrier=role.barrier or group.barrier)
+
+
+def _part(group: GroupCode) -> Block:
+    """The body of a branch, in which names may be defined that another one defines, too."""
+    return replace(group.body, braces=True)
