@@ -5,22 +5,34 @@ from __future__ import annotations
 import dis
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
 from functools import lru_cache
 from operator import is_
-from types import CodeType, FunctionType, ModuleType, SimpleNamespace
+from types import CodeType, FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
 from typing import Any
 
 from tilelang.errors import ChangedContainerError
 from tilelang.frontend.access import is_buffer
 from tilelang.frontend.builder import Builder, current
-from tilelang.frontend.names import Names, Outside
+from tilelang.frontend.names import UNBOUND, Names, Outside
 from tilelang.frontend.values import LocalVar, ReadVar
 from tilelang.ir import nodes as ir
 
 CONTAINERS = (list, dict, set, deque)
 
 _LIBRARIES = frozenset({"tilelang", "tvm", "tvm_ffi", "torch", "numpy", *sys.stdlib_module_names} - {"__main__"})
+_ARRAYS: Mapping[str, Callable[[Any], list[Any]]] = {
+    "numpy.ndarray": lambda array: [array.tobytes()],
+    "array.array": lambda array: [array.tobytes()],
+    "builtins.bytearray": lambda array: [bytes(array)],
+    "torch.Tensor": lambda array: [array._version],
+}
+"""Arrays of numbers -> what tells that one has changed."""
+
+_LARGEST_ARRAY = 1 << 16
+"""Bytes of arrays that are looked at."""
+
 _DEEPEST = 3
 """How many objects, each an attribute of the one before, are looked into."""
 
@@ -69,8 +81,9 @@ class State:
             after = _items(value)
             if len(after) == len(before) and all(map(is_, _values(before), _values(after))):
                 continue
-            if isinstance(value, (*CONTAINERS, tuple)):
-                if not _are_same(list(_scalars(_values(before))), list(_scalars(_values(after)))):
+            if isinstance(value, (*CONTAINERS, tuple)) or isinstance(before, list):
+                have_changed = not _are_same(list(_scalars(_values(before))), list(_scalars(_values(after))))
+                if have_changed or any(_is_replaced(item, _at(after, key)) for key, item in _pairs(before)):
                     raise ChangedContainerError(name, type(value).__name__, where)
                 continue
             for attribute, item in before.items():
@@ -115,9 +128,19 @@ def refuse_outside_change(builder: Builder, scope: Names, name: str, after: Any)
 @lru_cache(maxsize=1024)
 def _may_change(kind: type) -> bool:
     """Whether objects of a type hold values that a program may change: containers, and objects of the program's own classes."""
-    if issubclass(kind, (*CONTAINERS, tuple, SimpleNamespace)):
+    if issubclass(kind, (*CONTAINERS, tuple, SimpleNamespace)) or _name_of(kind) in _ARRAYS:
         return True
-    return _is_users(kind) and "__dict__" in dir(kind) and not issubclass(kind, ModuleType)
+    is_known = _is_users(kind) or kind.__module__ == "collections"
+    return is_known and ("__dict__" in dir(kind) or bool(_slots(kind))) and not issubclass(kind, ModuleType)
+
+
+def _name_of(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__name__}"
+
+
+def _slots(kind: type) -> list[str]:
+    """The attributes that a class keeps outside of ``__dict__``."""
+    return [name for each in kind.__mro__ for name, member in vars(each).items() if isinstance(member, MemberDescriptorType)]
 
 
 def _is_followed_type(kind: type) -> bool:
@@ -140,7 +163,12 @@ def _items(value: Any) -> Any:
         return dict(value)
     if isinstance(value, FunctionType):
         return {name: item for name, item in _reached_by(value).items() if name in (*vars(value), *_assigned_by(value.__code__))}
-    return list(value) if isinstance(value, (*CONTAINERS, tuple)) else dict(getattr(value, "__dict__", {}))
+    if _name_of(type(value)) in _ARRAYS:
+        return _ARRAYS[_name_of(type(value))](value) if getattr(value, "nbytes", len(value)) <= _LARGEST_ARRAY else []
+    if isinstance(value, (*CONTAINERS, tuple)):
+        return list(value)
+    slots = {name: getattr(value, name) for name in _slots(type(value)) if hasattr(value, name) and not isinstance(value, type)}
+    return {**slots, **getattr(value, "__dict__", {})}
 
 
 def _reached_by(function: Any) -> dict[str, Any]:
@@ -148,15 +176,16 @@ def _reached_by(function: Any) -> dict[str, Any]:
     code, outside = function.__code__, Outside(function)
     defaults = function.__defaults__ or ()
     names = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
-    cells = {name: outside.get(name) for name in code.co_freevars}
-    return {**cells, **dict(zip(names, defaults)), **(function.__kwdefaults__ or {}), **vars(function)}
+    taken = {name: outside.get(name) for name in (*code.co_freevars, *_assigned_by(code))}
+    return {**taken, **dict(zip(names, defaults)), **(function.__kwdefaults__ or {}), **vars(function)}
 
 
 @lru_cache(maxsize=1024)
 def _assigned_by(code: CodeType) -> frozenset[str]:
-    """The variables of enclosing functions that a function assigns."""
-    stores = {each.argval for each in dis.get_instructions(code) if each.opname in ("STORE_DEREF", "DELETE_DEREF")}
-    return frozenset(stores.intersection(code.co_freevars))
+    """The variables of enclosing functions and of the module that a function assigns."""
+    stores = [each for each in dis.get_instructions(code) if each.opname.startswith(("STORE_", "DELETE_"))]
+    of_module = {each.argval for each in stores if each.opname.endswith("_GLOBAL")}
+    return frozenset(of_module.union(each.argval for each in stores if each.argval in code.co_freevars))
 
 
 def _values(items: Any) -> Iterable[Any]:
@@ -179,8 +208,31 @@ def _is_scalar(item: Any) -> bool:
 
 def _is_changed(before: Any, after: Any) -> bool:
     """Whether an attribute held a value and holds another now; a variable that takes the place of one is memory."""
-    is_replaced = isinstance(before, LocalVar) and not isinstance(after, LocalVar)
-    return is_replaced or _is_scalar(before) and not _are_same([before], [after])
+    if before is after:
+        return False
+    if isinstance(before, LocalVar) and not isinstance(before, ReadVar):
+        return not isinstance(after, LocalVar)
+    return _is_replaced(before, after) or not _are_same(list(_scalars([before])), list(_scalars([after])))
+
+
+def _is_replaced(before: Any, after: Any) -> bool:
+    """Whether a text, an enumeration's member or None has become another one, or a number."""
+    return _is_plain(before) and (_is_plain(after) or _is_scalar(after)) and not (before is after or before == after)
+
+
+def _is_plain(item: Any) -> bool:
+    return item is None or isinstance(item, (str, bytes, Enum))
+
+
+def _pairs(items: Any) -> Iterable[tuple[Any, Any]]:
+    return items.items() if isinstance(items, dict) else enumerate(items)
+
+
+def _at(items: Any, key: Any) -> Any:
+    """What some items hold at a key; not a value of a program where they hold nothing."""
+    if isinstance(items, dict):
+        return items.get(key, UNBOUND)
+    return items[key] if key < len(items) else UNBOUND
 
 
 def _are_same(before: list[Any], after: list[Any]) -> bool:

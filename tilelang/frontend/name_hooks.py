@@ -89,8 +89,23 @@ class NameHooks:
         return value
 
     def item(self, value: Any) -> Any:
-        """An argument, or what a container or an object holds: of a variable, with what it holds here."""
+        """An argument, or what a container or an object holds: of a variable, with what it holds here.
+
+        Raises:
+            StaleValueError: a name whose value depends on run-time control flow.
+        """
+        value = self.usable(value)
         return ReadVar(value) if isinstance(value, LocalVar) and not isinstance(value, (VectorVar, ReadVar)) else value
+
+    def usable(self, value: Any) -> Any:
+        """``value``, of which Python asks what it is.
+
+        Raises:
+            StaleValueError: a name whose value depends on run-time control flow.
+        """
+        if isinstance(value, Unusable):
+            as_operand(value)
+        return value
 
     def items(self, values: Any) -> Any:
         """The same of each item of a list or tuple."""

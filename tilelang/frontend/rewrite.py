@@ -363,7 +363,9 @@ class _Rewriter(NamesRewriter):
     def visit_Compare(self, node: ast.Compare) -> Any:
         # Values of a kernel have no identity: `is` compares what the tracing holds.
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
-            return self.generic_visit(node)
+            self.generic_visit(node)
+            node.left = self.hook("usable", node.left, at=node.left)
+            return node
         operators = ast.Tuple([ast.Constant(type(op).__name__) for op in node.ops], ast.Load())
         operands = self.in_order([*map(self.visit, (node.left, *node.comparators))], node)
         return self.hook("compare", operators, *operands, at=node)

@@ -12,7 +12,9 @@ from tilelang.frontend.syntax import arguments, locate, strings, target_name
 HOOKS = "__tl__"
 SCOPE = "__tl_scope__"
 
-_COMPUTING = frozenset("load mark in_order compare subtract divide power floor_divide modulo builtin slice binary item".split())
+_COMPUTING = frozenset(
+    "load mark in_order compare subtract divide power floor_divide modulo builtin slice binary item usable".split()
+)
 """Hooks that read and compute: they append no statement."""
 
 _UNSUPPORTED = {

@@ -25,6 +25,18 @@ def gen(n):
     for i in range(n):
         yield i + 1
 
+CALLS = 0
+
+def count_calls():
+    global CALLS
+    CALLS += 1
+
+class Slots:
+    __slots__ = ("p",)
+
+    def __init__(self):
+        self.p = 0
+
 class Scale:
     def __init__(self, v):
         self.v = v
@@ -139,6 +151,19 @@ REFUSED = {
     "it = iter([1, 2])\nif A[0] == 1:\n    for k in it:\n        x += k\nx += sum(it)": "'it' is a Python iterator",
     "n = 0\ndef count():\n    nonlocal n\n    n += 1\nfor i in range(4):\n    count()": "'n' is a Python variable",
     "def count(seen=[]):\n    seen.append(1)\nfor i in range(4):\n    count()": "'count.seen' is a Python",
+    "class_ = Scale\nif A[0] == 1:\n    class_ = None\nx = class_ is None": "'class_' was assigned inside a run-time condition",
+    "v = 1\nif A[0] == 1:\n    v = None\nx = isinstance(v, int)": "'v' was assigned inside a run-time condition",
+    "s = Slots()\nfor i in range(3):\n    s.p += 1": "'s.p' is a Python attribute",
+    "s = Scale(None)\nfor i in range(3):\n    if s.v is None:\n        x += 1\n    s.v = i": "'s.v' is a Python attribute",
+    "s = Scale('a')\nif A[0] == 1:\n    s.v = 'b'": "'s.v' is a Python attribute",
+    "s = Scale((1, 2))\nif A[0] == 1:\n    s.v = (3, 4)": "'s.v' is a Python attribute",
+    "s = Scale(T.alloc_var('int32', init=0))\ndef f():\n    s.v = 8\nif A[0] == 1:\n    f()": "'f.s.v' is a Python attribute",
+    "d = {'mode': 'a'}\nif A[0] == 1:\n    d['mode'] = 'b'": "'d' is a Python dict",
+    "import collections\nd = collections.UserList([1])\nif A[0] == 1:\n    d[0] = 2": "'d.data' is a Python list",
+    "import numpy\nd = numpy.zeros(3)\nfor i in range(3):\n    d[0] += 1": "'d' is a Python ndarray",
+    "import torch\nd = torch.zeros(3)\nfor i in range(3):\n    d[0] += 1": "'d' is a Python Tensor",
+    "d = bytearray(3)\nfor i in range(3):\n    d[0] += 1": "'d' is a Python bytearray",
+    "for i in range(3):\n    count_calls()": "'CALLS' is a Python variable",
     "if x > 0 and (v := A[x]) > 0:\n    y = v": "`:=` after a run-time operand of `and` or `or`",
 }
 
