@@ -64,18 +64,11 @@ def _subscript(of_expr: Callable[[Any, Any], Any], expression: type) -> Callable
         return index.__tvm_ffi_object__() if is_value else index
 
     def __getitem__(value: Any, index: Any) -> Any:
-        return _noted(of_expr(value, tuple(map(read, index)) if isinstance(index, (tuple, list)) else read(index)))
+        from tilelang.frontend.builder import noted
+
+        return noted(of_expr(value, tuple(map(read, index)) if isinstance(index, (tuple, list)) else read(index)))
 
     return __getitem__
-
-
-def _noted(load: Any) -> Any:
-    """An element load; while a program is traced, its builder remembers where it was made."""
-    from tilelang.frontend.builder import active_builder
-    from tilelang.frontend.reads import note_read
-
-    builder = active_builder()
-    return load if builder is None else note_read(builder, load)
 
 
 def _not_iterable(value: Any) -> Any:

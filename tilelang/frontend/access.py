@@ -6,9 +6,8 @@ from typing import Any
 
 from tilelang.errors import BufferIndexError, IndexRangeError, OperandError, RunTimeValueError, ShapeError
 from tilelang.frontend import lanes
-from tilelang.frontend.builder import current
+from tilelang.frontend.builder import current, noted
 from tilelang.frontend.conversion import convert
-from tilelang.frontend.reads import note_read
 from tilelang.frontend.tiles import Computed, Slice, StridedSlice, as_tile, assign, is_repeated, is_vector, whole
 from tilelang.frontend.values import BufferLike, ExprLike, LocalVar, as_expr
 from tilelang.ir import nodes as ir
@@ -119,8 +118,7 @@ def subscript(target: Any, key: Any) -> Any:
             low = _element_index(view, axis, item)
         mins[place] = low if isinstance(mins[place], int) and mins[place] == 0 else mins[place] + low
     if not kept:
-        builder = current()
-        return note_read(builder, ir.BufferLoad(view.buffer, [as_expr(low) for low in mins], builder.span()))
+        return noted(ir.BufferLoad(view.buffer, [as_expr(low) for low in mins], current().span()))
     mins = [as_int(low) for low in mins]
     if any(step != 1 for step in steps):
         lengths = tuple(extents[axis] for axis in kept)

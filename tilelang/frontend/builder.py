@@ -15,7 +15,7 @@ from typing import Any
 from tilelang.errors import CompileError, DeclarationError, Location, MisplacedError
 from tilelang.frontend.frames import Frame, Place
 from tilelang.frontend.operands import with_bound_operands
-from tilelang.frontend.reads import changes_memory, read_in_order, with_reads_in_order
+from tilelang.frontend.reads import changes_memory, note_read, read_in_order, with_reads_in_order
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of, span_of, user_location
 from tilelang.ir.visit import any_statement
@@ -80,7 +80,7 @@ class Builder:
         loops: the author's loops around the present statement, innermost last; those outside of a macro are not among them.
         parallel: how many ``T.Parallel`` are around the present statement, also outside of a macro.
         advanced: the iterators of Python that the program has taken items from.
-        reads: element load -> the place where the program made it, see :mod:`tilelang.frontend.reads`.
+        reads: element load, or choice that guards some -> where the program made it, see :mod:`tilelang.frontend.reads`.
         kept: those of which a variable holds the value -> that variable.
         macro_depths: for each macro that is being traced, how many frames were open when it was called.
     """
@@ -408,6 +408,14 @@ def _outside_of_kernel(what: str) -> CompileError:
 def active_builder() -> Builder | None:
     """The builder of the program that is being traced in this thread, if any."""
     return getattr(_active, "builder", None)
+
+
+def noted(expr: Any) -> Any:
+    """An element load, or a choice that guards some; the program that is being traced, if any, remembers where it made it."""
+    builder = active_builder()
+    if builder is not None:
+        note_read(builder, expr)
+    return expr
 
 
 def is_tracing() -> bool:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import FLOAT_DIVISION, INTEGER_DIVISION, DtypeError, MisplacedError
+from tilelang.errors import FLOAT_DIVISION, INTEGER_DIVISION, DtypeError, MisplacedError, OperandError
 from tilelang.frontend.access import is_buffer
-from tilelang.frontend.builder import current
+from tilelang.frontend.builder import current, noted
 from tilelang.frontend.conversion import convert, wrapped
 from tilelang.frontend.values import as_expr, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
@@ -224,8 +224,8 @@ def compare(operators: tuple[str, ...], *operands: Any) -> Any:
 
 def _contains(item: Any, items: Any) -> Any:
     """``item in items``."""
-    if is_symbolic(item) or (isinstance(items, (list, tuple)) and any(map(is_symbolic, items))):
-        return or_(*(lambda other=other: as_operand(item) == as_operand(other) for other in items))
+    if is_symbolic(item) or _has_run_time_items(item) or _has_run_time_items(items):
+        return or_(*(lambda other=other: _COMPARISONS["Eq"](as_operand(item), as_operand(other)) for other in items))
     return constant(item) in items
 
 
@@ -235,7 +235,26 @@ def _element(value: Any) -> Any:
 
 
 def _ordering(compare: Operator) -> Operator:
-    return lambda left, right: compare(_element(left), _element(right))
+    def compared(left: Any, right: Any) -> Any:
+        if _has_run_time_items(left) or _has_run_time_items(right):
+            raise OperandError("an order of tuples or lists of run-time values", hint="compare their items, with and and or")
+        return compare(_element(left), _element(right))
+
+    return compared
+
+
+def _has_run_time_items(value: Any) -> bool:
+    """Whether ``value`` is a tuple or list with values among its items that only the kernel knows."""
+    return isinstance(value, (tuple, list)) and any(
+        _has_run_time_items(item) or is_symbolic(item) and not is_buffer(item) for item in value
+    )
+
+
+def _same_items(left: Any, right: Any) -> Any:
+    """Whether two tuples or lists are equal, item by item."""
+    if len(left) != len(right):
+        return False
+    return and_(*(lambda a=a, b=b: _COMPARISONS["Eq"](as_operand(a), as_operand(b)) for a, b in zip(left, right)))
 
 
 def _equality(compare: Operator) -> Operator:
@@ -245,6 +264,8 @@ def _equality(compare: Operator) -> Operator:
     """
 
     def compared(left: Any, right: Any) -> Any:
+        if type(left) is type(right) and (_has_run_time_items(left) or _has_run_time_items(right)):
+            return _same_items(left, right) if compare is operator.eq else not_(_same_items(left, right))
         has_scalar = any(isinstance(side, (int, float)) or (is_symbolic(side) and not is_buffer(side)) for side in (left, right))
         return compare(_element(left), _element(right)) if has_scalar else compare(left, right)
 
@@ -296,9 +317,9 @@ def _combined(left: Any, right: Any, stop: bool, combine: Operator) -> Any:
     outside of them are guarded; ``i < 8 and tile[i] > 0`` would read outside of the tile.
     """
     if canonical(str(right.ty)).lanes > 1 or not any(map(_may_leave_tile, walk_expr(right))):
-        return combine(left, right)
+        return noted(combine(left, right))
     decided = ir.IntImm("bool", int(stop))
-    return ir.tirx.if_then_else(left, decided, right) if stop else ir.tirx.if_then_else(left, right, decided)
+    return noted(ir.tirx.if_then_else(left, *((decided, right) if stop else (right, decided))))
 
 
 def _may_leave_tile(expr: Any) -> bool:

@@ -8,7 +8,7 @@ and a statement that uses it behind such a change takes a variable that is bound
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -37,12 +37,11 @@ _OF_PLACES = (
 """Calls whose arguments that are elements are places."""
 
 
-def note_read(builder: Builder, load: Any) -> Any:
-    """Remembers that the program has made an element load here; the load is returned."""
+def note_read(builder: Builder, expr: Any) -> None:
+    """Remembers that the program has made an element load here, or a choice that guards some."""
     # An element of a barrier buffer names the barrier.
-    if isinstance(load, ir.TensorLoad) and not load.source.scope().endswith("barrier"):
-        builder.reads[load] = builder.frames[-1].here()
-    return load
+    if is_guarded(expr, 1) or isinstance(expr, ir.TensorLoad) and not expr.source.scope().endswith("barrier"):
+        builder.reads[expr] = builder.frames[-1].here()
 
 
 def read_anew(builder: Builder, expr: Any) -> None:
@@ -86,7 +85,7 @@ def _kept(builder: Builder, exprs: list[Any]) -> dict[Any, Any]:
     return {part: _variable(builder, part, place) for part, place in _held_parts(builder, exprs, stale)} if stale else {}
 
 
-def _held_parts(builder: Builder, exprs: list[Any], stale: Collection[Any]) -> Iterator[tuple[Any, Place]]:
+def _held_parts(builder: Builder, exprs: list[Any], stale: Set[Any]) -> Iterator[tuple[Any, Place]]:
     """Parts of expressions that variables hold, with where these are bound: loads, and conditions that guard some."""
     stack, seen = [(expr, False) for expr in exprs], set()
     while stack:
@@ -96,20 +95,19 @@ def _held_parts(builder: Builder, exprs: list[Any], stale: Collection[Any]) -> I
         seen.add(part)
         if node in stale and not is_place:
             yield node, builder.reads[node]
-        elif is_guarded(node, 1) and (place := _place_of(builder, [load for load in _reads(node) if load in stale])):
-            yield node, place
+        elif node in builder.reads and _is_read_at_once(builder, node, stale):
+            yield node, builder.reads[node]
         else:
             stack += _parts(node)
 
 
-def _place_of(builder: Builder, loads: list[Any]) -> Place | None:
-    """Where all loads can be read at once."""
-    places = [builder.reads[load] for load in loads]
-    if not places:
-        return None
-    latest = max(places, key=lambda place: (builder.frames.index(place.frame), place.position))
-    with builder.at(latest):
-        return None if any(_is_stale(builder, load) for load in loads) else latest
+def _is_read_at_once(builder: Builder, guard: Any, stale: Set[Any]) -> bool:
+    """Whether a choice reads memory that has changed since, and can read everything where it was made."""
+    loads, place = list(_reads(guard)), builder.reads[guard]
+    if stale.isdisjoint(loads) or place.frame not in builder.frames:
+        return False
+    with builder.at(place):
+        return not any(_is_stale(builder, load) for load in loads)
 
 
 def _variable(builder: Builder, value: Any, place: Place) -> Any:

@@ -327,6 +327,7 @@ def _choice(name: str, test: Any, then: Any, otherwise: Any) -> Any:
     test = as_operand(test)
     if is_number(test):
         return then if test else otherwise
+    from tilelang.frontend.builder import noted
     from tilelang.ir import nodes as ir
 
     both = (then, otherwise)
@@ -336,7 +337,7 @@ def _choice(name: str, test: Any, then: Any, otherwise: Any) -> Any:
     # Addresses (T.address_of, .data) have no type to promote, and are no operands of TVM's constructors; foreign code gets one.
     if all(map(ir.is_pointer, both)):
         return ir.Call(ir.Op.get("prim.if_then_else"), [condition(test), *both], ret_ty=then.ty)
-    return getattr(ir.tirx, name)(condition(test), *operands(*both))
+    return noted(getattr(ir.tirx, name)(condition(test), *operands(*both)))
 
 
 where = if_then_else

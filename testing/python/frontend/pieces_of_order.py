@@ -141,4 +141,11 @@ s.v = swap_macro(A, 0, 7)
 s.v += swap_macro(A, 0, 7)
 x = s.v
 """,
+    """
+c, d = Scale(A[0] == 0), Scale(A[1] if A[0] == 0 and A[1] > 0 else A[2])
+A[0] = A[1] = 9
+x = 5 if c.v and A[0] == 9 else 6
+y = d.v + (3 if c.v or A[0] == 0 else 4)
+z = (c.v if A[0] == 9 else A[0]) + 2
+""",
 ]
