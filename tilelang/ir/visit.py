@@ -104,7 +104,7 @@ def with_operands(expr: Any, new: Callable[[Any], Any]) -> Any:
     if not operands(expr):
         return expr
     if isinstance(expr, ir.TensorRegion):
-        return ir.BufferRegion(expr.source, [ir.Range.from_min_extent(new(r.min), new(r.extent)) for r in expr.region])
+        return ir.BufferRegion(new(expr.source), [ir.Range.from_min_extent(new(r.min), new(r.extent)) for r in expr.region])
     return rebuilt(expr, new)
 
 

@@ -124,3 +124,22 @@ def test_a_macro_that_calls_itself_without_end_is_an_error_at_its_line():
         def main(A: T.Tensor((8,), "int32")):
             with T.Kernel(1, threads=32):
                 A[0] = power(A[0], A[1])
+
+
+def test_a_slice_that_a_macro_gets_is_where_its_index_was_then():
+    @T.macro
+    def next_row(tile, at, out):
+        at[0] = at[0] + 1
+        T.copy(tile, out)
+
+    @T.prim_func
+    def main(A: T.Tensor((4, 8), "int32"), B: T.Tensor((3, 8), "int32"), at: T.Tensor((1,), "int32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((4, 8), "int32")
+            T.copy(A, tile)
+            for k in T.serial(3):
+                next_row(tile[at[0], :], at, B[k, :])
+
+    a, b = torch.arange(32, dtype=torch.int32).reshape(4, 8), torch.zeros(3, 8, dtype=torch.int32)
+    run(main, a, b, torch.ones(1, dtype=torch.int32))
+    assert torch.equal(b, a[1:])
