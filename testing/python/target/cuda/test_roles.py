@@ -169,7 +169,22 @@ def nested(A, C, s, full, empty, tx):
             receive(C, s, full, empty, tx - 32)
 
 
-@pytest.mark.parametrize(("parts", "senders"), [(two_branches, 32), (one_thread_sends, 1), (nested, 32)])
+@T.macro
+def with_values_between(A, C, s, full, empty, tx):
+    if tx < 32:
+        send(A, s, full, empty, tx)
+    first = T.alloc_var("int32", init=0)
+    lane = T.alloc_var("int32")
+    lane = tx - 32
+    own = T.alloc_local((2,), "int32")
+    own[1] = first + lane
+    if tx >= 32:
+        receive(C, s, full, empty, own[1])
+
+
+@pytest.mark.parametrize(
+    ("parts", "senders"), [(two_branches, 32), (one_thread_sends, 1), (nested, 32), (with_values_between, 32)]
+)
 def test_a_ring_of_threads_in_branches(parts, senders: int) -> None:
     """A barrier of the block stood between the two branches, and the first one waits for the second."""
     a, c = torch.randn(STEPS, 32), torch.zeros(STEPS, 32)
@@ -199,3 +214,23 @@ def test_a_tile_operator_of_warp_groups_that_are_no_neighbours() -> None:
 
     with pytest.raises(DivergenceError, match="only some threads between others meet"):
         source(main)
+
+
+def test_values_between_branches_that_depend_on_them() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32"), C: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            v, w = T.alloc_var("int32", init=1), T.alloc_var("int32", init=0)
+            if tx < 32:
+                v = A[tx]
+                w = 3
+            w = v + w
+            x = T.bind(w * 2)
+            if tx >= 32:
+                v = A[tx]
+                w = 5
+            C[tx] = v * 10000 + w * 100 + x
+
+    a = torch.arange(64, dtype=torch.int32)
+    check_meaning(main, a, torch.zeros(64, dtype=torch.int32))

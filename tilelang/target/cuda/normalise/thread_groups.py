@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from tilelang.errors import DivergenceError
@@ -17,6 +18,7 @@ from tilelang.ir.span import location_of
 from tilelang.target.cuda.analysis.groups import ThreadConditions
 from tilelang.target.cuda.analysis.uniformity import is_store_of_all
 from tilelang.target.cuda.arch import in_one_warp, is_whole_warps
+from tilelang.target.cuda.normalise.between_groups import with_groups_together
 from tilelang.target.cuda.normalise.early_exit import branch_early_exits
 from tilelang.target.cuda.normalise.group_copies import fill_group_copies, merge_copies
 from tilelang.target.cuda.operators import rule_of
@@ -69,7 +71,9 @@ class _Splitter:
     # The tree ----------------------------------------------------------------------------------------------------------
 
     def sequence(self, sequence: Sequence, threads: range) -> Sequence:
-        return sequence.regrouped(self.node(node, threads) for node in sequence.items)
+        groups = [self.node(node, threads) for node in sequence.items]
+        # The statements of a pipelined loop keep their places.
+        return sequence.regrouped(groups if sequence.origins else [with_groups_together(chain(*groups))])
 
     def node(self, node: Any, threads: range) -> list[Any]:
         """What a node becomes."""
