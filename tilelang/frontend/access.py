@@ -6,7 +6,7 @@ from typing import Any
 
 from tilelang.errors import BufferIndexError, IndexRangeError, OperandError, RunTimeValueError, ShapeError
 from tilelang.frontend import lanes
-from tilelang.frontend.builder import current, noted
+from tilelang.frontend.builder import current, noted, read_now
 from tilelang.frontend.conversion import convert
 from tilelang.frontend.tiles import Computed, Slice, StridedSlice, as_tile, assign, is_repeated, is_vector, whole
 from tilelang.frontend.values import BufferLike, ExprLike, LocalVar, as_expr
@@ -49,7 +49,7 @@ def index_expr(value: Any) -> Any:
     """
     if isinstance(value, (str, bytes)) or value is None:
         raise OperandError(f"an index must be an integer, got {value!r}")
-    expr = as_expr(value)
+    expr = read_now(as_expr(value))
     kind = str(expr.ty)
     if not kind.startswith(("int", "uint", "bool")):
         raise OperandError(f"an index must be an integer, got {kind}")

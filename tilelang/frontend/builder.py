@@ -418,6 +418,15 @@ def noted(expr: Any) -> Any:
     return expr
 
 
+def read_now(expr: Any) -> Any:
+    """An expression that is about to be simplified: what it reads of memory that has changed since is a variable.
+
+    Two loads of one element look the same, also where a statement between them has changed it.
+    """
+    builder = active_builder()
+    return expr if builder is None else read_in_order(builder, expr)
+
+
 def is_tracing() -> bool:
     """Whether a program is being traced in this thread."""
     return active_builder() is not None

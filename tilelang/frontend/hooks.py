@@ -23,7 +23,7 @@ from tilelang.frontend import operators
 from tilelang.frontend.access import assign_subscript, compile_time_index, is_buffer, names_memory, subscript
 from tilelang.frontend.bindings import match_targets
 from tilelang.frontend.branches import Branch, DynamicBranch, is_definition
-from tilelang.frontend.builder import Builder, current, described, sequence
+from tilelang.frontend.builder import Builder, current, described, read_now, sequence
 from tilelang.frontend.containers import State, attribute_of, item_of
 from tilelang.frontend.lanes import lanes_of
 from tilelang.frontend.liveness import Reads
@@ -268,7 +268,7 @@ class Hooks(NameHooks):
     def assert_(self, test: Any, message: Callable[[], Any] | None) -> None:
         """``assert``: checked now for Python values, by the kernel for run-time ones, by every call before a kernel."""
         test = as_operand(test)
-        test = simplify(test) if is_symbolic(test) else test
+        test = simplify(read_now(test)) if is_symbolic(test) else test
         text = "" if message is None else str(message())
         if is_symbolic(test):
             provided("assertion")(test, text)

@@ -11,7 +11,7 @@ import tvm_ffi
 
 from tilelang.errors import DtypeError, MisplacedError, RunTimeValueError
 from tilelang.frontend.barriers import split_at_barriers
-from tilelang.frontend.builder import Builder, current, sequence
+from tilelang.frontend.builder import Builder, current, read_now, sequence
 from tilelang.frontend.values import as_expr
 from tilelang.frontend.warp_loops import may_be_of_threads
 from tilelang.ir import nodes as ir
@@ -163,7 +163,7 @@ def bound(value: Any, what: str = "the bound of a loop") -> Any:
     Raises:
         DtypeError: it is no integer.
     """
-    expr = as_expr(value)
+    expr = read_now(as_expr(value))
     if str(expr.ty).startswith(("float", "bfloat", "tfloat")):
         raise DtypeError(
             f"{what} must be an integer, got {expr.ty} {value}",
@@ -191,7 +191,7 @@ def range_bounds(start: Any, stop: Any = None, step: Any = None) -> tuple[Any, A
     if stride == 1:
         return first, as_int(distance), 1
     if stride < 0:
-        distance, magnitude = as_expr(first) - as_expr(end), -stride
+        distance, magnitude = bound(first) - bound(end), -stride
     else:
         magnitude = stride
     return first, as_int((distance + (magnitude - 1)) // magnitude), stride

@@ -414,10 +414,11 @@ class _Rewriter(NamesRewriter):
         self.generic_visit(node)
         # The language's functions take elements as places, too: `T.copy(A[0, 0], tile)`.
         is_of_language = isinstance(callee, ast.Attribute) and isinstance(callee.value, ast.Name) and callee.value.id == "T"
-        if not is_of_language:
-            node.args = [*map(self.item_read, node.args)]
-            for keyword in node.keywords:
-                keyword.value = self.item_read(keyword.value)
+        read = self.read_before if is_of_language else lambda operands: [*map(self.item_read, operands)]
+        values = read([*node.args, *(keyword.value for keyword in node.keywords)])
+        node.args = values[: len(node.args)]
+        for keyword, value in zip(node.keywords, values[len(node.args) :]):
+            keyword.value = value
         if not is_of_language and not any(isinstance(argument, ast.Starred) for argument in node.args):
             node.args = self.in_order(node.args, node)
         if isinstance(callee, ast.Name) and callee.id in _REPLACED_TYPES and callee.id not in self.bound:

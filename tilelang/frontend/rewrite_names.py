@@ -91,10 +91,10 @@ class NamesRewriter(ast.NodeTransformer):
     def key(self, node: ast.expr) -> ast.expr:
         """A subscript's key as an ordinary expression."""
         if isinstance(node, ast.Slice):
-            parts = [self.visit(p) if p else ast.Constant(None) for p in (node.lower, node.upper, node.step)]
-            return self.hook("slice", *parts, at=node)
+            parts: list[ast.expr] = [self.visit(p) if p else ast.Constant(None) for p in (node.lower, node.upper, node.step)]
+            return self.hook("slice", *self.read_before(parts), at=node)
         if isinstance(node, ast.Tuple):
-            return locate(ast.Tuple([self.key(item) for item in node.elts], ast.Load()), node)
+            return locate(ast.Tuple(self.read_before([*map(self.key, node.elts)]), ast.Load()), node)
         return self.visit(node)
 
     def in_order(self, operands: list[ast.expr], at: ast.AST) -> list[ast.expr]:
@@ -108,6 +108,10 @@ class NamesRewriter(ast.NodeTransformer):
         """A rewritten item, argument or value of an assignment; a variable that a name or attribute holds is read now."""
         is_read = isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load)
         return self.hook("item", node, at=node) if is_read else node
+
+    def read_before(self, operands: list[ast.expr]) -> list[ast.expr]:
+        """Rewritten operands of which some may act; variables that names hold are read before, and stay places."""
+        return [*map(self.item_read, operands)] if any(map(may_act, operands[1:])) else operands
 
     # Assignments -----------------------------------------------------------------------------------------------------
 

@@ -148,4 +148,16 @@ x = 5 if c.v and A[0] == 9 else 6
 y = d.v + (3 if c.v or A[0] == 0 else 4)
 z = (c.v if A[0] == 9 else A[0]) + 2
 """,
+    """
+s, t = Scale(A[1]), Scale(x)
+A[1] = 5
+x += 4
+A[A[1] - s.v] = 7
+for k in range(s.v, A[1]):
+    y += k
+for k in range(x, t.v, -1):
+    y += k
+assert x != t.v
+z = (x - t.v) * 10 + (A[1] == s.v)
+""",
 ]

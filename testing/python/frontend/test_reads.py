@@ -94,3 +94,28 @@ def test_what_a_condition_guards_stays_below_it():
                 B[i] = held.value
 
     assert results(main) == [1, 2, 3, 4, 0, 0, 0, 0]
+
+
+def test_variables_among_operands_are_read_before_a_macro_changes_them():
+    @T.prim_func
+    def main(A: T.Tensor((16,), "int32"), B: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=32):
+            square = T.alloc_shared((4, 4), "int32")
+            for i, j in T.Parallel(4, 4):
+                square[i, j] = A[i * 4 + j]
+            n = T.alloc_var("int32", init=0)
+            B[0] = T.max(n, bumped(n) - 5)
+            B[1] = square[n, bumped(n)]
+            square[n - 2, bumped(n) - 3] = 100
+            B[2] = square[0, 0]
+            for _ in T.serial(n - 2, bumped(n)):
+                B[3] += 1
+            B[4] = T.int32(n) + T.cast(bumped(n), "int32") * 10
+
+    assert results(main)[:5] == [0, 7, 100, 3, 54]
+
+
+@T.macro
+def bumped(variable: T.Ref):
+    variable += 1
+    return variable
