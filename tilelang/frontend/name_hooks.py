@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilelang.errors import HELD_BY_PYTHON, StaleValueError
-from tilelang.frontend.access import is_buffer
+from tilelang.frontend.access import compile_time_index, is_buffer
 from tilelang.frontend.bindings import bind, holds_items, match_targets, snapshot, snapshot_items
 from tilelang.frontend.branches import is_stale
 from tilelang.frontend.builder import current
@@ -151,6 +151,15 @@ class NameHooks:
     def keep_in(self, holder: Any, value: Any) -> Any:
         """An argument of ``holder.append(value)`` and of the other methods that store a value in a Python container."""
         return self.keep(value) if isinstance(holder, CONTAINERS) else value
+
+    def key_of(self, holder: Any, key: Any) -> Any:
+        """The key of ``holder.get(key)``: of a dictionary with numbers or texts as keys it must be known.
+
+        Raises:
+            RunTimeValueError: Python would not find a value of the kernel there.
+        """
+        is_table = isinstance(holder, dict) and all(isinstance(each, (int, float, str)) for each in holder)
+        return compile_time_index(key) if is_table and holder and not is_buffer(key) else key
 
     def augment(self, scope: Names, name: str, op: str, value: Any, operand: Any) -> Any:
         """``name op= operand``.

@@ -67,6 +67,9 @@ _OPERATORS = {ast.Sub: "subtract", ast.Div: "divide", ast.Pow: "power", ast.Floo
 _STORING_METHODS = frozenset("append extend insert add setdefault update appendleft".split())
 """Methods that store their arguments in a Python container."""
 
+_LOOKING_METHODS = frozenset("get pop setdefault".split())
+"""Methods that look for their first argument among the keys of a dictionary."""
+
 
 def rewrite(function: Callable[..., Any], hooks: Any) -> Callable[..., Any]:
     """A function like ``function`` that reports to ``hooks`` while it runs; it shares globals, defaults and closure cells.
@@ -424,9 +427,12 @@ class _Rewriter(NamesRewriter):
         if isinstance(callee, ast.Name) and callee.id in _REPLACED_TYPES and callee.id not in self.bound:
             node.func = self.replaced(callee)
         # The hook gets the container again, so only a plain name qualifies: anything else would be evaluated twice.
-        if isinstance(callee, ast.Attribute) and callee.attr in _STORING_METHODS and isinstance(callee.value, ast.Name):
+        if isinstance(callee, ast.Attribute) and isinstance(callee.value, ast.Name):
             holder = locate(ast.Name(callee.value.id, ast.Load()), callee)
-            node.args = [a if isinstance(a, ast.Starred) else self.hook("keep_in", holder, a, at=a) for a in node.args]
+            if callee.attr in _STORING_METHODS:
+                node.args = [a if isinstance(a, ast.Starred) else self.hook("keep_in", holder, a, at=a) for a in node.args]
+            if callee.attr in _LOOKING_METHODS and node.args and not isinstance(node.args[0], ast.Starred):
+                node.args[0] = self.hook("key_of", holder, node.args[0], at=node.args[0])
         return node
 
     def visit_Name(self, node: ast.Name) -> Any:

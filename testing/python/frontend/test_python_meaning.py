@@ -163,6 +163,7 @@ REFUSED = {
     "import numpy\nd = numpy.zeros(3)\nfor i in range(3):\n    d[0] += 1": "'d' is a Python ndarray",
     "import torch\nd = torch.zeros(3)\nfor i in range(3):\n    d[0] += 1": "'d' is a Python Tensor",
     "d = bytearray(3)\nfor i in range(3):\n    d[0] += 1": "'d' is a Python bytearray",
+    "d = {1: 5, 2: 6}\nx = d.get(A[1], 9)": "a Python sequence is indexed with a run-time value",
     "x = (A[0], 1) < (2, 3)": "an order of tuples or lists of run-time values",
     "for i in range(3):\n    count_calls()": "'CALLS' is a Python variable",
     "if x > 0 and (v := A[x]) > 0:\n    y = v": "`:=` after a run-time operand of `and` or `or`",
