@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from tilelang.dtypes import DType, canonical, is_dtype
@@ -17,7 +18,9 @@ def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any =
     Args:
         value: a scalar, a vector or a tile.
         dtype: the new element type.
-        round, sat, rbits: only their defaults, and ``round="rn"``, are accepted.
+        round, rbits: only their defaults, and ``round="rn"``, are accepted.
+        sat: False makes NaN of what is beyond the range of float8_e4m3fn, and infinity of what is beyond float8_e5m2's; float16
+            and bfloat16 overflow to infinity in any case.
 
     Returns:
         An expression of ``dtype``.
@@ -25,7 +28,7 @@ def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any =
     Raises:
         OperandError: unknown dtype, ``value`` is no scalar, or another way to round or to leave the range.
     """
-    _check_rounding(round, sat, rbits)
+    _check_rounding(round, rbits)
     if is_symbolic(dtype):
         raise OperandError("T.cast takes the value first, then its new dtype", hint="T.Cast takes them in the other order")
     kind = canonical(dtype)
@@ -33,14 +36,31 @@ def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any =
         from tilelang.frontend.tiles import as_vector, elementwise
 
         if kind.lanes == 1:
-            return elementwise(lambda each: cast(each, kind), value)
+            return elementwise(lambda each: cast(each, kind, sat=sat), value)
         value = as_vector(value)
     if isinstance(value, int) and kind.kind == "bool":
         value = bool(value)
     elif isinstance(value, int) and kind.is_integer:
         value = wrapped(value, kind)
     expr = as_expr(value, None if isinstance(value, float) and not kind.is_float else kind.base)
-    return convert(_kept_wide(expr) if dtype_of(expr).base == kind.base else expr, kind, kind.lanes)
+    found = convert(_kept_wide(expr) if dtype_of(expr).base == kind.base else expr, kind, kind.lanes)
+    return found if sat or not (kind.is_float and kind.bits <= 8) else _unsaturated(expr, found, kind)
+
+
+_OVERFLOW = {"float8_e4m3fn": (operator.gt, 464.0, 0x7F), "float8_e5m2": (operator.ge, 61440.0, 0x7C)}
+"""Which magnitudes of a float round beyond the largest number of a format, and the bits of what comes after it."""
+
+
+def _unsaturated(value: Any, converted: Any, kind: DType) -> Any:
+    """A conversion that leaves the range: NaN of a format without infinities, which has no larger number either."""
+    from tilelang.language.math import abs, if_then_else
+
+    if str(kind) not in _OVERFLOW:
+        raise UnsupportedError(f"T.cast(sat=False): {kind} keeps to its range", hint="test for the range before the cast")
+    exceeds, limit, bits = _OVERFLOW[str(kind)]
+    wide = value if dtype_of(value) == "float64" else convert(value, "float32")
+    beyond = (reinterpret(str(kind), as_expr(each, "uint8")) for each in (bits | 0x80, bits))
+    return if_then_else(exceeds(abs(wide), limit), if_then_else(wide < 0, *beyond), converted)
 
 
 def _kept_wide(expr: Any) -> Any:
@@ -55,15 +75,11 @@ def _kept_wide(expr: Any) -> Any:
     return expr if is_exact or not kind.is_float or kind.bits >= 32 else convert(expr, "float32", kind.lanes)
 
 
-def _check_rounding(round: str, sat: bool, rbits: Any) -> None:
+def _check_rounding(round: str, rbits: Any) -> None:
     if round == "rs" or rbits is not None:
         raise UnsupportedError("T.cast(round='rs', rbits=...): stochastic rounding is of sm_100 and not lowered yet")
     if round not in ("", "rn"):
         raise UnsupportedError(f"T.cast(round={round!r}): conversions round to nearest even")
-    if sat is not True:
-        raise UnsupportedError(
-            f"T.cast(sat={sat!r}): narrow floats keep to their range", hint="test for the range before the cast"
-        )
 
 
 def Cast(dtype: Any, value: Any) -> Any:

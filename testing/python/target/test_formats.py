@@ -106,3 +106,21 @@ def test_a_scaled_product_through_every_backend(backend):
 def test_limits():
     assert (T.max_value("float8_e8m0fnu"), T.min_value("float8_e8m0fnu")) == (2.0**127, 2.0**-127)
     assert (T.max_value("float8_e4m3fnuz"), T.min_value("float8_e5m2fnuz")) == (240.0, -57344.0)
+
+
+@every_target
+@pytest.mark.parametrize("kind", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+def test_a_conversion_may_leave_the_range(kind, target):
+    """As torch's, except that it rounds e4m3 to 448 as far as that is nearer than 480 would be."""
+    dtype = name_of(kind)
+
+    @T.prim_func
+    def main(A: T.Tensor((12,), "float32"), B: T.Tensor((12,), dtype)):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(12):
+                B[i] = T.cast(A[i], dtype, sat=False)
+
+    edges = [448.0, 464.0, 464.0001, -464.0, -464.0001, 61439.0, 61440.0, -61439.0, -61440.0]
+    a = torch.tensor([*edges, float("inf"), -float("inf"), float("nan")])
+    want = a.to(kind).float() if kind is torch.float8_e5m2 else torch.where(a.abs() <= 464, a.clamp(-448, 448), torch.nan)
+    assert same(run(main, target, a).float(), want)
