@@ -106,6 +106,7 @@ class Compiler:
         self.differing: set[Any] = set()
         self.thread_names: set[Any] = set()
         self.below = False
+        self.behind = False
         self.undivided: set[Any] = set()
         self._survey(func)
 
@@ -173,6 +174,13 @@ class Compiler:
         outer, self.below = self.below, self.below or own
         yield
         self.below = outer
+
+    @contextmanager
+    def after(self, taking_part: bool) -> Iterator[None]:
+        """While this lasts, branches come behind another one, in which threads take part in barriers or not."""
+        outer, self.behind = self.behind, taking_part
+        yield
+        self.behind = outer
 
     def fragments_in(self, body: Any) -> tuple[int, ...]:
         """The slots of the fragments that statements use and that sides of branches have copies of, under all of their names."""

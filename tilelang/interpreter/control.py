@@ -23,21 +23,24 @@ from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.numbers import element
 from tilelang.interpreter.state import Lanes, Loop, union
 from tilelang.interpreter.statements import in_each_thread, reads_memory
-from tilelang.interpreter.survey import WARP_GROUP
+from tilelang.interpreter.survey import WARP_GROUP, takes_part
 from tilelang.interpreter.together import run_together
 from tilelang.interpreter.waits import spins
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_fragment, lies_in_registers
 from tilelang.ir.visit import flattened, is_parallel, walk_expr
 
 
 @statement(ir.SeqStmt)
 def _sequence(c: Compiler, stmt: Any) -> Step:
-    steps, left = [], False
+    steps, left, taking_part = [], False, False
     for part in flattened(stmt):
         # After `if c: return`, the rest runs as below `if not c`: by each thread for itself (docs/semantics.md).
-        with c.threads_own(left):
+        with c.threads_own(left), c.after(taking_part):
             steps.append(c.step(part))
         left = left or may_leave(part, c.differs)
+        if not _is_own_value(part):
+            taking_part = _is_for_threads(c, part) and (taking_part or takes_part(part))
     runs = [step.run for step in steps]
 
     def run(x: Lanes) -> bool:
@@ -51,6 +54,20 @@ def _sequence(c: Compiler, stmt: Any) -> Step:
     return Step(run, lambda x: run_together(x, steps), alone=all(step.alone for step in steps))
 
 
+def _is_for_threads(c: Compiler, stmt: Any) -> bool:
+    """Whether a statement is a branch for different threads."""
+    if isinstance(stmt, ir.AttrStmt):
+        return stmt.attr_key == WARP_GROUP
+    return isinstance(stmt, ir.IfThenElse) and c.differs(stmt.condition)
+
+
+def _is_own_value(stmt: Any) -> bool:
+    """Whether a statement declares something, or gives a variable or array of each thread a value."""
+    if isinstance(stmt, ir.BufferStore):
+        return lies_in_registers(stmt.buffer) and not is_fragment(stmt.buffer)
+    return isinstance(stmt, (ir.Bind, ir.AllocBuffer, ir.DeclBuffer))
+
+
 @statement(ir.IfThenElse)
 def _branch(c: Compiler, stmt: Any) -> Step:
     test = _condition(c, stmt.condition)
@@ -61,7 +78,7 @@ def _branch(c: Compiler, stmt: Any) -> Step:
     if c.differs(stmt.condition):  # each side then works on its own copies of these
         then.fragments = c.fragments_in(stmt.then_case)
         otherwise.fragments = () if stmt.else_case is None else c.fragments_in(stmt.else_case)
-    begin = _beginning(stmt.span, stmt.condition)
+    begin = _branch_beginning(c, stmt.span, stmt.condition)
 
     def run(x: Lanes) -> bool:
         begin(x)
@@ -106,6 +123,11 @@ def _beginning(span: Any, *exprs: Any) -> Callable[[Lanes], None]:
     if reads_memory(*exprs):
         return lambda x: x.begin(span)
     return lambda x: x.enter(span)
+
+
+def _branch_beginning(c: Compiler, span: Any, *conditions: Any) -> Callable[[Lanes], None]:
+    """How a branch begins: in order with one before it, unless threads wait for others in that one, or signal to them."""
+    return _beginning(span, *conditions) if c.behind else lambda x: x.begin(span)
 
 
 def _sides(x: Lanes, chosen: Any, then: Step, otherwise: Step) -> list[tuple[Any, Step]]:
@@ -367,12 +389,14 @@ def _attribute(c: Compiler, stmt: Any) -> Step:
 def _warp_groups(c: Compiler, stmt: Any) -> Step:
     """``T.ws``: a branch for the threads of some warp groups."""
     groups = int(stmt.value.value)
+    begin = _branch_beginning(c, stmt.span)
     with c.threads_own(True):
         body = c.step(stmt.body)
     nothing = Step(lambda x: False)
     body.fragments = c.fragments_in(stmt.body)
 
     def chosen(x: Lanes) -> Any:
+        begin(x)
         return (groups >> (x.lane_ids // 128)) & 1 == 1  # the attribute's value is a bit mask of warp groups
 
     def run(x: Lanes) -> bool:

@@ -9,11 +9,19 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_fragment, lies_in_registers
 from tilelang.ir.visit import children, is_parallel, statement_exprs, walk, walk_expr
 from tilelang.tileop.base import decode, is_tile_op
+from tilelang.tileop.hint import MaxRegisters
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 WARP_GROUP = "tl.warp_group"
 """The attribute of ``T.ws``."""
 
+TAKING_PART = frozenset(
+    """
+    sync_threads sync_warp sync_grid named_barrier_arrive mbarrier_wait_parity mbarrier_arrive mbarrier_arrive_expect_tx
+    barrier_wait barrier_arrive arrive_cluster_barrier cp_async_barrier_noinc cluster_arrive cluster_wait cluster_sync
+    """.split()
+)
+"""Intrinsics by which threads wait for others, or signal to them."""
 _PURE = 1
 """TVM's effect kinds up to this one (expression annotation, pure) are those of calls without effect."""
 _OF_WARPS = ("shfl_", "match_", "warp_reduce_", "any_sync", "all_sync", "ballot_sync", "activemask", "shuffle_elect")
@@ -39,6 +47,21 @@ def evaluated(body: Any) -> Iterator[Any]:
     """Every expression of the statements in a body, without the buffers that they store to."""
     for stmt in walk(body):
         yield from (*stmt.indices, stmt.value) if isinstance(stmt, ir.BufferStore) else statement_exprs(stmt)
+
+
+def takes_part(stmt: Any) -> bool:
+    """Whether threads wait for others in a statement, or signal to them."""
+    nodes = [node for expr in evaluated(stmt) for node in walk_expr(expr) if isinstance(node, ir.Call)]
+    spins = (node for each in walk(stmt) if isinstance(each, ir.While) for node in walk_expr(each.condition))
+    return any(map(_orders_threads, nodes)) or any((intrinsic_name(node) or "").startswith("atomic_") for node in spins)
+
+
+def _orders_threads(call: Any) -> bool:
+    if is_tile_op(call):
+        # Registers move between groups of warps that run side by side.
+        return isinstance(decode(call), MaxRegisters)
+    relaxed = call.attrs is None or str(call.attrs.get("memory_order", "relaxed")) == "relaxed"
+    return intrinsic_name(call) in TAKING_PART or not relaxed
 
 
 def variables_of(exprs: Iterator[Any]) -> set[Any]:

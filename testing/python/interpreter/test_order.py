@@ -116,25 +116,27 @@ CONDITIONS = {
 }
 
 
-@pytest.mark.parametrize("synchronised", [False, True])
+@pytest.mark.parametrize(("order", "found"), [("signal", ["race"]), ("signal, barrier", []), ("none", [])])
 @pytest.mark.parametrize("name", CONDITIONS)
-def test_branches_for_different_warps_are_in_no_order(name, synchronised):
+def test_branches_behind_one_that_signals_are_in_no_order(name, order, found):
     condition = CONDITIONS[name]
 
     @T.prim_func
     def main(Y: T.Tensor((64,), "float32")):
         with T.Kernel(1, threads=64):
             tx = T.get_thread_binding()
-            s = T.alloc_shared((64,), "float32")
+            s, full = T.alloc_shared((64,), "float32"), T.alloc_barrier([32])
             T.clear(s)
             if condition(tx):
                 s[tx % 32] = tx
-            if synchronised:
+                if "signal" in order:
+                    T.mbarrier_arrive(full[0])
+            if "barrier" in order:
                 T.sync_threads()
             if T.Not(condition(tx)):
                 Y[tx] = s[tx % 32]
 
-    assert kinds(main, torch.zeros(64)) == ([] if synchronised else ["race"])
+    assert kinds(main, torch.zeros(64)) == found
 
 
 def test_an_array_that_some_threads_read_before_it_has_a_value():

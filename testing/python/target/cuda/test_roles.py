@@ -9,6 +9,9 @@ import tilelang.language as T
 from testing.python.target.cuda.support import source
 from testing.python.target.definition import check_meaning
 from tilelang.errors import DivergenceError
+from tilelang.interpreter.survey import TAKING_PART
+from tilelang.target.cuda.intrinsics.table import intrinsic
+from tilelang.tileop.thread import INTRINSICS, intrinsic_call
 
 STEPS, SLOTS = 4, 2
 
@@ -190,6 +193,51 @@ def test_a_ring_of_threads_in_branches(parts, senders: int) -> None:
     a, c = torch.randn(STEPS, 32), torch.zeros(STEPS, 32)
     _, found = check_meaning(of_threads(parts, senders), a, c)
     assert torch.equal(found, a.flip(1) * 2)
+
+
+@pytest.mark.parametrize("tiles", [True, False])
+def test_branches_without_barriers_take_effect_in_program_order(tiles: bool) -> None:
+    """What other groups store is used behind a barrier of the block, and before what waits for them."""
+
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32"), C: T.Tensor((128,), "float32"), D: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=256):
+            tx = T.get_thread_binding()
+            s, done = T.alloc_shared((128,), "float32"), T.alloc_barrier([128])
+            if tiles:
+                with T.ws(0):
+                    T.copy(A, s)
+                with T.ws(1):
+                    for i in T.Parallel(128):
+                        C[i] = s[127 - i]
+                with T.ws(0):
+                    for i in T.Parallel(128):
+                        s[i] = s[i] * 2
+            else:
+                if tx < 128:
+                    s[tx] = A[tx]
+                if tx >= 128:
+                    C[tx - 128] = s[255 - tx]
+                if tx < 128:
+                    s[tx] = s[tx] * 2
+            with T.ws(1):
+                T.mbarrier_wait_parity(done[0], 0)
+                for i in T.Parallel(128):
+                    D[i] = s[127 - i]
+            with T.ws(0):
+                for i in T.Parallel(128):
+                    s[i] = s[i] + 1
+                T.mbarrier_arrive(done[0])
+
+    a = torch.randn(128)
+    _, c, d = check_meaning(main, a, torch.zeros(128), torch.zeros(128))
+    assert torch.equal(c, a.flip(0)) and torch.equal(d, a.flip(0) * 2 + 1)
+
+
+def test_the_interpreter_and_the_target_agree_on_what_takes_part() -> None:
+    """Which branches are in program order is one rule, written down twice."""
+    orders = {name for name in INTRINSICS if intrinsic(intrinsic_call(name, dtype="int32")).orders}
+    assert orders == TAKING_PART
 
 
 @T.prim_func

@@ -26,8 +26,8 @@ class _Buffer:
 
 def test_buffers_of_concurrent_groups_share_no_memory():
     groups = [
-        GroupCode(Name("a"), Block([leaf_of(["x"], writes="s")]), range(128), "barrier();"),
-        GroupCode(Name("b"), Block([leaf_of(["y"], writes="t")]), range(128, 256), "barrier();"),
+        GroupCode(Name("a"), Block([leaf_of(["x"], writes="s")]), range(128), "barrier();", takes_part=True),
+        GroupCode(Name("b"), Block([leaf_of(["y"], writes="t")]), range(128, 256), "barrier();", takes_part=True),
     ]
     sizes = {_Buffer(name): (2048, 128) for name in "st"}
     s, t = sizes
@@ -42,7 +42,10 @@ def test_a_ring_ends_where_its_only_reader_ends():
     ring, epilogue, other = (_Buffer(name) for name in ("ring", "epilogue", "other"))
     producer = Block([leaf_of(["load"], loads=[ring])])
     consumer = Block([leaf_of(["multiply"], reads=[ring]), leaf_of(["store"], writes=[epilogue])])
-    groups = [GroupCode(Name("c"), consumer, range(128), "b();"), GroupCode(Name("p"), producer, range(128, 256), "")]
+    groups = [
+        GroupCode(Name("c"), consumer, range(128), "b();", takes_part=True),
+        GroupCode(Name("p"), producer, range(128, 256), ""),
+    ]
     sizes = {ring: (4096, 128), epilogue: (4096, 128), other: (4096, 128)}
     assert plan_shared(Block(groups), sizes, "kernel", TARGET, 256).overlap(ring, epilogue)
     third = GroupCode(Name("o"), Block([leaf_of(["also"], reads=[ring])]), range(256, 384), "b();")

@@ -1,7 +1,7 @@
 """Neighbouring branches for different groups of threads become one branch for each group, its *role*.
 
-Groups are in no order among each other but by barriers of the program, so that what two branches of a group do may run while
-another group is still in the branch between them:
+Behind a branch in which threads wait for others, or signal to them, groups are in no order among each other but by barriers of
+the program, so that what two branches of a group do may run while another group is still in the branch between them:
 
     with T.ws(0): T.clear(acc)            with T.ws(0): T.clear(acc); T.barrier_wait(full, 0); T.gemm(A, B, acc)
     with T.ws(1): load(); arrive(full) -> with T.ws(1): load(); arrive(full)
@@ -28,13 +28,16 @@ def joined_roles(items: list[Code]) -> list[Code]:
 
 
 def _roles(run: list[Code]) -> Sequence[Code]:
-    """Branches of groups, of which no two neighbours have threads in common where one is inside of the other."""
+    """Branches of groups; from the first that takes part in barriers on no two neighbours have threads in common where one is
+    inside of the other."""
     groups = [code for code in run if isinstance(code, GroupCode)]
     if len(groups) < 2:
         return run
     roles: list[GroupCode] = []
     ended = 0  # the roles before this one stay as they are
     for group in groups:
+        if not any(role.takes_part for role in roles):
+            ended = len(roles)
         sharing = [role for role in roles[ended:] if not are_separate((role.threads, group.threads))]
         if not sharing:
             roles.append(group)
@@ -42,7 +45,7 @@ def _roles(run: list[Code]) -> Sequence[Code]:
             roles[roles.index(sharing[0])] = _with(sharing[0], group)
         elif all(contains(group.threads, role.threads) for role in sharing):
             roles[ended:] = [role for role in roles[ended:] if role not in sharing]
-            roles.append(replace(group, body=Block([*sharing, _part(group)])))
+            roles.append(replace(group, body=Block([*sharing, _part(group)]), takes_part=True))
         else:
             ended = len(roles)
             roles.append(group)
@@ -51,9 +54,11 @@ def _roles(run: list[Code]) -> Sequence[Code]:
 
 def _with(role: GroupCode, group: GroupCode) -> GroupCode:
     """The branch of a role with a later one of its threads, or of some of them."""
+    taking_part = role.takes_part or group.takes_part
     if role.threads != group.threads:
-        return replace(role, body=Block([*role.body.items, group]))
-    return replace(role, body=Block([_part(role), _part(group)]), barrier=role.barrier or group.barrier)
+        return replace(role, body=Block([*role.body.items, group]), takes_part=taking_part)
+    body = Block([_part(role), _part(group)])
+    return replace(role, body=body, barrier=role.barrier or group.barrier, takes_part=taking_part)
 
 
 def _part(group: GroupCode) -> Block:

@@ -10,16 +10,28 @@ from typing import Any
 from tilelang.errors import UnsupportedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.target.cuda.analysis.groups import ThreadConditions
 from tilelang.target.cuda.arch import WARP, in_one_warp, is_whole_warps
 from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER
 from tilelang.target.cuda.codegen.statements import loop_of
 from tilelang.target.cuda.intrinsics.table import intrinsic, is_atomic
-from tilelang.target.cuda.ir.code import Block, BranchCode, Code, GroupCode, Jump, Leaf, LoopCode, leaf, takes_part
+from tilelang.target.cuda.ir.code import Block, BranchCode, Code, GroupCode, Jump, Leaf, LoopCode, leaf
 from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, NamedBarrier, WarpBarrier
 from tilelang.target.cuda.ir.values import Binary, Call, Literal, Unary, Value, both
-from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Sequence, ThreadGroup, walk
+from tilelang.target.cuda.operators import rule_of
+from tilelang.target.cuda.tile.tree import (
+    WARP_ROLE,
+    Branch,
+    Loop,
+    Operator,
+    Parallel,
+    Repeat,
+    Scalar,
+    Sequence,
+    ThreadGroup,
+    walk,
+)
 
 HARDWARE_BARRIERS = 16
 
@@ -85,9 +97,9 @@ def emit_branch(generator: Any, node: Branch) -> list[Code]:
         with e.conditions.assuming(condition, holds=False):
             otherwise = generator.below(node, node.otherwise)[1]
     threads = _takers(e, condition) if divergent else None
-    if threads is not None and otherwise is None and takes_part(then):
+    if threads is not None and otherwise is None and takes_part(node.then):
         # Its threads may wait for what others do behind the branch, where no barrier of the block may stand.
-        return [*before, GroupCode(value, then, threads, None)]
+        return [*before, GroupCode(value, then, threads, None, takes_part=True)]
     return [*before, BranchCode(value, then, otherwise, divergent, threads, e.warps_agree(node), node.stmt.span)]
 
 
@@ -111,6 +123,18 @@ def orders_threads(exprs: Iterable[Any]) -> bool:
     calls = _calls(exprs)
     known = filter(None, map(intrinsic, calls))
     return any(call.orders for call in known) or any(order != "relaxed" for order in _memory_orders(calls))
+
+
+def takes_part(node: Any) -> bool:
+    """Whether threads wait for others in a statement or below it, or signal to them, by barriers of the program."""
+    inside = [*walk(node)]
+    exprs = (
+        expr for each in inside if not isinstance(each, (Sequence, Operator, Parallel)) for expr in statement_exprs(each.stmt)
+    )
+    spins = (part for each in inside if isinstance(each, Repeat) for part in walk_expr(each.stmt.condition))
+    # What comes behind a group that gives registers away is reached with few of them: other groups are beside it.
+    gives = (rule_of(each.op).registers(each.op) for each in inside if isinstance(each, Operator))
+    return orders_threads(exprs) or any(map(is_atomic, spins)) or any(gives)
 
 
 def acquires(exprs: Iterable[Any]) -> bool:
@@ -144,7 +168,8 @@ def emit_group(generator: Any, node: ThreadGroup) -> list[Code]:
     barrier = None if node.by_thread and not any(shared) else generator.barriers.of(threads)
     # The rank of a warp is computed by all of its threads together; below a branch that some of them take, each asks for itself.
     ranks = _RANKS[-1:] if generator.divergent else _RANKS
-    return [GroupCode(_membership(threads, outer, ranks), body, threads, barrier)]
+    concurrent = getattr(node.stmt, "attr_key", None) == WARP_ROLE or takes_part(node)
+    return [GroupCode(_membership(threads, outer, ranks), body, threads, barrier, takes_part=concurrent)]
 
 
 def emit_single_thread(generator: Any, node: ThreadGroup) -> list[Code]:

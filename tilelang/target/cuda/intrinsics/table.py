@@ -37,7 +37,7 @@ class Intrinsic(Record):
         place: what it does to its first argument, which is an element.
         lanes: how many consecutive elements in memory each of its arguments that is an element stands for.
         commutes: the operation of an atomic access that commutes with others of the same operation.
-        orders: whether threads wait for each other by it.
+        orders: whether threads wait for others by it, or others for them.
         publishes: whether threads that wait for it rely on the copies before it being complete.
         manual: whether a program that has it orders shared memory, or splits the block, by itself.
         exits: whether the thread is done.
@@ -173,7 +173,8 @@ _ROWS = [
     Intrinsic("ptx_commit_group", statement=lambda expr: [CommitCopies()], needs=Feature.CP_ASYNC, manual=True, keeps=True),
     Intrinsic("ptx_wait_group", call("tl::cp_async_wait", constants=(0,)), needs=Feature.CP_ASYNC, manual=True, keeps=True),
     Intrinsic(
-        "cp_async_barrier_noinc", call("tl::cp_async_mbarrier_arrive_noinc", places=(0,)), needs=Feature.CP_ASYNC, keeps=True
+        "cp_async_barrier_noinc", call("tl::cp_async_mbarrier_arrive_noinc", places=(0,)), needs=Feature.CP_ASYNC,
+        orders=True, keeps=True,
     ),
     Intrinsic("fence_proxy_async", statement=lambda expr: [FenceAsync()], needs=Feature.TMA),
     Intrinsic(

@@ -175,6 +175,8 @@ class GroupCode:
         condition: whether a thread is one of them; None where all threads around run it, but with a barrier of another kind.
         barrier: the barrier of these threads; None where the program orders them itself.
         in_order: whether it is ordered with the code before and after it, although other threads run that.
+        takes_part: whether its threads wait for others, or signal to them, by barriers of the program: the groups behind it are
+            in no order with it but by these.
     """
 
     condition: Value | None
@@ -182,6 +184,7 @@ class GroupCode:
     threads: range
     barrier: Instruction | None
     in_order: bool = False
+    takes_part: bool = False
 
 
 Code = Union[Leaf, Barrier, Wait, Jump, Block, LoopCode, BranchCode, GroupCode]
@@ -333,23 +336,17 @@ def may_jump(code: Code) -> bool:
 
 
 def roles_at(items: list[Code], position: int) -> list[GroupCode]:
-    """The longest run of groups from a position on that have no thread in common, such as the roles of a warp-specialised kernel.
-
-    They run concurrently, so no barrier can order one after the other.
+    """The longest run of groups from a position on that run concurrently, such as the roles of a warp-specialised kernel: no
+    barrier can order one after the other. They have no thread in common, and those of the first take part in barriers.
     """
     found: list[GroupCode] = []
     for code in items[position:]:
         if not isinstance(code, GroupCode) or any(code.in_order or _share_threads(code, other) for other in found):
             break
         found.append(code)
-        if code.in_order:
+        if not found[0].takes_part or code.in_order:
             break
     return found
-
-
-def takes_part(code: Code) -> bool:
-    """Whether threads wait for others in some code, or signal to them, by barriers of the program."""
-    return any(leaf.synchronises or leaf.hands_over for leaf in leaves(code))
 
 
 def combined_accesses(code: Code) -> list[Access]:
