@@ -17,9 +17,10 @@ _LANE_STATEMENTS = ("thread_assign", "shuffle", "warp_reduce", "thread_vote", "t
 def groups(draw: Draw, scope: Scope) -> Stmt:
     """Fragments that all threads fill; then each group works on its copies, alone and beside the other.
 
-    Where each group changes a fragment that the other one does not use, all threads read both in the end.
+    Where each group changes a fragment that the other one does not use, all threads read both in the end. Shared tiles may be
+    those of one group, or handed on from branch to branch.
     """
-    apart = draw.chance(0.4)
+    apart, handed = draw.chance(0.4), draw.chance(0.5)
     shared = [_fragment(draw, scope) for _ in range(2 if apart else draw.random.randint(1, 2))]
     fill = Stmt("text", tuple(line for _, lines in shared for line in lines), fixed=True)
     tiles = [tile for tile, _ in shared]
@@ -29,7 +30,7 @@ def groups(draw: Draw, scope: Scope) -> Stmt:
     for number in draw.pick([[0, 1], [1, 0], [0, 1, 0], [1, 0, 1]]):
         inner = scope.inside("groups")
         common = [tiles[number]] if apart else tiles
-        mine = [*common, own[number], *(tile for group, tile in used if group == number)]
+        mine = [*common, *(own if handed else [own[number]]), *(tile for group, tile in used if group == number)]
         inner.tiles, inner.values, inner.variables = list(mine), [], []
         inner.hidden = inner.hidden | {tile.name for tile in draw.declared if tile not in mine}
         before = len(draw.declared)
