@@ -95,11 +95,25 @@ def kernel(roles, threads):
     return main
 
 
+@T.macro
+def below_groups_that_are_no_neighbours(A, C, D, tile, acc, full, empty, tx):
+    with T.ws(1):
+        load(A, tile, full, empty)
+    with T.ws(0, 2):
+        with T.ws(2):
+            T.fill(D, 1)
+        if tx < 128:
+            T.clear(acc)
+            multiply(tile, acc, full, empty)
+            T.copy(acc, C)
+
+
 ROLES = {
     "cleared before the loader": kernel(cleared_before_the_loader, 256),
     "stored by a part of the group": kernel(stored_by_a_part_of_the_group, 256),
     "parts of a group": kernel(parts_of_a_group, 256),
     "below a wider group": kernel(below_a_wider_group, 384),
+    "below groups that are no neighbours": kernel(below_groups_that_are_no_neighbours, 384),
 }
 
 

@@ -110,6 +110,8 @@ class _Splitter:
             return []
         taken = range(chosen[0], chosen[-1] + 1)
         has_gaps = len(chosen) < len(taken)
+        if has_gaps and rest is None and _are_groups(groups := self.sequence(node.then, threads).items, chosen):
+            return groups
         shared = [*filter(_is_shared_out, walk(node.then))]
         reason = _refused(shared, taken, has_gaps)
         if reason is not None and not all(map(self.is_run_by_each, shared)):
@@ -119,7 +121,7 @@ class _Splitter:
         if has_gaps or reason is not None or not (waits or shared):
             return [Branch(node.stmt, self.sequence(node.then, threads), None)]
         body = self.sequence(node.then if rest is None else Sequence([_one_sided(node, rest, node.then)]), taken)
-        if all(isinstance(each, ThreadGroup) and each.threads for each in body.items):
+        if _are_groups(body.items, taken):
             return body.items
         if len(taken) < len(threads):
             return [ThreadGroup(node.stmt, body, taken, by_thread=True)]
@@ -127,6 +129,11 @@ class _Splitter:
         # condition.
         own = any(isinstance(inner, Scalar) for inner in walk(body))
         return [ThreadGroup(node.stmt, body, by_thread=True)] if own else body.items
+
+
+def _are_groups(nodes: list[Any], threads: Collection[int]) -> bool:
+    """Whether nodes are groups of some of the threads each, so that no other condition need be around them."""
+    return all(isinstance(node, ThreadGroup) and node.threads and {*threads}.issuperset(node.threads) for node in nodes)
 
 
 def _one_sided(node: Branch, condition: Any, body: Sequence) -> Branch:
