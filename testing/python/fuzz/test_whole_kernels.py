@@ -92,7 +92,7 @@ def test_another_value_is_a_difference(by: float, monkeypatch: pytest.MonkeyPatc
 def test_a_campaign_of_whole_kernels():
     said: list[str] = []
     campaign = Campaign(("cpu",), None, said.append, whole=True)
-    assert campaign.run(iter([1, 9]), 1, time.monotonic() + 300), said  # one that is right, one without a meaning
+    assert campaign.run(iter([1, 19]), 1, time.monotonic() + 300), said  # one that is right, one without a meaning
     assert campaign.counts == {("cpu", RIGHT): 1, (INTERPRETER, whole_kernels.NO_MEANING): 1}
     assert campaign.summary().splitlines()[0].endswith("whole kernels rewritten")
 
