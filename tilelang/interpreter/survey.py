@@ -10,7 +10,7 @@ from tilelang.ir.memory import is_fragment, lies_in_registers
 from tilelang.ir.visit import children, is_parallel, statement_exprs, walk, walk_expr
 from tilelang.tileop.base import decode, is_tile_op
 from tilelang.tileop.hint import MaxRegisters
-from tilelang.tileop.thread import INTRINSICS, intrinsic_name
+from tilelang.tileop.thread import INTRINSICS, intrinsic_name, runs_foreign_code
 
 WARP_GROUP = "tl.warp_group"
 """The attribute of ``T.ws``."""
@@ -53,7 +53,9 @@ def takes_part(stmt: Any) -> bool:
     """Whether threads wait for others in a statement, or signal to them."""
     nodes = [node for expr in evaluated(stmt) for node in walk_expr(expr) if isinstance(node, ir.Call)]
     spins = (node for each in walk(stmt) if isinstance(each, ir.While) for node in walk_expr(each.condition))
-    return any(map(_orders_threads, nodes)) or any((intrinsic_name(node) or "").startswith("atomic_") for node in spins)
+    if any(map(runs_foreign_code, walk(stmt))) or any(map(_orders_threads, nodes)):
+        return True
+    return any((intrinsic_name(node) or "").startswith("atomic_") for node in spins)
 
 
 def _orders_threads(call: Any) -> bool:

@@ -202,6 +202,13 @@ def is_jump(stmt: Any) -> bool:
     return ends_thread or isinstance(stmt, (ir.Break, ir.Continue))
 
 
+def runs_foreign_code(stmt: Any) -> bool:
+    """Whether a statement calls a function of the program's own device code for what it does, which may be to wait."""
+    if not isinstance(stmt, ir.Evaluate) or not isinstance(stmt.value, ir.Call):
+        return False
+    return isinstance(stmt.value.op, ir.Op) and stmt.value.op.name == "tirx.call_extern"
+
+
 def is_exchange_of_all(expr: Any) -> bool:
     """Whether ``expr`` exchanges values between all lanes of a warp, or all threads of the block, which all must come to it."""
     name = intrinsic_name(expr)

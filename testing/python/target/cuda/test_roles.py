@@ -248,6 +248,21 @@ def test_branches_without_barriers_take_effect_in_program_order(tiles: bool) -> 
     assert torch.equal(c, a.flip(0)) and torch.equal(d, a.flip(0) * 2 + 1)
 
 
+def test_no_barrier_of_the_block_stands_behind_foreign_code_of_a_group() -> None:
+    """It may wait for the next branch."""
+
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32"), C: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=256):
+            s = T.alloc_shared((128,), "float32")
+            with T.ws(0):
+                T.call_extern("int32", "wait_and_read", T.address_of(s[0]), T.address_of(C[0]))
+            with T.ws(1):
+                T.copy(A, s)
+
+    assert "__syncthreads" not in source(main)
+
+
 def test_the_interpreter_and_the_target_agree_on_what_takes_part() -> None:
     """Which branches are in program order is one rule, written down twice."""
     orders = {name for name in INTRINSICS if intrinsic(intrinsic_call(name, dtype="int32")).orders}

@@ -32,6 +32,7 @@ from tilelang.target.cuda.tile.tree import (
     ThreadGroup,
     walk,
 )
+from tilelang.tileop.thread import runs_foreign_code
 
 HARDWARE_BARRIERS = 16
 
@@ -128,13 +129,12 @@ def orders_threads(exprs: Iterable[Any]) -> bool:
 def takes_part(node: Any) -> bool:
     """Whether threads wait for others in a statement or below it, or signal to them, by barriers of the program."""
     inside = [*walk(node)]
-    exprs = (
-        expr for each in inside if not isinstance(each, (Sequence, Operator, Parallel)) for expr in statement_exprs(each.stmt)
-    )
+    stmts = [each.stmt for each in inside if not isinstance(each, (Sequence, Operator, Parallel))]
     spins = (part for each in inside if isinstance(each, Repeat) for part in walk_expr(each.stmt.condition))
     # What comes behind a group that gives registers away is reached with few of them: other groups are beside it.
     gives = (rule_of(each.op).registers(each.op) for each in inside if isinstance(each, Operator))
-    return orders_threads(exprs) or any(map(is_atomic, spins)) or any(gives)
+    waits = orders_threads(expr for stmt in stmts for expr in statement_exprs(stmt)) or any(map(is_atomic, spins))
+    return waits or any(map(runs_foreign_code, stmts)) or any(gives)
 
 
 def acquires(exprs: Iterable[Any]) -> bool:
