@@ -16,6 +16,7 @@ from tilelang.interpreter.memory import View
 from tilelang.interpreter.races import record_updates
 from tilelang.interpreter.state import Lanes
 from tilelang.interpreter.strands import latest
+from tilelang.interpreter.survey import memory_order
 
 _OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "add": lambda old, value: old + value,
@@ -155,13 +156,9 @@ def _own_update(x: Lanes, view: View, indices: list[Any], value: Any, op: str) -
     return before
 
 
-def _memory_order(call: Any) -> str:
-    return str(call.attrs["memory_order"]) if call.attrs is not None and "memory_order" in call.attrs else "relaxed"
-
-
 def _update(op: str) -> Callable[[Compiler, Any], Evaluate]:
     def make(c: Compiler, call: Any) -> Evaluate:
-        (slot, indices), value, order = compiled_element(c, call.args[0]), compiled(c, call.args[1]), _memory_order(call)
+        (slot, indices), value, order = compiled_element(c, call.args[0]), compiled(c, call.args[1]), memory_order(call)
         return lambda x: element_update(x, x.views[slot], [index(x) for index in indices], value(x), op, order)
 
     return make
@@ -192,7 +189,7 @@ intrinsic("atomic_addx4")(_consecutive(4))
 
 @intrinsic("atomic_load")
 def _atomic_load(c: Compiler, call: Any) -> Evaluate:
-    (slot, indices), order = compiled_element(c, call.args[0]), _memory_order(call)
+    (slot, indices), order = compiled_element(c, call.args[0]), memory_order(call)
 
     def evaluate(x: Lanes) -> Any:
         view, places = x.views[slot], [index(x) for index in indices]
@@ -207,7 +204,7 @@ def _atomic_load(c: Compiler, call: Any) -> Evaluate:
 
 @intrinsic("atomic_store")
 def _atomic_store(c: Compiler, call: Any) -> Evaluate:
-    (slot, indices), value, order = compiled_element(c, call.args[0]), compiled(c, call.args[1]), _memory_order(call)
+    (slot, indices), value, order = compiled_element(c, call.args[0]), compiled(c, call.args[1]), memory_order(call)
 
     def evaluate(x: Lanes) -> None:
         view = x.views[slot]

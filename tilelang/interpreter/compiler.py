@@ -88,6 +88,7 @@ class Compiler:
         differing: variables, and memory of threads, that may differ between threads.
         thread_names: variables that are computed from a thread's number.
         below: whether the statement is under divergent control flow, so that each thread executes it by itself.
+        behind: whether the statement comes behind a branch in which threads wait for others or signal to them.
         undivided: fragments of which the sides of a branch have no copies: reducers of all threads, and those that single threads
             store elements of.
     """
@@ -177,7 +178,7 @@ class Compiler:
 
     @contextmanager
     def after(self, taking_part: bool) -> Iterator[None]:
-        """While this lasts, branches come behind another one, in which threads take part in barriers or not."""
+        """While this lasts, statements come behind a branch in which threads wait for others or signal to them, or do not."""
         outer, self.behind = self.behind, taking_part
         yield
         self.behind = outer

@@ -395,14 +395,15 @@ def _warp_groups(c: Compiler, stmt: Any) -> Step:
     nothing = Step(lambda x: False)
     body.fragments = c.fragments_in(stmt.body)
 
-    def chosen(x: Lanes) -> Any:
+    def begun(x: Lanes) -> Any:
+        """Which threads take it, as the branch begins."""
         begin(x)
         return (groups >> (x.lane_ids // 128)) & 1 == 1  # the attribute's value is a bit mask of warp groups
 
     def run(x: Lanes) -> bool:
-        return _split(x, chosen(x), body, nothing, False)
+        return _split(x, begun(x), body, nothing, False)
 
-    step = Step(run, sides=lambda x: _sides(x, chosen(x), body, nothing), alone=True)
+    step = Step(run, sides=lambda x: _sides(x, begun(x), body, nothing), alone=True)
     if body.wait is not None:
         step.wait = lambda x: run_together(x, [step])
     return step

@@ -62,8 +62,12 @@ def _orders_threads(call: Any) -> bool:
     if is_tile_op(call):
         # Registers move between groups of warps that run side by side.
         return isinstance(decode(call), MaxRegisters)
-    relaxed = call.attrs is None or str(call.attrs.get("memory_order", "relaxed")) == "relaxed"
-    return intrinsic_name(call) in TAKING_PART or not relaxed
+    return intrinsic_name(call) in TAKING_PART or memory_order(call) != "relaxed"
+
+
+def memory_order(call: Any) -> str:
+    """That of an atomic access; ``"relaxed"`` of any other call."""
+    return str(call.attrs["memory_order"]) if call.attrs is not None and "memory_order" in call.attrs else "relaxed"
 
 
 def variables_of(exprs: Iterator[Any]) -> set[Any]:

@@ -209,6 +209,31 @@ def test_a_ring_of_threads_in_branches(parts, senders: int) -> None:
     assert torch.equal(found, a.flip(1) * 2)
 
 
+@pytest.mark.parametrize("leave", ["break", "continue"])
+def test_a_value_behind_a_branch_that_leaves_the_iteration(leave: str) -> None:
+    """It is computed only where the iteration goes on."""
+
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32"), C: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            s, n = T.alloc_shared((64,), "int32"), T.alloc_var("int32", init=0)
+            T.clear(s)
+            for k in T.serial(8):
+                if leave == "break":
+                    if A[k] > 3:
+                        break
+                else:
+                    if A[k] > 3:
+                        continue
+                n = n + 1
+                if tx < 32:
+                    s[tx] = s[tx] + n
+            C[tx] = n * 1000 + s[tx]
+
+    check_meaning(main, torch.tensor([0, 1, 2, 9, 1, 9, 2, 1], dtype=torch.int32), torch.zeros(64, dtype=torch.int32))
+
+
 @pytest.mark.parametrize("tiles", [True, False])
 def test_branches_without_barriers_take_effect_in_program_order(tiles: bool) -> None:
     """What other groups store is used behind a barrier of the block, and before what waits for them."""
@@ -261,6 +286,24 @@ def test_no_barrier_of_the_block_stands_behind_foreign_code_of_a_group() -> None
                 T.copy(A, s)
 
     assert "__syncthreads" not in source(main)
+
+
+def test_no_barrier_of_the_block_stands_behind_iterations_that_wait() -> None:
+    """What a ``T.Parallel`` of the threads does counts, too."""
+
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32"), C: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=256):
+            s, full = T.alloc_shared((128,), "float32"), T.alloc_barrier([128])
+            with T.ws(0):
+                for i in T.Parallel(128):
+                    T.mbarrier_wait_parity(full[0], 0)
+                    C[i] = s[i]
+            with T.ws(1):
+                T.copy(A, s)
+                T.mbarrier_arrive(full[0])
+
+    assert "__syncthreads" not in source(main).split("mbarrier_wait")[-1]
 
 
 def test_the_interpreter_and_the_target_agree_on_what_takes_part() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from tilelang.errors import UnsupportedError
@@ -20,6 +21,7 @@ from tilelang.target.cuda.ir.code import Block, BranchCode, Code, GroupCode, Jum
 from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, NamedBarrier, WarpBarrier
 from tilelang.target.cuda.ir.values import Binary, Call, Literal, Unary, Value, both
 from tilelang.target.cuda.operators import rule_of
+from tilelang.target.cuda.tile.nest import evaluated
 from tilelang.target.cuda.tile.tree import (
     WARP_ROLE,
     Branch,
@@ -130,11 +132,12 @@ def takes_part(node: Any) -> bool:
     """Whether threads wait for others in a statement or below it, or signal to them, by barriers of the program."""
     inside = [*walk(node)]
     stmts = [each.stmt for each in inside if not isinstance(each, (Sequence, Operator, Parallel))]
+    nests = (each.nest.body for each in inside if isinstance(each, Parallel))
+    exprs = chain(*map(statement_exprs, stmts), *map(evaluated, nests))
     spins = (part for each in inside if isinstance(each, Repeat) for part in walk_expr(each.stmt.condition))
     # What comes behind a group that gives registers away is reached with few of them: other groups are beside it.
     gives = (rule_of(each.op).registers(each.op) for each in inside if isinstance(each, Operator))
-    waits = orders_threads(expr for stmt in stmts for expr in statement_exprs(stmt)) or any(map(is_atomic, spins))
-    return waits or any(map(runs_foreign_code, stmts)) or any(gives)
+    return orders_threads(exprs) or any(map(is_atomic, spins)) or any(map(runs_foreign_code, stmts)) or any(gives)
 
 
 def acquires(exprs: Iterable[Any]) -> bool:

@@ -19,11 +19,12 @@ from tilelang.ir.memory import is_fragment, lies_in_registers
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.target.cuda.intrinsics.table import digit_of
 from tilelang.target.cuda.tile.tree import Branch, Scalar, ThreadGroup, walk
+from tilelang.tileop.thread import is_jump
 
 
 def with_groups_together(nodes: Iterable[Any]) -> list[Any]:
     """Statements in which those between branches that need not be there come before these."""
-    runs = groupby(nodes, key=lambda node: _is_branch(node) or _is_own(node))
+    runs = groupby(nodes, key=lambda node: _is_passed(node) or _is_own(node))
     return [*chain.from_iterable(_reordered([*run]) if movable else run for movable, run in runs)]
 
 
@@ -43,6 +44,11 @@ def _reordered(run: list[Any]) -> list[Any]:
 
 def _is_branch(node: Any) -> bool:
     return isinstance(node, (Branch, ThreadGroup))
+
+
+def _is_passed(node: Any) -> bool:
+    """Whether a statement is a branch behind which its threads go on in any case."""
+    return _is_branch(node) and not any(isinstance(each, Scalar) and is_jump(each.stmt) for each in walk(node))
 
 
 def _is_own(node: Any) -> bool:

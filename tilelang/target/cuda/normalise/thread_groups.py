@@ -151,7 +151,10 @@ def _refused(shared: list[Any], taken: range, has_gaps: bool) -> DivergenceError
     if not shared:
         return None
     if has_gaps:
-        return DivergenceError("a tile operator below a condition that only some threads between others meet")
+        return DivergenceError(
+            "a tile operator below a condition that only some threads between others meet",
+            hint="give neighbouring threads a branch each (T.ws(0), then T.ws(2)), or use a loop of each thread's own",
+        )
     in_warps = any(isinstance(each, Operator) and rule_of(each.op).in_warps for each in shared)
     if is_whole_warps(taken) or (in_one_warp(taken) and not in_warps):
         return None
