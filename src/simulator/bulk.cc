@@ -82,20 +82,10 @@ uint8_t* claim_target(Warp& warp, const Instruction& instruction, int lane, cons
 
 uint8_t* claim_stored(Warp& warp, const Instruction& instruction, int lane, Agent agent, uint64_t address, uint32_t bytes,
                       uint32_t alignment, const uint8_t* value, StoreUnderWay& under_way) {
+  if (value) return store_async(warp, instruction, lane, agent, address, bytes, alignment, {value, under_way});
   const bool replaces = bulk_of(instruction).reduction == Reduction::kNone;
-  const auto is_present = [&] {
-    const uint8_t* present = peek(warp, Space::kGlobal, address, bytes);
-    return present && std::memcmp(present, value, bytes) == 0;
-  };
-  warp.same_value = value && is_present();
-  if (value && !warp.same_value) {
-    under_way.await_others();
-    warp.same_value = is_present();
-  }
-  uint8_t* target = access_async(warp, instruction, lane, agent, Space::kGlobal, address, bytes, alignment,
-                                 replaces ? AccessKind::kWrite : AccessKind::kAtomic);
-  warp.same_value = false;
-  return target;
+  return access_async(warp, instruction, lane, agent, Space::kGlobal, address, bytes, alignment,
+                      replaces ? AccessKind::kWrite : AccessKind::kAtomic);
 }
 
 void start_store(Warp& warp, int lane, std::shared_ptr<BulkStore> store) {

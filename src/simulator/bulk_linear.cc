@@ -50,7 +50,6 @@ class LinearStore : public BulkStore {
     StoreUnderWay under_way(checked_stores(warp));
     target_ = claim_stored(warp, instruction, lane, writer_, lane_address(warp, bulk_.target, lane), bytes, kAlignment,
                            data.empty() ? nullptr : data.data(), under_way);
-    scatter(data);
   }
 
  protected:

@@ -58,8 +58,8 @@ inline bool settles_early(Warp& warp, const BulkInstruction& bulk) {
 /// The stores to global memory that races are checked of; null where none are.
 inline StoresUnderWay* checked_stores(Warp& warp) { return warp.cluster().race ? warp.cluster().race->stores() : nullptr; }
 
-/// A part of what a store writes to global memory: checked and recorded, with what is stored there (null: where that decides
-/// nothing). Returns its host address, null after a finding.
+/// A part of what a store writes to global memory: checked and recorded, with what is stored there, which is in place afterwards
+/// (null: nothing is put in place). Returns its host address, null after a finding.
 uint8_t* claim_stored(Warp& warp, const Instruction& instruction, int lane, Agent agent, uint64_t address, uint32_t bytes,
                       uint32_t alignment, const uint8_t* value, StoreUnderWay& under_way);
 

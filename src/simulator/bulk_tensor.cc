@@ -152,7 +152,6 @@ class TensorStore : public BulkStore {
       const uint8_t* value = data.empty() ? nullptr : data.data() + offset + row.first;
       return claim_stored(warp, instruction, lane, writer_, row.global, bytes, alignment, value, under_way);
     });
-    scatter(data);
   }
 
  protected:

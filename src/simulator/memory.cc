@@ -32,7 +32,8 @@ struct Request {
   uint32_t bytes;
   uint32_t alignment;
   AccessKind kind;
-  const Agent* agent;  // null: the thread itself
+  const Agent* agent;                   // null: the thread itself
+  const StoredValue* stored = nullptr;  // null: what is stored decides nothing
 };
 
 constexpr uint8_t kWritten = 0xff;  // all bits of a byte
@@ -121,6 +122,30 @@ uint8_t* shared_access(const Request& r, uint32_t address) {
   return pointer;
 }
 
+/// Part by part, each in place when the next is looked at: a record that waits for its data would let two workers that store the
+/// same value miss it.
+void store_recorded(const Request& r, RaceChecker& race, uint32_t allocation, uint64_t base, uint64_t address) {
+  RaceAccess access = race_access(r, race);
+  const uint8_t* value = r.stored->bytes;
+  const uint64_t end = address + r.bytes;
+  bool reported = false;
+  for (uint64_t stop; address < end; value += stop - address, address = stop) {
+    stop = std::min(end, base + GlobalShadow::lock_end(address - base));
+    const auto bytes = static_cast<uint32_t>(stop - address);
+    auto* memory = reinterpret_cast<uint8_t*>(address);
+    if (!race.global_clean_access(allocation, address - base, bytes, access)) {
+      r.stored->under_way.await_others();
+      access.same_value = std::memcmp(memory, value, bytes) == 0;
+      ShadowCell other;
+      const bool conflict = race.global_access(allocation, address - base, bytes, access, &other);
+      access.same_value = false;
+      if (conflict && !reported) report_race(r, race, Space::kGlobal, address, other);
+      reported |= conflict;
+    }
+    std::memcpy(memory, value, bytes);
+  }
+}
+
 uint8_t* global_access(const Request& r, uint64_t address) {
   const AllocationMap& map = *r.warp.launch().allocations;
   address = r.warp.launch().resolve_parameter(address);
@@ -139,7 +164,9 @@ uint8_t* global_access(const Request& r, uint64_t address) {
   }
   if (!aligned(r, Space::kGlobal, address)) return nullptr;
   RaceChecker* race = r.warp.cluster().race.get();
-  if (race && !allocation.read_only) {
+  if (race && r.stored) {
+    store_recorded(r, *race, static_cast<uint32_t>(index), allocation.base, address);
+  } else if (race && !allocation.read_only) {
     ShadowCell other;
     if (race->global_access(static_cast<uint32_t>(index), address - allocation.base, r.bytes, race_access(r, *race),
                             &other)) {
@@ -372,6 +399,11 @@ uint8_t* access_async(Warp& warp, const Instruction& instruction, int lane, Agen
   uint8_t* pointer = dispatch({warp, instruction, lane, bytes, alignment, kind, &agent}, real, plain);
   if (pointer && poison && kind == AccessKind::kWrite && real == Space::kShared) std::memset(pointer, kPoison, bytes);
   return pointer;
+}
+
+uint8_t* store_async(Warp& warp, const Instruction& instruction, int lane, Agent agent, uint64_t address, uint32_t bytes,
+                     uint32_t alignment, const StoredValue& stored) {
+  return global_access({warp, instruction, lane, bytes, alignment, AccessKind::kWrite, &agent, &stored}, address);
 }
 
 void mark_initialised(Cluster& cluster, const uint8_t* p, uint32_t bytes) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "machine.h"
+#include "stores_under_way.h"
 
 namespace tilelang {
 namespace simulator {
@@ -55,6 +56,17 @@ LaneMask access_lanes(Warp& warp, const Instruction& instruction, Space space, c
 LaneMask access_clean_lanes(Warp& warp, const Instruction& instruction, Space space, const uint64_t* addresses,
                             LaneMask exec, uint32_t bytes, AccessKind kind, uint8_t** pointers,
                             const Agent* agents = nullptr);
+
+/// What a store writes, and how other workers learn that it is in place.
+struct StoredValue {
+  const uint8_t* bytes;
+  StoreUnderWay& under_way;
+};
+
+/// A store to global memory by an asynchronous operation, checked, recorded and put in place. One of the value that is there
+/// already is no race with the store that put it there. Returns its host address, null after a finding.
+uint8_t* store_async(Warp& warp, const Instruction& instruction, int lane, Agent agent, uint64_t address, uint32_t bytes,
+                     uint32_t alignment, const StoredValue& stored);
 
 /// Whether the lanes' addresses follow each other, `bytes` apart.
 bool is_run(const uint64_t* addresses, uint32_t bytes);

@@ -446,6 +446,22 @@ bool RaceChecker::global_access(uint32_t allocation, uint64_t offset, uint32_t b
   return conflict;
 }
 
+bool RaceChecker::global_clean_access(uint32_t allocation, uint64_t offset, uint32_t bytes, const RaceAccess& access) {
+  const uint32_t cluster = static_cast<uint32_t>(cluster_.index) + 1;
+  std::lock_guard<SpinLock> guard(global_->lock(allocation, offset));
+  const auto visit = [&](auto&& f) {
+    global_->of(allocation).visit(offset, bytes, cluster, f, GlobalEvents{*this, allocation, cluster});
+  };
+  bool clean = true;
+  ShadowCell other;
+  visit([&](ShadowCell& cell) {
+    if (cell.readers && cell.read_cluster != cluster) cell.readers = 0;  // an index of another checker
+    clean = clean && !conflicts(cell, access, cluster, &other);
+  });
+  if (clean) visit([&](ShadowCell& cell) { record(cell, access, cluster); });
+  return clean;
+}
+
 std::string RaceChecker::describe(Agent agent) const {
   const Launch& launch = *cluster_.launch;
   auto thread_text = [&](uint32_t thread) {

@@ -111,6 +111,8 @@ class RaceChecker {
   /// `other` with the earlier access's agent and pc.
   RaceResult shared_access(uint32_t rank, uint32_t offset, uint32_t bytes, const RaceAccess& access, ShadowCell* other);
   bool global_access(uint32_t allocation, uint64_t offset, uint32_t bytes, const RaceAccess& access, ShadowCell* other);
+  /// The same within one lock. False, with nothing recorded, on a conflict.
+  bool global_clean_access(uint32_t allocation, uint64_t offset, uint32_t bytes, const RaceAccess& access);
   /// A read of shared memory. False where shared_access would have something to say; the record does not change its answer.
   bool shared_read(uint32_t rank, uint32_t offset, uint32_t bytes, const RaceAccess& access);
 

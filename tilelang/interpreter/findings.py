@@ -16,6 +16,7 @@ KINDS = {
     "divergence": "only some of the threads execute what all of them must execute together",
     "deadlock": "threads wait for something that no other thread will do",
     "barrier": "a barrier is used in another way than its kind allows",
+    "metadata": "the metadata of a sparse operand names no positions of elements",
     "assumption": "a condition does not hold that the program tells the compiler to rely on",
 }
 

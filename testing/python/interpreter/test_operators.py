@@ -179,6 +179,25 @@ def test_sparse_products():
     torch.testing.assert_close(c, dense @ b.float(), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize(("a", "word", "found"), [(1, 0, ["metadata"]), (0, 0, []), (1, 0b0001, ["metadata"]), (1, 0x4444, [])])
+def test_metadata_of_sparse_products(a, word, found):
+    """Rows beyond a tensor have metadata 0, no positions, and elements that are zero: these do not matter."""
+
+    @T.prim_func
+    def main(A: T.Tensor((4, 8), "float16"), E: T.Tensor((4, 1), "int16"), C: T.Tensor((4, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            kept, places = T.alloc_shared((4, 8), "float16"), T.alloc_shared((4, 1), "int16")
+            right, total = T.alloc_shared((16, 8), "float16"), T.alloc_fragment((4, 8), "float32")
+            T.copy(A, kept)
+            T.copy(E, places)
+            T.fill(right, 1)
+            T.clear(total)
+            T.gemm_sp(kept, places, right, total)
+            T.copy(total, C)
+
+    assert kinds(main, torch.full((4, 8), a).half(), torch.full((4, 1), word, dtype=torch.int16), torch.zeros(4, 8)) == found
+
+
 # Reductions ----------------------------------------------------------------------------------------------------------
 
 FOLDS = {

@@ -409,7 +409,13 @@ def test_blocks_that_store_the_same_tile(target):
             T.copy(A, tile)
             T.copy(tile, B)
 
-    check(main, target, torch.randn(64, 64, generator=torch.Generator().manual_seed(1)).half(), torch.zeros(64, 64).half())
+    tile = torch.randn(64, 64, generator=torch.Generator().manual_seed(1)).half()
+    check(main, target, tile, torch.zeros(64, 64).half())
+    # A worker may be stopped between the record of a row and its data: now and then, so here are many launches.
+    kernel = tilelang.compile(main, target=target)
+    with tilelang.simulator(strict=True):
+        for _ in range(50):
+            kernel(tile, torch.zeros(64, 64).half())
 
 
 @every_target
@@ -614,3 +620,45 @@ def test_fewer_iterations_than_threads_beside_a_fragment_of_their_remainders(tar
             T.copy(bits, B)
 
     check(main, target, torch.tensor([5, 9], dtype=torch.int32), torch.zeros(2, dtype=torch.int32))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_an_atomic_update_of_a_tile_at_a_place_that_threads_below_a_branch_count_up(arch):
+    """``position`` is a variable of each of the 64 threads, which hold the same: they make the update together, once."""
+
+    @T.prim_func
+    def main(sums: T.Tensor((8, 8), "float32"), n: T.Tensor((1,), "int32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_fragment((8, 8), "float32")
+            position = T.alloc_var("int32", init=0)
+            if T.get_thread_binding() < 64:
+                while position < n[0]:
+                    T.fill(tile, position + 1)
+                    T.atomic_add(sums[position // 5, 0], tile)
+                    position = position + 1
+
+    sums = torch.zeros(8, 8)
+    check(main, cuda(arch), sums, torch.tensor([2], dtype=torch.int32))
+    assert torch.equal(sums, torch.full((8, 8), 3.0))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("changes", [False, True])
+def test_some_threads_reduce_a_fragment_whose_layout_is_that_of_all(changes, arch):
+    """The 64 threads have a copy of it; where they change it, the others get what they made."""
+
+    @T.prim_func
+    def main(A: T.Tensor((8, 128), "float32"), sums: T.Tensor((8,), "float32"), B: T.Tensor((8, 128), "float32")):
+        with T.Kernel(1, threads=128):
+            x, total = T.alloc_fragment((8, 128), "float32"), T.alloc_fragment((8,), "float32")
+            T.annotate_layout({x: T.Fragment(x.shape, lambda i, j: (i // 2 * 32 + j // 4, i % 2 * 4 + j % 4))})
+            T.copy(A, x)
+            if T.get_thread_binding() < 64:
+                if changes:
+                    for i, j in T.Parallel(8, 128):
+                        x[i, j] += T.cast(i, "float32")
+                T.reduce_sum(x, total, dim=1)
+                T.copy(total, sums)
+            T.copy(x, B)
+
+    check(main, cuda(arch), torch.arange(1024.0).reshape(8, 128), torch.zeros(8), torch.zeros(8, 128))

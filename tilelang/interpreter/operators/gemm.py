@@ -99,34 +99,49 @@ def _gemm_sparse(c: Compiler, record: GemmSparse) -> Effect:
     word = canonical(record.e.dtype).bits // 4
 
     def effect(x: Lanes) -> None:
-        dense = expanded(a(x), e(x).astype(np.int64), group, word)
-        product(x, dense, b(x), target(x), None if x.uniform(clear(x)) else old(x))
+        kept, codes = a(x), positions_of(e(x).astype(np.int64), word)
+        check_positions(x, kept, codes, group)
+        product(x, expanded(kept, codes, group), b(x), target(x), None if x.uniform(clear(x)) else old(x))
 
     return effect
 
 
-def expanded(kept: np.ndarray, words: np.ndarray, group: int, groups_a_word: int) -> np.ndarray:
-    """The dense matrix of kept elements and the four bits of each group that say where they stand.
+def positions_of(words: np.ndarray, groups_a_word: int) -> np.ndarray:
+    """The four bits of each group: two for the position of the first element that is kept, then two for that of the second.
+
+    Args:
+        words: metadata, (M, groups / groups_a_word); groups from the low bits of a word up.
+        groups_a_word: how many groups a word of metadata describes.
+    """
+    index = np.arange(words.shape[1] * groups_a_word)
+    return (words[:, index // groups_a_word] >> (index % groups_a_word * 4)) & 15
+
+
+def check_positions(x: Lanes, kept: np.ndarray, codes: np.ndarray, group: int) -> None:
+    """A finding where elements that are not zero have positions that instructions do not know (PTX ISA, "Sparse matrix storage"):
+    the first stands before the second, and the halves of a pair stand side by side."""
+    valid = (codes == 0b0100) | (codes == 0b1110) if group == 2 else (codes & 3) < codes >> 2
+    wrong = ~valid & kept.reshape(*codes.shape, -1).any(axis=2)
+    if wrong.any():
+        row, column = (int(place[0]) for place in np.nonzero(wrong))
+        message = f"of row {row} of a sparse operand, group {column}: {int(codes[row, column]):#06b} are no positions of elements"
+        x.find("metadata", message)
+
+
+def expanded(kept: np.ndarray, codes: np.ndarray, group: int) -> np.ndarray:
+    """The dense matrix, (M, K), of kept elements; zero where nothing is kept.
 
     Args:
         kept: (M, K / 2).
-        words: metadata, (M, K / group / groups_a_word); groups from the low bits of a word up.
+        codes: the positions in each group, (M, K / group).
         group: four elements of which two are kept, or two of which one is.
-        groups_a_word: how many groups a word of metadata describes.
-
-    Returns:
-        (M, K), zero where nothing is kept.
     """
-    rows, groups = kept.shape[0], kept.shape[1] * 2 // group
-    index = np.arange(groups)
-    code = (words[:, index // groups_a_word] >> (index % groups_a_word * 4)) & 15
-    first, second = code & 3, code >> 2 & 3
-    dense = np.zeros((rows, groups, group), kept.dtype)
-    row, column = np.indices((rows, groups))
+    dense = np.zeros((*codes.shape, group), kept.dtype)
+    row, column = np.indices(codes.shape)
+    first, second = codes & 3, codes >> 2
     if group == 2:
         dense[row, column, second >> 1] = kept
     else:
-        # The first is stored last: as on the targets, it wins where undefined metadata gives both elements one position.
-        dense[row, column, second] = kept[:, 1::2]
         dense[row, column, first] = kept[:, ::2]
-    return dense.reshape(rows, groups * group)
+        dense[row, column, second] = kept[:, 1::2]
+    return dense.reshape(codes.shape[0], -1)

@@ -354,3 +354,19 @@ def test_values_between_branches_that_depend_on_them() -> None:
 
     a = torch.arange(64, dtype=torch.int32)
     check_meaning(main, a, torch.zeros(64, dtype=torch.int32))
+
+
+def test_a_warp_group_of_which_the_block_has_a_part() -> None:
+    """It has a barrier of its own: of the threads that there are."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=64):
+            tile, values = T.alloc_shared((64, 64), "float32"), T.alloc_fragment((64, 64), "float32")
+            T.clear(values)
+            with T.ws(0):
+                T.copy(A, tile)
+                T.copy(tile, values)
+            T.copy(values, B)
+
+    check_meaning(main, torch.arange(4096.0).reshape(64, 64), torch.zeros(64, 64))

@@ -168,7 +168,8 @@ def merge_copies(tree: TileTree, block: range, spread: Collection[Any] = ()) -> 
 
 def _divided(tree: TileTree, block: range, buffer: Any) -> TileTree:
     """The tree in which groups have copies of a fragment, and groups inside of them copies of those."""
-    merge = _Merge.of(tree, block, threads_of(tree, block), buffer)
+    # A layout that the program gives the fragment is that of the threads around: it is what the groups cannot use.
+    merge = _Merge.of(tree, block, threads_of(tree, block), buffer, with_layout=True)
     if merge is None:
         return tree
     tree = merge.tree_with_copies()
@@ -190,10 +191,10 @@ def _used_around(tree: TileTree, block: range) -> Iterator[_Merge]:
                     yield merge
 
 
-def _may_be_divided(tree: TileTree, buffer: Any, views: Collection[Any]) -> bool:
-    """Whether no layout or reducer names a buffer or one of its views."""
-    named = {annotated for annotated, *_ in tree.hints.layouts}
-    return named.isdisjoint((buffer, *views)) and not tree.allocations[buffer] and canonical(str(buffer.dtype)).lanes == 1
+def _may_be_divided(tree: TileTree, buffer: Any, views: Collection[Any], with_layout: bool) -> bool:
+    """Whether a buffer is no reducer, and, unless ``with_layout``, the program gives neither it nor one of its views a layout."""
+    named = () if with_layout else {annotated for annotated, *_ in tree.hints.layouts}
+    return {buffer, *views}.isdisjoint(named) and not tree.allocations[buffer] and canonical(str(buffer.dtype)).lanes == 1
 
 
 class _Merge:
@@ -223,7 +224,9 @@ class _Merge:
         self.ends = {group: buffer_like(buffer, SHARED, f"_end_{number}") for number, group in enumerate(groups)}
 
     @classmethod
-    def of(cls, tree: TileTree, block: range, threads: Mapping[Any, range], buffer: Any) -> _Merge | None:
+    def of(
+        cls, tree: TileTree, block: range, threads: Mapping[Any, range], buffer: Any, with_layout: bool = False
+    ) -> _Merge | None:
         """The copies of the groups that use a fragment besides the threads around them; None where there are no such groups, or
         where one is inside of two others, both of which would have to see what it stores."""
         users = _users_of(tree, threads, buffer)
@@ -235,7 +238,7 @@ class _Merge:
             not inside
             or not around
             or any(len(found) > 1 for found in group_of.values())
-            or not _may_be_divided(tree, buffer, _views_of(tree, buffer))
+            or not _may_be_divided(tree, buffer, _views_of(tree, buffer), with_layout)
         ):
             return None
         return cls(tree, block, threads, buffer, {user: found[0] for user, found in group_of.items()})

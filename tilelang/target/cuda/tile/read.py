@@ -104,7 +104,9 @@ class Reader:
         mask = as_int(stmt.value)
         threads = warp_groups(mask)
         if len(threads) == mask.bit_count() * WARP_GROUP:
-            return ThreadGroup(stmt, body, threads, by_thread=of_user)
+            # The block's last warp group may be a part of one. Before the block's threads are known, it counts as whole.
+            stop = min(threads.stop, self.threads) if self.threads else threads.stop
+            return ThreadGroup(stmt, body, range(threads.start, stop), by_thread=of_user)
         numbered = ir.IntImm("int32", mask) >> intrinsic_call("warp_group_idx", dtype="int32")
         return Branch(ir.IfThenElse(numbered % 2 == 1, stmt.body, None, stmt.span), body, None)
 
