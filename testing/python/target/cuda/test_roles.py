@@ -370,3 +370,57 @@ def test_a_warp_group_of_which_the_block_has_a_part() -> None:
             T.copy(values, B)
 
     check_meaning(main, torch.arange(4096.0).reshape(64, 64), torch.zeros(64, 64))
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_ring_of_warps_that_are_no_neighbours(swapped) -> None:
+    """Warps 1 and 3 wait for what warps 0 and 2 load: no barrier of the block may stand between the two branches."""
+
+    @T.prim_func
+    def main(A: T.Tensor((STEPS, 64), "float32"), C: T.Tensor((STEPS, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            tile = T.alloc_shared((SLOTS, 64), "float32")
+            full, empty = T.alloc_barrier([64] * SLOTS), T.alloc_barrier([64] * SLOTS)
+            lane = tx // 64 * 32 + tx % 32
+            if tx // 32 % 2 == (0 if swapped else 1):
+                for k in T.serial(STEPS):
+                    T.mbarrier_wait_parity(full[k % SLOTS], k // SLOTS % 2)
+                    C[k, lane] = tile[k % SLOTS, 63 - lane]
+                    T.mbarrier_arrive(empty[k % SLOTS])
+            if tx // 32 % 2 == (1 if swapped else 0):
+                for k in T.serial(STEPS):
+                    T.mbarrier_wait_parity(empty[k % SLOTS], (k // SLOTS + 1) % 2)
+                    tile[k % SLOTS, lane] = A[k, lane]
+                    T.mbarrier_arrive(full[k % SLOTS])
+
+    check_meaning(main, torch.arange(256.0).reshape(STEPS, 64), torch.zeros(STEPS, 64))
+
+
+@pytest.mark.parametrize("first", [0, 32])
+@pytest.mark.parametrize("count", [16, 32])
+def test_a_branch_without_barriers_between_those_of_a_ring(first, count) -> None:
+    """Threads of the loader exchange elements before they begin; the others wait for what they load meanwhile."""
+
+    @T.prim_func
+    def main(A: T.Tensor((STEPS, 32), "float32"), C: T.Tensor((STEPS, 32), "float32"), D: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=96):
+            tx = T.get_thread_binding()
+            tile, row = T.alloc_shared((SLOTS, 32), "float32"), T.alloc_shared((32,), "float32")
+            full, empty = T.alloc_barrier([32] * SLOTS), T.alloc_barrier([32] * SLOTS)
+            if tx >= 64:
+                for k in T.serial(STEPS):
+                    T.mbarrier_wait_parity(full[k % SLOTS], k // SLOTS % 2)
+                    C[k, tx - 64] = tile[k % SLOTS, 95 - tx]
+                    T.mbarrier_arrive(empty[k % SLOTS])
+            if (tx >= first) & (tx < first + count):
+                row[tx - first] = A[0, tx - first]
+                D[tx] = row[count - 1 - (tx - first)]
+            if tx < 32:
+                for k in T.serial(STEPS):
+                    T.mbarrier_wait_parity(empty[k % SLOTS], (k // SLOTS + 1) % 2)
+                    tile[k % SLOTS, tx] = A[k, tx]
+                    T.mbarrier_arrive(full[k % SLOTS])
+
+    a, c, d = torch.arange(128.0).reshape(STEPS, 32), torch.zeros(STEPS, 32), torch.zeros(64)
+    check_meaning(main, a, c, d)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 from tilelang.errors import UnsupportedError
@@ -40,6 +40,9 @@ HARDWARE_BARRIERS = 16
 
 _RANKS = ((128, WARP_GROUP_NUMBER), (32, Call("tl::warp_rank")), (1, TID))
 """Threads of a warp group, a warp and a thread, with its number in the block."""
+
+_GROUPS_OF_A_BRANCH = 4
+"""As many groups as a branch may be repeated for, one after the other, where its threads are no neighbours."""
 
 _ACQUIRING = {"acquire", "acq_rel", "seq_cst"}
 
@@ -99,26 +102,33 @@ def emit_branch(generator: Any, node: Branch) -> list[Code]:
     if node.otherwise is not None:
         with e.conditions.assuming(condition, holds=False):
             otherwise = generator.below(node, node.otherwise)[1]
-    threads = _takers(e, condition) if divergent else None
-    if threads is not None and otherwise is None and takes_part(node.then):
+    groups = _takers(e, condition) if divergent else []
+    if groups and otherwise is None and takes_part(node.then):
         # Its threads may wait for what others do behind the branch, where no barrier of the block may stand.
-        return [*before, GroupCode(value, then, threads, None, takes_part=True)]
+        whole = len(groups) == 1
+        inside = [None if whole else _membership(group, e.threads, _RANKS[-1:]) for group in groups]
+        with e.conditions.assuming(condition):
+            bodies = [then, *(generator.below(node, node.then)[1] for _ in groups[1:])]
+        made = zip(inside, bodies, groups)
+        return [*before, *(GroupCode(both([value, among]), body, group, None, takes_part=True) for among, body, group in made)]
+    threads = groups[0] if len(groups) == 1 else None
     return [*before, BranchCode(value, then, otherwise, divergent, threads, e.warps_agree(node), node.stmt.span)]
 
 
-def _takers(emitter: Any, condition: Any) -> range | None:
-    """The threads that take a branch, where they are known and may have a barrier of their own."""
+def _takers(emitter: Any, condition: Any) -> list[range]:
+    """The threads that take a branch, in groups of neighbours; none where they are not known, or can have no barrier."""
     around = emitter.threads
     conditions = ThreadConditions(emitter.kernel.threads, emitter.uniformity.definitions)
     members, rest = conditions.members(condition, around)
-    if members is None or not any(members):
-        return None
-    chosen = range(around.start + members.index(True), around.start + len(members) - members[::-1].index(True))
-    # The first and the last that take it, and as many members as lie between: neighbours without a gap. `barrier.sync` with a
-    # number of threads counts whole warps (PTX manual, "barrier"); threads of one warp have a barrier of the warp.
-    if len(chosen) != sum(members) or not (is_whole_warps(chosen) or in_one_warp(chosen)):
-        return None
-    return chosen if emitter.uniformity.agree([rest], chosen) else None
+    if members is None:
+        return []
+    runs = [list(run) for takes, run in groupby(around, key=lambda thread: members[thread - around.start]) if takes]
+    groups = [range(run[0], run[-1] + 1) for run in runs]
+    # `barrier.sync` with a number of threads counts whole warps (PTX manual, "barrier"); those of one warp have one of the warp.
+    if not all(map(is_whole_warps, groups)) and not (len(groups) == 1 and in_one_warp(groups[0])):
+        return []
+    agree = len(groups) <= _GROUPS_OF_A_BRANCH and all(emitter.uniformity.agree([rest], group) for group in groups)
+    return groups if agree else []
 
 
 def orders_threads(exprs: Iterable[Any]) -> bool:

@@ -202,6 +202,8 @@ class _Order(Record):
         pending.clear()
 
     def group(self, code: GroupCode, pending: set[Access]) -> Found:
+        if code.barrier is None:
+            yield from self.of(code.body, set())
         yield from self.accesses(combined_accesses(code), pending)
 
     def loop(self, code: LoopCode, pending: set[Access]) -> Found:
