@@ -12,12 +12,13 @@ from operator import is_
 from types import CodeType, FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
 from typing import Any
 
-from tilelang.errors import ChangedContainerError
+from tilelang.errors import ChangedContainerError, RunTimeValueError
 from tilelang.frontend.access import is_buffer
 from tilelang.frontend.builder import Builder, current
 from tilelang.frontend.names import UNBOUND, Names, Outside
-from tilelang.frontend.values import LocalVar, ReadVar
+from tilelang.frontend.values import LocalVar, ReadVar, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
 
 CONTAINERS = (list, dict, set, deque)
 
@@ -91,6 +92,27 @@ class State:
                     is_function = isinstance(value, FunctionType)
                     changed = (attribute, "variable") if is_function else (f"{name}.{attribute}", "attribute")
                     raise ChangedContainerError(*changed, where)
+
+
+def with_known_keys(container: Any) -> Any:
+    """A set or dictionary, which tells its items or keys apart while the program is traced.
+
+    Raises:
+        RunTimeValueError: the kernel computes one of them.
+    """
+    if any(map(_is_computed, container)):
+        raise RunTimeValueError(
+            "an item of a Python set, or a key of a dict, is a run-time value",
+            hint="a tuple may hold it: x in (a, b); T.alloc_local((n,), dtype) is an array of the kernel",
+        )
+    return container
+
+
+def _is_computed(key: Any) -> bool:
+    """Whether a key is, or holds, a value that the kernel computes; memory is a key as what it is."""
+    if isinstance(key, (tuple, frozenset)):
+        return any(map(_is_computed, key))
+    return is_symbolic(key) and not is_buffer(key) and not isinstance(as_int(as_operand(key)), int)
 
 
 def item_of(holder: Any, key: Any) -> Any:

@@ -10,12 +10,18 @@ from tilelang.frontend.access import compile_time_index, is_buffer
 from tilelang.frontend.bindings import bind, holds_items, match_targets, snapshot, snapshot_items
 from tilelang.frontend.branches import is_stale
 from tilelang.frontend.builder import current
-from tilelang.frontend.containers import CONTAINERS, refuse_outside_change
+from tilelang.frontend.containers import CONTAINERS, refuse_outside_change, with_known_keys
 from tilelang.frontend.declare import declare_argument
 from tilelang.frontend.names import UNBOUND, Names, Outside
 from tilelang.frontend.operators import AUGMENTED
 from tilelang.frontend.values import LocalVar, ReadVar, Unusable, VectorVar, as_operand
 from tilelang.ir import nodes as ir
+
+STORING_METHODS = frozenset("append appendleft extend extendleft insert add setdefault update".split())
+"""Methods that store their arguments in a Python container."""
+
+LOOKING_METHODS = frozenset("get pop setdefault".split())
+"""Methods that look for their first argument among the keys of a dictionary."""
 
 
 class NameHooks:
@@ -148,18 +154,31 @@ class NameHooks:
         is_variable = isinstance(before, LocalVar) and not isinstance(before, ReadVar)
         return bind(current(), HELD_BY_PYTHON, before, value) if is_variable else self.keep(value)
 
-    def keep_in(self, holder: Any, value: Any) -> Any:
-        """An argument of ``holder.append(value)`` and of the other methods that store a value in a Python container."""
-        return self.keep(value) if isinstance(holder, CONTAINERS) else value
+    def method(self, holder: Any, name: str) -> Any:
+        """``holder.name`` that is called, where ``holder`` may be a Python container and gets arguments as it can hold them.
 
-    def key_of(self, holder: Any, key: Any) -> Any:
-        """The key of ``holder.get(key)``: of a dictionary with numbers or texts as keys it must be known.
+        Args:
+            holder: any object.
+            name: one of ``STORING_METHODS`` and ``LOOKING_METHODS``.
 
         Raises:
-            RunTimeValueError: Python would not find a value of the kernel there.
+            RunTimeValueError: in the call, an item of a set, or a key of a dictionary, that the kernel computes.
         """
-        is_table = isinstance(holder, dict) and all(isinstance(each, (int, float, str)) for each in holder)
-        return compile_time_index(key) if is_table and holder and not is_buffer(key) else key
+        function = getattr(holder, name)
+        if not isinstance(holder, CONTAINERS):
+            return function
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            if isinstance(holder, dict) and name in LOOKING_METHODS:
+                args = (*(_key_of(holder, key) for key in args[:1]), *args[1:])
+            if isinstance(holder, set):
+                args = with_known_keys(args) if name == "add" else tuple(with_known_keys(set(arg)) for arg in args)
+            is_stored = name in STORING_METHODS
+            return function(*self.keep(args), **self.keep(kwargs)) if is_stored else function(*args, **kwargs)
+
+        return called
+
+    keyed = staticmethod(with_known_keys)
 
     def augment(self, scope: Names, name: str, op: str, value: Any, operand: Any) -> Any:
         """``name op= operand``.
@@ -203,6 +222,16 @@ class NameHooks:
         kind = "loop" if frame is not None and frame.kind == "loop" else "condition"
         scope[name] = Unusable(StaleValueError(name, kind, is_memory=is_buffer(scope.get(name))), scope.get(name))
         return scope[name]
+
+
+def _key_of(holder: dict[Any, Any], key: Any) -> Any:
+    """The key that a dictionary looks for; of one with numbers or texts as keys it must be known: others are not found there.
+
+    Raises:
+        RunTimeValueError: the kernel computes it.
+    """
+    is_table = all(isinstance(each, (int, float, str)) for each in holder)
+    return compile_time_index(key) if is_table and not is_buffer(key) else key
 
 
 def unpacked_items(values: Any) -> list[Any]:

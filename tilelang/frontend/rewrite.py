@@ -37,6 +37,7 @@ from typing import Any
 from tilelang.code_texts import ByIdentity
 from tilelang.errors import SourceUnavailableError
 from tilelang.frontend.liveness import bound_by, bound_names, carried_names, declared_names
+from tilelang.frontend.name_hooks import LOOKING_METHODS, STORING_METHODS
 from tilelang.frontend.names import Outside
 from tilelang.frontend.rewrite_names import HOOKS, SCOPE, NamesRewriter, may_act
 from tilelang.frontend.source import FUTURE_ANNOTATIONS, source_lines
@@ -58,17 +59,11 @@ _INNER = "__tl_inner__"
 """The name of a function while it is compiled: by its own name, its body would call the rewritten function, not the author's."""
 
 _REPLACED_BUILTINS = frozenset("min max abs round pow divmod sum print range any all next".split())
-_REPLACED_TYPES = frozenset("int float bool".split())
+_REPLACED_TYPES = frozenset("int float bool set frozenset dict".split())
 """Builtin types: replaced only where they are called, as ``isinstance(x, int)`` means the type itself."""
 
 _OPERATORS = {ast.Sub: "subtract", ast.Div: "divide", ast.Pow: "power", ast.FloorDiv: "floor_divide", ast.Mod: "modulo"}
 """Operators that TVM's expressions leave undefined, or compute wrongly, for some operands."""
-
-_STORING_METHODS = frozenset("append extend insert add setdefault update appendleft".split())
-"""Methods that store their arguments in a Python container."""
-
-_LOOKING_METHODS = frozenset("get pop setdefault".split())
-"""Methods that look for their first argument among the keys of a dictionary."""
 
 
 def rewrite(function: Callable[..., Any], hooks: Any) -> Callable[..., Any]:
@@ -369,6 +364,10 @@ class _Rewriter(NamesRewriter):
             self.generic_visit(node)
             node.left = self.hook("usable", node.left, at=node.left)
             return node
+        # `x in {a, b}` compares, where a set would tell its items apart while it is traced.
+        for position, item in enumerate(node.comparators):
+            if isinstance(item, ast.Set) and isinstance(node.ops[position], (ast.In, ast.NotIn)):
+                node.comparators[position] = locate(ast.Tuple(item.elts, ast.Load()), item)
         operators = ast.Tuple([ast.Constant(type(op).__name__) for op in node.ops], ast.Load())
         operands = self.in_order([*map(self.visit, (node.left, *node.comparators))], node)
         return self.hook("compare", operators, *operands, at=node)
@@ -398,7 +397,18 @@ class _Rewriter(NamesRewriter):
     def visit_Dict(self, node: ast.Dict) -> Any:
         self.generic_visit(node)
         node.values = [*map(self.item_read, node.values)]
-        return node
+        return self.hook("keyed", node, at=node)
+
+    def visit_DictComp(self, node: ast.DictComp) -> Any:
+        self.generic_visit(node)
+        node.value = self.item_read(node.value)
+        return self.hook("keyed", node, at=node)
+
+    def visit_Set(self, node: ast.Set | ast.SetComp) -> Any:
+        self.generic_visit(node)
+        return self.hook("keyed", node, at=node)
+
+    visit_SetComp = visit_Set
 
     def visit_ListComp(self, node: ast.ListComp | ast.GeneratorExp) -> Any:
         self.generic_visit(node)
@@ -426,13 +436,8 @@ class _Rewriter(NamesRewriter):
             node.args = self.in_order(node.args, node)
         if isinstance(callee, ast.Name) and callee.id in _REPLACED_TYPES and callee.id not in self.bound:
             node.func = self.replaced(callee)
-        # The hook gets the container again, so only a plain name qualifies: anything else would be evaluated twice.
-        if isinstance(callee, ast.Attribute) and isinstance(callee.value, ast.Name):
-            holder = locate(ast.Name(callee.value.id, ast.Load()), callee)
-            if callee.attr in _STORING_METHODS:
-                node.args = [a if isinstance(a, ast.Starred) else self.hook("keep_in", holder, a, at=a) for a in node.args]
-            if callee.attr in _LOOKING_METHODS and node.args and not isinstance(node.args[0], ast.Starred):
-                node.args[0] = self.hook("key_of", holder, node.args[0], at=node.args[0])
+        if isinstance(callee, ast.Attribute) and callee.attr in STORING_METHODS | LOOKING_METHODS:
+            node.func = self.hook("method", callee.value, ast.Constant(callee.attr), at=callee)
         return node
 
     def visit_Name(self, node: ast.Name) -> Any:

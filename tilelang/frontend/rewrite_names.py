@@ -13,7 +13,7 @@ HOOKS = "__tl__"
 SCOPE = "__tl_scope__"
 
 _COMPUTING = frozenset(
-    "load mark in_order compare subtract divide power floor_divide modulo builtin slice binary item usable key_of".split()
+    "load mark in_order compare subtract divide power floor_divide modulo builtin slice binary item usable keyed method".split()
 )
 """Hooks that read and compute: they append no statement."""
 

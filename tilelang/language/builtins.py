@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilelang.frontend.builder import current, is_tracing
+from tilelang.frontend.containers import with_known_keys
 from tilelang.frontend.loops import LoopSpec, range_bounds
 from tilelang.frontend.operators import and_, constant, floor_divide, modulo, or_
 from tilelang.frontend.values import Text, Tile, is_symbolic, is_typed_constant
@@ -106,6 +107,17 @@ def _range(*bounds: Any) -> Any:
     return builtins.range(*(int(getattr(bound, "value", bound)) for bound in bounds))
 
 
+def _keyed(name: str) -> Callable[..., Any]:
+    """``set``, ``frozenset`` or ``dict`` of items or keys that are known."""
+    python = getattr(builtins, name)
+
+    @functools.wraps(python, assigned=("__name__", "__doc__"))
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return with_known_keys(python(*args, **kwargs))
+
+    return function
+
+
 def _next(iterator: Any, *default: Any) -> Any:
     """``next``: what advances an iterator from before a run-time loop or condition does so once, which is refused at its end."""
     current().advanced.append(iterator)
@@ -126,6 +138,9 @@ _EXTENDED: Mapping[str, Callable[..., Any]] = {
     "int": _number("int", lambda value: casts.cast(value, "int32")),
     "float": _number("float", lambda value: casts.cast(value, "float32")),
     "bool": _number("bool", math.condition),
+    "set": _keyed("set"),
+    "frozenset": _keyed("frozenset"),
+    "dict": _keyed("dict"),
     "sum": _sum,
     "print": _print,
     "range": _range,

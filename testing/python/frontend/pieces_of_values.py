@@ -311,4 +311,17 @@ for k in (1, 2, 3):
     x += d.get(k, 9) + d.setdefault(k, A[k])
 y = d.pop(3) + d.pop("none", 4)
 """,
+    """
+d = {1: 5, (2, 3): 6}
+e = {*d, 4}
+s = Scale([])
+s.v.append(A[3])
+s.v.extend(v + 1 for v in (A[4], A[5]))
+A[3] = 50
+f = dict(d, k=A[4])
+f.update(m=A[5])
+A[4] = A[5] = 60
+x = s.v[0] + s.v[1] + f["k"] * 10 + f["m"] * 100
+z = (A[2] in {A[1], 2}) * 10 + (x not in {1, y}) + len({k: v for k, v in d.items()}) + len(e | set([7, 8])) + len(frozenset("ab"))
+""",
 ]
