@@ -148,6 +148,11 @@ _MEANINGS: tuple[tuple[str, str | None, str | None], ...] = (
         "T.reshape and T.view give its memory another shape or dtype",
     ),
     (r"'LocalVar' object has no attribute '(\w+)'", r"a variable of a kernel has no attribute '\1'", "x = value stores to it"),
+    (
+        r"^(?:cannot access )?(?:local|free) variable '(\w+)' (?:where it is not associated|referenced before)",
+        r"'\1' holds nothing here",
+        "assign it in a statement before; `del` is done while the kernel is traced, also in a run-time condition",
+    ),
     ("can only concatenate tuple", "a tuple is used as a number", IS_TUPLE),
     (
         "unsupported operand type.* 'Var'",

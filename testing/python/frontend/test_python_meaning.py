@@ -163,6 +163,7 @@ REFUSED = {
     "import numpy\nd = numpy.zeros(3)\nfor i in range(3):\n    d[0] += 1": "'d' is a Python ndarray",
     "import torch\nd = torch.zeros(3)\nfor i in range(3):\n    d[0] += 1": "'d' is a Python Tensor",
     "d = bytearray(3)\nfor i in range(3):\n    d[0] += 1": "'d' is a Python bytearray",
+    "v = 3\nif A[0] == 2:\n    del v\nx = v": "'v' holds nothing here",
     "x = len({A[0], A[1]})": "an item of a Python set, or a key of a dict, is a run-time value",
     "x = len({v for v in (x, y)})": "an item of a Python set, or a key of a dict, is a run-time value",
     "x = len(set((A[0], A[0])))": "an item of a Python set, or a key of a dict, is a run-time value",
