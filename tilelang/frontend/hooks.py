@@ -152,7 +152,7 @@ class Hooks(NameHooks):
                 yield index
             return
         if not isinstance(iterable, LoopSpec):
-            yield from _compile_time_loop(builder, self.items(iterable) if type(iterable) is tuple else iterable)
+            yield from _compile_time_loop(builder, [*map(self.item, iterable)] if type(iterable) is tuple else iterable)
             return
         before, state = _values_held(scope, carried), State(scope.reached())
         frame, value = iterable.open(builder, names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tilelang.errors import HELD_BY_PYTHON, StaleValueError
@@ -14,7 +14,7 @@ from tilelang.frontend.containers import CONTAINERS, refuse_outside_change, with
 from tilelang.frontend.declare import declare_argument
 from tilelang.frontend.names import UNBOUND, Names, Outside
 from tilelang.frontend.operators import AUGMENTED
-from tilelang.frontend.values import LocalVar, ReadVar, Unusable, VectorVar, as_operand
+from tilelang.frontend.values import LocalVar, ReadVar, Unusable, VectorVar, as_operand, moment
 from tilelang.ir import nodes as ir
 
 STORING_METHODS = frozenset("append appendleft extend extendleft insert add setdefault update".split())
@@ -88,6 +88,7 @@ class NameHooks:
             self.bound(scope, name, value)
             if isinstance(value, LocalVar):
                 # The name reads the variable, but is none: an assignment to it does not store.
+                value = self.item(value)
                 scope[name] = value.expr()
             return value
         # The variable of a run-time loop: a use of it after the loop is an error, whatever the name held before.
@@ -113,9 +114,17 @@ class NameHooks:
             as_operand(value)
         return value
 
-    def items(self, values: Any) -> Any:
-        """The same of each item of a list or tuple."""
-        return tuple(map(self.item, values)) if type(values) in (list, tuple) else values
+    moment = staticmethod(moment)
+
+    def result(self, begun: int, value: Any) -> Any:
+        """What a call gives: a variable that it has made itself, or what another one holds here.
+
+        Args:
+            begun: the moment before the call.
+            value: the result.
+        """
+        is_made = isinstance(value, LocalVar) and value.made > begun
+        return value if is_made else self.item(value)
 
     def captured(self, scope: Names, name: str, value: Any) -> Any:
         """The same for a name that a pattern of ``match`` binds to a part of what is matched.
@@ -127,18 +136,32 @@ class NameHooks:
         """
         return self.bound(scope, name, snapshot_items(current(), name, value))
 
-    def unpack(self, names: tuple[str, ...], values: Any) -> tuple[Any, ...]:
+    def unpack(self, begun: int, names: tuple[Any, ...], values: Any) -> tuple[Any, ...]:
         """The right-hand side of ``a, *b = values``; every item is computed before a target changes, as ``a, b = b, a`` needs.
 
         The single index of a kernel of one axis may be unpacked too: ``with T.Kernel(n) as (bx,)``.
+
+        Args:
+            begun: the moment before the values were computed.
+            names: of the targets, in a tuple those of ``(a, b), c = values``.
+            values: the right-hand side.
+
+        Returns:
+            The values of all targets in order, also of those in tuples.
         """
+        current().pending_name = None
+        return tuple(self._unpacked(begun, names, values))
+
+    def _unpacked(self, begun: int, names: tuple[Any, ...], values: Any) -> Iterator[Any]:
         builder = current()
-        builder.pending_name = None
-        items = match_targets(names, unpacked_items(values))
-        return tuple(
-            snapshot_items(builder, name.lstrip("*"), item) if holds_items(item) else snapshot(builder, name, item)
-            for name, item in zip(names, items)
-        )
+        titles = tuple(name if isinstance(name, str) else "item" for name in names)
+        for name, item in zip(names, match_targets(titles, unpacked_items(values))):
+            if isinstance(name, tuple):
+                yield from self._unpacked(begun, name, item)
+            elif holds_items(item):
+                yield snapshot_items(builder, name.lstrip("*"), item)
+            else:
+                yield snapshot(builder, name, self.result(begun, item))
 
     def keep(self, value: Any) -> Any:
         """A value that is stored in an attribute or a container: memory is read now, not where the value is used."""

@@ -183,7 +183,7 @@ class _Rewriter(NamesRewriter):
         signature.kw_defaults = [*map(kept, signature.kw_defaults)]
 
     def visit_Return(self, node: ast.Return) -> Any:
-        value = self.visit(node.value) if node.value else ast.Constant(None)
+        value = self.item_read(self.visit(node.value)) if node.value else ast.Constant(None)
         # Computed first: the value may append statements, which come before the return.
         name = "__tl_result__"
         keep = ast.Assign([ast.Name(name, ast.Store())], value)

@@ -7,15 +7,20 @@ from typing import Any
 
 from tilelang.errors import Location, UnsupportedSyntaxError
 from tilelang.frontend.liveness import bound_by
-from tilelang.frontend.syntax import arguments, locate, strings, target_name
+from tilelang.frontend.syntax import arguments, locate, target_names, unpacked_targets
 
 HOOKS = "__tl__"
 SCOPE = "__tl_scope__"
 
 _COMPUTING = frozenset(
-    "load mark in_order compare subtract divide power floor_divide modulo builtin slice binary item usable keyed method".split()
+    (
+        "load mark in_order compare subtract divide power floor_divide modulo builtin slice binary item result moment usable"
+        " keyed method"
+    ).split()
 )
 """Hooks that read and compute: they append no statement."""
+
+_DISPLAYS = (ast.Tuple, ast.List)
 
 _UNSUPPORTED = {
     ast.AsyncFor: "async for",
@@ -105,9 +110,12 @@ class NamesRewriter(ast.NodeTransformer):
         return [locate(ast.Starred(self.hook("in_order", *marked[:-1], at=at), ast.Load()), at)]
 
     def item_read(self, node: ast.expr) -> ast.expr:
-        """A rewritten item, argument or value of an assignment; a variable that a name or attribute holds is read now."""
-        is_read = isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load)
-        return self.hook("item", node, at=node) if is_read else node
+        """A rewritten item, argument or value of an assignment; a variable from before, which it names or gives, is read now."""
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+            return self.hook("item", node, at=node)
+        if isinstance(node, ast.Call) and not _is_computing(node.func):
+            return self.hook("result", self.hook("moment", at=node), node, at=node)
+        return node
 
     def read_before(self, operands: list[ast.expr]) -> list[ast.expr]:
         """Rewritten operands of which some may act; variables that names hold are read before, and stay places."""
@@ -118,16 +126,11 @@ class NamesRewriter(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> Any:
         # a = b = value computes the value once, and assigns from left to right.
         if len(node.targets) == 1:
-            displays = (ast.Tuple, ast.List)
-            unpacks = isinstance(node.targets[0], displays) and isinstance(node.value, displays)
+            unpacks = isinstance(node.targets[0], _DISPLAYS) and isinstance(node.value, _DISPLAYS)
             # The items of `a, b = x, y` are ordered after they have got their names.
-            value: Any = self.generic_visit(node.value) if unpacks else self.visit(node.value)
+            value: Any = self.generic_visit(node.value) if unpacks else self.item_read(self.visit(node.value))
             if unpacks:
                 value.elts = [*map(self.item_read, value.elts)]
-            if isinstance(node.value, ast.Attribute):
-                value = self.item_read(value)
-            elif isinstance(node.targets[0], displays) and isinstance(node.value, (ast.Name, ast.Subscript)):
-                value = self.hook("items", value, at=node)
             return self.assign(node.targets[0], value, node)
         value = ast.Name("__tl_value__", ast.Store())
         out = [locate(ast.Assign([value], self.hook("keep", self.visit(node.value), at=node)), node)]
@@ -168,10 +171,10 @@ class NamesRewriter(ast.NodeTransformer):
         """
         self.unpackings += 1
         items = f"__tl_items_{self.unpackings}__"
-        names = strings(map(target_name, target.elts))
         value = self.named_items(target.elts, value, node)
-        out = [locate(ast.Assign([ast.Name(items, ast.Store())], self.hook("unpack", names, value, at=node)), node)]
-        for position, item in enumerate(target.elts):
+        unpacked = self.hook("unpack", self.hook("moment", at=node), target_names(target), value, at=node)
+        out = [locate(ast.Assign([ast.Name(items, ast.Store())], unpacked), node)]
+        for position, item in enumerate(unpacked_targets(target)):
             part = ast.Subscript(ast.Name(items, ast.Load()), ast.Constant(position), ast.Load())
             made = self.assign(item.value if isinstance(item, ast.Starred) else item, locate(part, node), node)
             out.extend(made if isinstance(made, list) else [made])

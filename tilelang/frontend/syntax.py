@@ -44,6 +44,21 @@ def target_name(target: ast.expr) -> str:
     return target.id if isinstance(target, ast.Name) else "item"
 
 
+def target_names(targets: ast.Tuple | ast.List) -> ast.Tuple:
+    """The names of the targets of an unpacking assignment; those of a target that is unpacked itself are a tuple."""
+    names = [
+        target_names(target) if isinstance(target, (ast.Tuple, ast.List)) else ast.Constant(target_name(target))
+        for target in targets.elts
+    ]
+    return ast.Tuple(names, ast.Load())
+
+
+def unpacked_targets(targets: ast.Tuple | ast.List) -> Iterator[ast.expr]:
+    """The targets of an unpacking assignment in order, also those of a target that is unpacked itself."""
+    for target in targets.elts:
+        yield from unpacked_targets(target) if isinstance(target, (ast.Tuple, ast.List)) else [target]
+
+
 def has_walrus(node: ast.AST) -> bool:
     """Whether a node contains ``name := value``."""
     return any(isinstance(child, ast.NamedExpr) for child in ast.walk(node))

@@ -6,6 +6,7 @@ used, so neither needs TVM to exist.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from typing import Any
 
@@ -124,19 +125,29 @@ class Tile:
         raise OperandError("a slice has no truth value", hint="combine conditions on slices with &, | and ~, or name an element")
 
 
+_moments = itertools.count()
+
+
+def moment() -> int:
+    """The present moment: later than all before it."""
+    return next(_moments)
+
+
 class LocalVar(ExprLike):
     """A mutable scalar made by ``T.alloc_var``: reading it loads, assigning to its name stores.
 
     Attributes:
         buffer: its one-element buffer of scope ``local.var``.
         fresh: whether it was just allocated and not yet bound to a name.
+        made: the moment when it was.
     """
 
-    __slots__ = ("buffer", "fresh")
+    __slots__ = ("buffer", "fresh", "made")
 
     def __init__(self, buffer: Any):
         self.buffer = buffer
         self.fresh = True
+        self.made = moment()
 
     indices: tuple[Any, ...] = (0,)
 
@@ -159,7 +170,7 @@ class ElementRef(LocalVar):
     __slots__ = ("indices",)
 
     def __init__(self, buffer: Any, indices: tuple[Any, ...]):
-        self.buffer = buffer
+        super().__init__(buffer)
         self.indices = indices
         self.fresh = False
 

@@ -160,4 +160,40 @@ for k in range(x, t.v, -1):
 assert x != t.v
 z = (x - t.v) * 10 + (A[1] == s.v)
 """,
+    """
+s = Scale(T.alloc_var("int32", init=3))
+u = s.get()
+t, v = s.get(), get_macro(s)
+w = get_macro(s)
+s.v = 8
+x, y, z = u * 10 + w, t * 10 + v, s.get()
+""",
+    """
+l = [T.alloc_var("int32", init=3), 5]
+s = Scale(l)
+k, (u, w) = 1, l
+(t, _), [v, (_, h)] = s.v, (l[0], l)
+a, b = s.v
+l[0] = 9
+x, y, z = u * 10 + w, t * 10 + v, h * 100 + a * 10 + k
+c, (d, e) = 1, (T.alloc_var("int32", init=3), 5)
+if A[0] == 0:
+    d = 4
+A[2] = d + e + c
+""",
+    """
+l = [T.alloc_var("int32", init=3), 5]
+pair = (1, l)
+k, (u, w) = pair
+v = l[0] if FIVE == 5 else 0
+for g, h in (l, l):
+    l[0] = 9
+    x += g * 10 + h
+A[3] = scaled_macro(Scale(l[0]).get())
+t = Scale(T.alloc_var("int32", init=4))
+p = [t.get(), helper(t.get())]
+t.v = 7
+y, z = u * 10 + w + v, p[0] * 10 + p[1]
+A[2] = pair_macro(t.get())[0] + t.v
+""",
 ]

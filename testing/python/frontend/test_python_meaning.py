@@ -41,12 +41,20 @@ class Scale:
     def __init__(self, v):
         self.v = v
 
+    def get(self):
+        return self.v
+
     def scaled(self, t):
         return t * self.v
 
     @staticmethod
     def static(t):
         return t - 1
+
+{macro}
+def get_macro(s):
+    t = 1
+    return s.v
 
 {macro}
 def inner_macro(A, i):
@@ -79,7 +87,7 @@ def change_macro(A, *several, **named):
     A[1] = A[2] = 50
     return several[0] * 10 + named["t"]
 """
-"""What pieces call; in the kernel the last six are macros."""
+"""What pieces call; in the kernel the last seven are macros."""
 
 PRELUDE = """
 import tilelang.language as T
