@@ -102,8 +102,8 @@ def snapshot(builder: Builder, name: str, value: Any) -> Any:
     fixed = (ir.Var, ir.IntImm, ir.FloatImm, ir.StringImm, ir.TensorRegion)
     if not isinstance(value, ir.PrimExpr) or isinstance(value, fixed) or _is_address(name, value) or _is_small_index(value):
         return value
-    if lanes.lanes_of(value) > 1:
-        return lanes.bind_lanes(builder, name, value) if reads_memory(value) else value
+    if lanes.lanes_of(value) > 1 and not reads_memory(value):
+        return value
     return builder.bind(name, value)
 
 

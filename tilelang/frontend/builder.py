@@ -14,6 +14,7 @@ from typing import Any
 
 from tilelang.errors import CompileError, DeclarationError, Location, MisplacedError
 from tilelang.frontend.frames import Frame, Place
+from tilelang.frontend.lanes import bind_lanes, lanes_of
 from tilelang.frontend.operands import with_bound_operands
 from tilelang.frontend.reads import changes_memory, note_read, read_in_order, with_reads_in_order
 from tilelang.ir import nodes as ir
@@ -336,7 +337,9 @@ class Builder:
         return known
 
     def bind(self, name: str, value: Any) -> Any:
-        """An immutable variable that holds ``value`` from here on."""
+        """An immutable variable that holds ``value`` from here on; a vector of such variables where it is one."""
+        if lanes_of(value) > 1:
+            return bind_lanes(self, name, value)
         var = ir.Var(self.unique(name), value.ty)
         self.emit(ir.Bind(var, value, self.span()))
         return var

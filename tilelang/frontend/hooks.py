@@ -34,7 +34,7 @@ from tilelang.frontend.operators import AUGMENTED, boolean, constant
 from tilelang.frontend.order import Mark, in_order
 from tilelang.frontend.tables import is_table, look_up
 from tilelang.frontend.tiles import Slice
-from tilelang.frontend.values import BufferLike, LocalVar, Text, Unusable, as_operand, is_symbolic, last_value
+from tilelang.frontend.values import BufferLike, LocalVar, ReadVar, Text, Unusable, as_operand, is_symbolic, last_value
 from tilelang.frontend.vectors import VectorArray
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, simplify
@@ -60,6 +60,8 @@ class Hooks(NameHooks):
         """``target[key]``."""
         if is_buffer(target) or isinstance(target, Slice):
             return subscript(target, key)
+        if isinstance(target, ReadVar) and lanes_of(target.load) > 1:
+            target = target.load
         if isinstance(target, LocalVar):
             return subscript(target.buffer, key)
         if isinstance(target, ir.PrimExpr) and lanes_of(target) > 1:

@@ -8,15 +8,18 @@ rules for vectors. A vector that is assigned to a name is read there: its lanes 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import DtypeError, OperandError, ShapeError, UnsupportedError
-from tilelang.frontend.builder import Builder
+from tilelang.frontend.reads import read_in_order
 from tilelang.ir import nodes as ir
 from tilelang.ir.interval import interval_of
 from tilelang.ir.visit import operands, walk_expr
 from tilelang.tileop.thread import intrinsic_name
+
+if TYPE_CHECKING:
+    from tilelang.frontend.builder import Builder
 
 
 def lanes_of(expr: Any) -> int:
@@ -59,6 +62,7 @@ def store(builder: Builder, buffer: Any, place: Callable[[Any], list[Any]], valu
         value: a vector, or a scalar for every element.
     """
     count, span = lanes_of(value), builder.span()
+    value = read_in_order(builder, value)
     # All lanes are read before one is written, as in `A[1:5] = A[0:4]`.
     if any(isinstance(node, ir.TensorLoad) and node.source.same_as(buffer) for node in walk_expr(value)):
         value = bind_lanes(builder, "lane", value)
@@ -118,6 +122,9 @@ def element_index(builder: Builder, buffer: Any, axis: int, index: Any, position
 
 
 def _load(builder: Builder, expr: Any, position: Any) -> Any:
+    held = read_in_order(builder, expr)
+    if held is not expr:
+        return lane(builder, held, position)
     if canonical(str(expr.source.dtype)).lanes > 1:
         raise DtypeError(f"{expr.source.name} has vectors as its elements", hint="declare it with the scalar type")
     indices = [element_index(builder, expr.source, axis, index, position) for axis, index in enumerate(expr.indices)]

@@ -14,7 +14,7 @@ from tilelang.frontend.containers import CONTAINERS, refuse_outside_change, with
 from tilelang.frontend.declare import declare_argument
 from tilelang.frontend.names import UNBOUND, Names, Outside
 from tilelang.frontend.operators import AUGMENTED
-from tilelang.frontend.values import LocalVar, ReadVar, Unusable, VectorVar, as_operand, moment
+from tilelang.frontend.values import LocalVar, ReadVar, Unusable, as_operand, moment
 from tilelang.ir import nodes as ir
 
 STORING_METHODS = frozenset("append appendleft extend extendleft insert add setdefault update".split())
@@ -102,7 +102,7 @@ class NameHooks:
             StaleValueError: a name whose value depends on run-time control flow.
         """
         value = self.usable(value)
-        return ReadVar(value) if isinstance(value, LocalVar) and not isinstance(value, (VectorVar, ReadVar)) else value
+        return ReadVar(value) if isinstance(value, LocalVar) and not isinstance(value, ReadVar) else value
 
     def usable(self, value: Any) -> Any:
         """``value``, of which Python asks what it is.

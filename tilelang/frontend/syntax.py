@@ -46,7 +46,7 @@ def target_name(target: ast.expr) -> str:
 
 def target_names(targets: ast.Tuple | ast.List) -> ast.Tuple:
     """The names of the targets of an unpacking assignment; those of a target that is unpacked itself are a tuple."""
-    names = [
+    names: list[ast.expr] = [
         target_names(target) if isinstance(target, (ast.Tuple, ast.List)) else ast.Constant(target_name(target))
         for target in targets.elts
     ]

@@ -119,3 +119,32 @@ def test_variables_among_operands_are_read_before_a_macro_changes_them():
 def bumped(variable: T.Ref):
     variable += 1
     return variable
+
+
+@T.macro
+def stored_after(B, vector):
+    B[4] = 7
+    B[0:2] = vector
+    B[2] = vector[1]
+
+
+def test_vectors_are_read_where_the_program_names_them():
+    @T.prim_func
+    def main(A: T.Tensor((16,), "int32"), B: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=32):
+            z = T.alloc_var("int32x2", init=0)
+            pair, held, loaded = (z, 1), Held(z), Held(A[T.Ramp(0, 1, 2)])
+            for vector in (z, z):
+                z = z + 1
+                B[0] += vector[0]
+            A[0] = 40
+            B[0:2] = held.value + B[0]
+            B[2] = held.value[0] + loaded.value[0]
+            B[4:6] = loaded.value
+            z[0] = 9
+            bump(z)
+            B[6:8] = pair[0] + z
+            B[3] = B[0] + B[1] + B[2] + B[4] * 10 + B[5] * 100
+            stored_after(B, z)
+
+    assert results(main) == [10, 3, 3, 211, 7, 2, 10, 3]
