@@ -24,6 +24,7 @@ from testing.fuzz.statements import (  # noqa: F401
     schedules,
     slices,
     sparse,
+    stages,
     streams,
     tables,
     tensors,

@@ -119,7 +119,14 @@ def positions_of(words: np.ndarray, groups_a_word: int) -> np.ndarray:
 
 def check_positions(x: Lanes, kept: np.ndarray, codes: np.ndarray, group: int) -> None:
     """A finding where elements that are not zero have positions that instructions do not know (PTX ISA, "Sparse matrix storage"):
-    the first stands before the second, and the halves of a pair stand side by side."""
+    the first stands before the second, and the halves of a pair stand side by side.
+
+    Args:
+        x: the state, which gets the finding.
+        kept: (M, K / 2).
+        codes: the positions in each group, (M, K / group).
+        group: as for :func:`expanded`.
+    """
     valid = (codes == 0b0100) | (codes == 0b1110) if group == 2 else (codes & 3) < codes >> 2
     wrong = ~valid & kept.reshape(*codes.shape, -1).any(axis=2)
     if wrong.any():

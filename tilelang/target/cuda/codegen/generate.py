@@ -17,7 +17,7 @@ from tilelang.ir.visit import statement_exprs
 from tilelang.layout.fragment import THREAD
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest import emit_nest
-from tilelang.target.cuda.codegen.roles import joined_roles
+from tilelang.target.cuda.codegen.roles import are_concurrent, joined_roles
 from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.codegen.structure import (
     NamedBarriers,
@@ -98,6 +98,7 @@ class Generator:
         single: whether one thread alone runs what is being generated.
         divergent: whether only some threads run what is being generated.
         asynchronous: whether copies of single threads are to be asynchronous.
+        behind: whether the statement comes behind branches of groups that take part in barriers, in no order with them.
         barriers: the hardware barriers of groups of threads.
     """
 
@@ -107,11 +108,18 @@ class Generator:
         self.single = False
         self.divergent = False
         self.asynchronous = False
+        self.behind = False
         self.barriers = NamedBarriers(emitter.tree.root, {})
 
     def block(self, sequence: Sequence) -> Block:
         """The code of statements in order."""
-        return Block(joined_roles([code for node in sequence.items for code in self.node(node)]))
+        outer, self.behind, items = self.behind, False, list[Code]()
+        for node in sequence.items:
+            made = self.node(node)
+            items += made
+            self.behind = are_concurrent(made, self.behind)
+        self.behind = outer
+        return Block(joined_roles(items))
 
     def node(self, node: Any) -> list[Code]:
         """The code of one node."""

@@ -13,28 +13,24 @@ follows a branch that gives registers away is reached with few of them, so that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, groupby
 
 from tilelang.target.cuda.analysis.groups import are_separate, contains
-from tilelang.target.cuda.ir.code import Block, BranchCode, Code, GroupCode
+from tilelang.target.cuda.ir.code import Block, Code, GroupCode
 
 
 def joined_roles(items: list[Code]) -> list[Code]:
     """Code in which each group of threads has one branch among neighbouring branches of groups."""
-    runs = [list(run) for _, run in groupby(_with_branches(items), key=lambda code: isinstance(code, GroupCode))]
+    runs = [list(run) for _, run in groupby(items, key=lambda code: isinstance(code, GroupCode))]
     return [*chain.from_iterable(map(_roles, runs))]
 
 
-def _with_branches(items: list[Code]) -> Iterator[Code]:
-    """Code in which a branch of known threads, behind branches of groups that take part in barriers, is one of a group, too."""
-    behind = False
-    for code in items:
-        if behind and isinstance(code, BranchCode) and code.threads is not None and code.otherwise is None:
-            code = GroupCode(code.condition, code.then, code.threads, None)
-        behind = isinstance(code, GroupCode) and (behind or code.takes_part)
-        yield code
+def are_concurrent(made: Sequence[Code], behind: bool) -> bool:
+    """Whether branches behind some code, that of one statement, are in no order with it; ``behind``: it is itself behind such."""
+    groups = [code for code in made if isinstance(code, GroupCode)]
+    return len(groups) == len(made) and (behind or any(group.takes_part for group in groups))
 
 
 def _roles(run: list[Code]) -> Sequence[Code]:

@@ -125,7 +125,7 @@ class Declarations(Record):
         values: what each variable of the program is.
         arrays: the name of each buffer's pointer, array or variable.
         shared: bytes and alignment of each buffer in shared memory.
-        barriers: the number of each hardware barrier, by its threads.
+        barriers: the number of each hardware barrier, by the groups of threads that meet at it.
         output: what lowering has added to the kernel.
     """
 
@@ -133,7 +133,7 @@ class Declarations(Record):
     values: Mapping[Any, Value]
     arrays: Mapping[Any, str]
     shared: Mapping[Any, tuple[int, int]]
-    barriers: Mapping[range, int]
+    barriers: Mapping[tuple[range, ...], int]
     output: Output
 
     @property

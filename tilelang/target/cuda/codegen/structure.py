@@ -103,14 +103,21 @@ def emit_branch(generator: Any, node: Branch) -> list[Code]:
         with e.conditions.assuming(condition, holds=False):
             otherwise = generator.below(node, node.otherwise)[1]
     groups = _takers(e, condition) if divergent else []
-    if groups and otherwise is None and takes_part(node.then):
-        # Its threads may wait for what others do behind the branch, where no barrier of the block may stand.
+    taking_part = takes_part(node.then)
+    if groups and otherwise is None and (taking_part or generator.behind):
+        # Its threads may wait for what others do behind the branch, or others wait in front of it for what these do behind: no
+        # barrier of the block may stand there.
         whole = len(groups) == 1
         inside = [None if whole else _membership(group, e.threads, _RANKS[-1:]) for group in groups]
         with e.conditions.assuming(condition):
             bodies = [then, *(generator.below(node, node.then)[1] for _ in groups[1:])]
+        # Groups of the same branch wait for each other where one uses what another has stored.
+        barrier = None if whole else generator.barriers.of_all(tuple(groups))
         made = zip(inside, bodies, groups)
-        return [*before, *(GroupCode(both([value, among]), body, group, None, takes_part=True) for among, body, group in made)]
+        return [
+            *before,
+            *(GroupCode(both([value, among]), body, group, barrier, takes_part=taking_part) for among, body, group in made),
+        ]
     threads = groups[0] if len(groups) == 1 else None
     return [*before, BranchCode(value, then, otherwise, divergent, threads, e.warps_agree(node), node.stmt.span)]
 
@@ -217,10 +224,10 @@ class NamedBarriers:
     """The hardware barriers of a kernel: a number for each group of threads that needs one, distinct from those of the program.
 
     Attributes:
-        numbers: those given so far, by the threads.
+        numbers: those given so far, by the groups of threads.
     """
 
-    def __init__(self, root: Sequence, numbers: Mapping[range, int]):
+    def __init__(self, root: Sequence, numbers: Mapping[tuple[range, ...], int]):
         self._root = root
         self.numbers = dict(numbers)
 
@@ -229,13 +236,17 @@ class NamedBarriers:
         if in_one_warp(threads):
             # Threads 40 to 47 are lanes 8 to 15: the mask is eight ones, moved up by eight.
             return WarpBarrier((1 << len(threads)) - 1 << threads.start % WARP)
-        if threads not in self.numbers:
+        return self.of_all((threads,))
+
+    def of_all(self, groups: tuple[range, ...]) -> Instruction:
+        """A hardware barrier of the block for the threads of several groups of whole warps."""
+        if groups not in self.numbers:
             # Number 0 is that of __syncthreads(). Others are taken from above, since programs take theirs from below.
             free = set(range(1, HARDWARE_BARRIERS)) - self._of_program - set(self.numbers.values())
             if not free:
                 raise UnsupportedError(f"more than {HARDWARE_BARRIERS} groups of threads of a block have barriers of their own")
-            self.numbers[threads] = max(free)
-        return NamedBarrier(self.numbers[threads], len(threads))
+            self.numbers[groups] = max(free)
+        return NamedBarrier(self.numbers[groups], sum(map(len, groups)))
 
     @cached_property
     def _of_program(self) -> set[Any]:
