@@ -57,11 +57,57 @@ def simulated(call: Callable[..., Any], signature: CallSignature, sources: Any =
     names, outputs = ([signature.params[index].name for index in part] for part in (signature.inputs, signature.allocated))
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        device = active.current()
-        if device is None:
+        if active.current() is None:
             return checked(*args, **kwargs)
+        return virtual(*args, **kwargs)
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        _begin([*zip(names, args), *kwargs.items()], outputs, sources)
+        try:
+            return call(*args, **kwargs)
+        except ExecutionError:
+            error = _state.error or _state.watch.error
+            if error is not None:
+                raise error from None
+            raise
+        finally:
+            _end()
+
+    virtual = on_virtual_device(checked, signature)
+    return run
+
+
+def wherever(call: Callable[..., Any], signature: CallSignature) -> Callable[..., Any]:
+    """``call``, which takes tensors in the CPU's memory, also for those of a virtual device: the interpreter's."""
+    virtual = on_virtual_device(call, signature)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return (virtual if _holds_any((*args, *kwargs.values())) else call)(*args, **kwargs)
+
+    return run
+
+
+def on_virtual_device(call: Callable[..., Any], signature: CallSignature) -> Callable[..., Any]:
+    """``call``, which takes tensors in the CPU's memory, for those of the virtual device in force.
+
+    Args:
+        call: what is called; it sees tensors as they are, since a virtual device has torch say that they are on a GPU.
+        signature: its arguments.
+
+    Returns:
+        A function of the same arguments, whose results are on the device of its tensors.
+    """
+    names = [signature.params[index].name for index in signature.inputs]
+
+    def untouched(*args: Any, **kwargs: Any) -> Any:
+        with unseen():
+            return call(*args, **kwargs)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
         from tilelang.simulator.virtual.devices import chosen, current
 
+        device = active.current()
+        assert device is not None
         with unseen():  # questions about tensors are no work, before which kernels would have to end
             index = device_of([*zip(names, args), *kwargs.items()], device.placement)
         with chosen(index):
@@ -81,24 +127,18 @@ def simulated(call: Callable[..., Any], signature: CallSignature, sources: Any =
             found = index if found is None else found
         return found
 
-    def untouched(*args: Any, **kwargs: Any) -> Any:
-        """The call with tensors as they are: a virtual device has torch say that they are on a GPU."""
-        with unseen():
-            return checked(*args, **kwargs)
-
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        _begin([*zip(names, args), *kwargs.items()], outputs, sources)
-        try:
-            return call(*args, **kwargs)
-        except ExecutionError:
-            error = _state.error or _state.watch.error
-            if error is not None:
-                raise error from None
-            raise
-        finally:
-            _end()
-
     return run
+
+
+def _holds_any(values: Iterable[Any]) -> bool:
+    """Whether one of some arguments is a tensor of a virtual device."""
+    device = active.current()
+    if device is None:
+        return False
+    import torch
+
+    with unseen():
+        return any(isinstance(value, torch.Tensor) and device.placement.holds(value) for value in values)
 
 
 def unseen() -> Any:

@@ -12,6 +12,7 @@ from tilelang.errors import InterpreterError
 from tilelang.execution import Executor
 from tilelang.execution.arguments import known_sizes, prepare
 from tilelang.execution.signature import CallSignature, torch_dtypes
+from tilelang.execution.simulated import wherever
 from tilelang.ir.text import program_text
 from tilelang.jit.kernel import JITKernel
 from tilelang.storage import storage_shape
@@ -60,7 +61,7 @@ def interpreted(func: Any, request: CompileRequest, metadata: Mapping[str, Any] 
         returned = [arguments[index] for index in signature.returned]
         return returned if len(returned) > 1 else returned[0] if returned else None
 
-    executor = Executor(artifact, request.backend, call)
+    executor = Executor(artifact, request.backend, wherever(call, signature))
     kernel = JITKernel(CacheEntry("", Path(), artifact, "compiled"), executor=executor)
     # It has no files: what travels to another process is the program.
     kernel.made_by = (interpreted, (func, request, dict(metadata or {})))

@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 import tilelang
 import tilelang.language as T
-from tilelang.errors import SimulatorArgumentError, SimulatorError
+from tilelang.errors import ArgumentValueError, InterpreterError, SimulatorArgumentError, SimulatorError
 from tilelang.simulator import pytest as plugin
 from tilelang.simulator import virtual_device
 from tilelang.simulator.virtual.models import MODELS
@@ -46,6 +46,29 @@ def test_torch_reports_the_properties_of_the_device(gpu):
 
 def test_the_architecture_is_the_models(gpu):
     assert gpu.model.arch in double(256).artifact.target
+
+
+def test_the_interpreter_takes_tensors_of_the_device(gpu):
+    @T.prim_func
+    def shifted(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            S = T.alloc_shared((64,), "float32")
+            for i in T.Parallel(64):
+                S[i] = A[i]
+            for i in T.Parallel(64):
+                S[i] = S[(i + 1) % 64]
+            for i in T.Parallel(64):
+                B[i] = S[i]
+
+    x = torch.randn(256, device="cuda")
+    with tilelang.interpret():
+        y = double(256)(x)
+        assert y.is_cuda and torch.equal(y, x * 2)
+        with pytest.raises(ArgumentValueError, match="device"):
+            tilelang.compile(shifted)(x[:64], torch.zeros(64))
+        with pytest.raises(InterpreterError, match="race"):
+            tilelang.compile(shifted)(x[:64], torch.zeros(64, device="cuda"))
+        assert torch.equal(tilelang.compile(double.get_tir(256), out_idx=[-1])(x.cpu()), x.cpu() * 2)
 
 
 @pytest.mark.parametrize(
