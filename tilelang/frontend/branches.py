@@ -7,6 +7,7 @@ from typing import Any
 
 from tilelang.errors import MisplacedError
 from tilelang.frontend.access import is_buffer, names_memory
+from tilelang.frontend.attributes import Arm, give_back, taken_from
 from tilelang.frontend.builder import Builder, current, sequence
 from tilelang.frontend.containers import State
 from tilelang.frontend.frames import Frame
@@ -48,11 +49,14 @@ class DynamicBranch(Branch):
         self.state = state
         self.span = builder.span()
         self.arms: list[Frame] = []
+        self.attributes: list[Arm] = []
+        self.stored = 0
         self.frame: Frame | None = None
         self.assigned: dict[Any, Any] = {}
 
     def _enter(self) -> bool:
         self.frame = self.builder.open("branch", lambda body: body)
+        self.stored = len(self.builder.stored)
         return True
 
     enter_then = enter_else = _enter
@@ -63,6 +67,7 @@ class DynamicBranch(Branch):
             raise MisplacedError("scopes are closed in the wrong order", user_location())
         frame = self.builder.frames.pop()
         self.arms.append(frame)
+        self.attributes.append(taken_from(self.state, self.stored))
         for key, before in frame.assigned.items():
             # What the first arm left in a name is what the second one finds: another tile or function there is compared.
             if key not in self.assigned or is_buffer(before) or is_definition(before):
@@ -71,6 +76,7 @@ class DynamicBranch(Branch):
     def finish(self) -> None:
         """Emits the ``if``."""
         self.state.refuse_changed("condition")
+        give_back(self.state, self.attributes)
         then, *rest = (sequence(arm.stmts) for arm in self.arms)
         self.builder.emit(ir.IfThenElse(self.condition, then, rest[0] if rest else None, self.span))
         for arm in self.arms:

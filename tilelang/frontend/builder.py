@@ -81,6 +81,8 @@ class Builder:
         loops: the author's loops around the present statement, innermost last; those outside of a macro are not among them.
         parallel: how many ``T.Parallel`` are around the present statement, also outside of a macro.
         advanced: the iterators of Python that the program has taken items from.
+        stored: changes of Python objects by statements of the program: the object, and the attribute, if any, and whether that is
+            new.
         reads: element load, or choice that guards some -> where the program made it, see :mod:`tilelang.frontend.reads`.
         kept: those of which a variable holds the value -> that variable.
         macro_depths: for each macro that is being traced, how many frames were open when it was called.
@@ -114,6 +116,7 @@ class Builder:
         self.loops: list[OpenLoop] = []
         self.parallel = 0
         self.advanced: list[Any] = []
+        self.stored: list[tuple[Any, str, bool]] = []
         self.reads: dict[Any, Place] = {}
         self.kept: dict[Any, Any] = {}
         self.macro_depths: list[int] = []

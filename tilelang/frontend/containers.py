@@ -16,7 +16,7 @@ from tilelang.errors import ChangedContainerError, RunTimeValueError
 from tilelang.frontend.access import is_buffer
 from tilelang.frontend.builder import Builder, current
 from tilelang.frontend.names import UNBOUND, Names, Outside
-from tilelang.frontend.values import LocalVar, ReadVar, as_operand, is_symbolic
+from tilelang.frontend.values import LocalVar, ReadVar, Unusable, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 
@@ -48,6 +48,7 @@ class State:
         self._held: list[tuple[str, Any, Any]] = []
         self._iterators: list[tuple[str, Any]] = []
         self._advanced = len(current().advanced)
+        self._stored = len(current().stored)
         seen: set[int] = set()
         pending = [(name, value, 0) for name, value in names.items()]
         while pending:
@@ -72,9 +73,10 @@ class State:
 
         Raises:
             ChangedContainerError: a number or expression in a container was added, removed or replaced, or one in an attribute
-                replaced; an iterator was advanced.
+                replaced; a text was removed or replaced, or added by a statement of the program; an iterator was advanced.
         """
         advanced = current().advanced[self._advanced :]
+        own = {id(holder) for holder, _, _ in current().stored[self._stored :]}
         for name, iterator in self._iterators:
             if any(iterator is other for other in advanced):
                 raise ChangedContainerError(name, "iterator", where)
@@ -83,8 +85,10 @@ class State:
             if len(after) == len(before) and all(map(is_, _values(before), _values(after))):
                 continue
             if isinstance(value, (*CONTAINERS, tuple)) or isinstance(before, list):
-                have_changed = not _are_same(list(_scalars(_values(before))), list(_scalars(_values(after))))
-                if have_changed or any(_is_replaced(item, _at(after, key)) for key, item in _pairs(before)):
+                have_changed = not are_same(list(_scalars(_values(before))), list(_scalars(_values(after))))
+                # A text that has come is, backwards, one that has gone. Plain helpers may keep some, such as names in a log.
+                has_gained = id(value) in own and _is_any_replaced(after, before)
+                if have_changed or has_gained or _is_any_replaced(before, after):
                     raise ChangedContainerError(name, type(value).__name__, where)
                 continue
             for attribute, item in before.items():
@@ -92,6 +96,10 @@ class State:
                     is_function = isinstance(value, FunctionType)
                     changed = (attribute, "variable") if is_function else (f"{name}.{attribute}", "attribute")
                     raise ChangedContainerError(*changed, where)
+
+    def title_of(self, holder: Any) -> str | None:
+        """How the program reaches an object of before; None where it did not."""
+        return next((title for title, value, _ in self._held if value is holder), None)
 
 
 def with_known_keys(container: Any) -> Any:
@@ -143,7 +151,7 @@ def refuse_outside_change(builder: Builder, scope: Names, name: str, after: Any)
     """
     before = scope.outside.get(name)
     around = [frame.kind for frame in builder.frames[: builder.macro_depths[-1]] if frame.kind in ("loop", "branch")]
-    if around and _is_scalar(before) and not _are_same([before], [after]):
+    if around and _is_scalar(before) and not are_same([before], [after]):
         raise ChangedContainerError(name, "variable", "loop" if around[-1] == "loop" else "condition")
 
 
@@ -187,10 +195,18 @@ def _items(value: Any) -> Any:
         return {name: item for name, item in _reached_by(value).items() if name in (*vars(value), *_assigned_by(value.__code__))}
     if _name_of(type(value)) in _ARRAYS:
         return _ARRAYS[_name_of(type(value))](value) if getattr(value, "nbytes", len(value)) <= _LARGEST_ARRAY else []
+    if isinstance(value, set):
+        return {item: item for item in value}
     if isinstance(value, (*CONTAINERS, tuple)):
         return list(value)
     slots = {name: getattr(value, name) for name in _slots(type(value)) if hasattr(value, name) and not isinstance(value, type)}
-    return {**slots, **getattr(value, "__dict__", {})}
+    return {**_defaults(type(value)), **slots, **getattr(value, "__dict__", {})}
+
+
+def _defaults(kind: type) -> dict[str, Any]:
+    """The values that objects of a class share until they get their own."""
+    members = {name: member for each in reversed(kind.__mro__) if _is_users(each) for name, member in vars(each).items()}
+    return {name: member for name, member in members.items() if is_known_by_value(member) and not name.startswith("__")}
 
 
 def _reached_by(function: Any) -> dict[str, Any]:
@@ -230,16 +246,26 @@ def _is_scalar(item: Any) -> bool:
 
 def _is_changed(before: Any, after: Any) -> bool:
     """Whether an attribute held a value and holds another now; a variable that takes the place of one is memory."""
-    if before is after:
+    if before is after or isinstance(before, Unusable):
         return False
     if isinstance(before, LocalVar) and not isinstance(before, ReadVar):
         return not isinstance(after, LocalVar)
-    return _is_replaced(before, after) or not _are_same(list(_scalars([before])), list(_scalars([after])))
+    return _is_replaced(before, after) or not are_same(list(_scalars([before])), list(_scalars([after])))
+
+
+def _is_any_replaced(before: Any, after: Any) -> bool:
+    return any(_is_replaced(item, _at(after, key)) for key, item in _pairs(before))
 
 
 def _is_replaced(before: Any, after: Any) -> bool:
-    """Whether a text, an enumeration's member or None has become another one, or a number."""
-    return _is_plain(before) and (_is_plain(after) or _is_scalar(after)) and not (before is after or before == after)
+    """Whether a text, an enumeration's member or None has become another one, or a number, or has gone."""
+    has_value = after is UNBOUND or is_known_by_value(after)
+    return _is_plain(before) and has_value and not (before is after or before == after)
+
+
+def is_known_by_value(item: Any) -> bool:
+    """Whether ``item`` is a number, an expression, a text, an enumeration's member or None: no memory, and no object."""
+    return _is_plain(item) or _is_scalar(item)
 
 
 def _is_plain(item: Any) -> bool:
@@ -257,7 +283,7 @@ def _at(items: Any, key: Any) -> Any:
     return items[key] if key < len(items) else UNBOUND
 
 
-def _are_same(before: list[Any], after: list[Any]) -> bool:
+def are_same(before: list[Any], after: list[Any]) -> bool:
     """Whether two lists have the same values; expressions have no equality."""
     return len(before) == len(after) and all(
         one is other or isinstance(one, (int, float)) and type(one) is type(other) and one == other

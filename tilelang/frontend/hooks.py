@@ -21,6 +21,7 @@ from tilelang.errors import (
 )
 from tilelang.frontend import operators
 from tilelang.frontend.access import assign_subscript, compile_time_index, is_buffer, names_memory, subscript
+from tilelang.frontend.attributes import is_missing
 from tilelang.frontend.bindings import match_targets
 from tilelang.frontend.branches import Branch, DynamicBranch, is_definition
 from tilelang.frontend.builder import Builder, current, described, read_now, sequence
@@ -91,6 +92,7 @@ class Hooks(NameHooks):
             raise OperandError("a scalar of a kernel has no elements", hint=ARRAY_OF_THE_KERNEL)
         else:
             key = _python_key(target, key, "__setitem__")
+            current().stored.append((target, "", False))
             target[key] = self.held(item_of(target, key), value)
 
     def augment_item(self, target: Any, key: Any, op: str, mark: Mark, operand: Any) -> None:
@@ -114,6 +116,7 @@ class Hooks(NameHooks):
             target: any object.
             name: of the attribute.
         """
+        current().stored.append((target, name, is_missing(target, name)))
         setattr(target, name, self.held(attribute_of(target, name), value))
 
     def augment_attribute(self, target: Any, name: str, op: str, mark: Mark, operand: Any) -> None:

@@ -196,8 +196,10 @@ class NameHooks:
                 args = (*(_key_of(holder, key) for key in args[:1]), *args[1:])
             if isinstance(holder, set):
                 args = with_known_keys(args) if name == "add" else tuple(with_known_keys(set(arg)) for arg in args)
-            is_stored = name in STORING_METHODS
-            return function(*self.keep(args), **self.keep(kwargs)) if is_stored else function(*args, **kwargs)
+            if name not in STORING_METHODS:
+                return function(*args, **kwargs)
+            current().stored.append((holder, "", False))
+            return function(*self.keep(args), **self.keep(kwargs))
 
         return called
 

@@ -11,7 +11,7 @@ from tilelang.frontend.builder import current, is_tracing
 from tilelang.frontend.containers import with_known_keys
 from tilelang.frontend.loops import LoopSpec, range_bounds
 from tilelang.frontend.operators import and_, constant, floor_divide, modulo, or_
-from tilelang.frontend.values import Text, Tile, is_symbolic, is_typed_constant
+from tilelang.frontend.values import Text, Tile, as_operand, is_symbolic, is_typed_constant
 from tilelang.language import casts, debug, math
 from tilelang.language.calls import is_tile
 
@@ -107,6 +107,12 @@ def _range(*bounds: Any) -> Any:
     return builtins.range(*(int(getattr(bound, "value", bound)) for bound in bounds))
 
 
+def _hasattr(holder: Any, name: str) -> bool:
+    """``hasattr`` of an attribute that is there on every path of the kernel, or on none."""
+    as_operand(getattr(holder, name, None))
+    return builtins.hasattr(holder, name)
+
+
 def _keyed(name: str) -> Callable[..., Any]:
     """``set``, ``frozenset`` or ``dict`` of items or keys that are known."""
     python = getattr(builtins, name)
@@ -138,6 +144,7 @@ _EXTENDED: Mapping[str, Callable[..., Any]] = {
     "int": _number("int", lambda value: casts.cast(value, "int32")),
     "float": _number("float", lambda value: casts.cast(value, "float32")),
     "bool": _number("bool", math.condition),
+    "hasattr": _hasattr,
     "set": _keyed("set"),
     "frozenset": _keyed("frozenset"),
     "dict": _keyed("dict"),

@@ -332,4 +332,24 @@ for _ in range(3):
     x *= 2
 _ = 5
 """,
+    """
+s = Scale(0)
+t = Lazy()
+if A[0] == 2:
+    s.w = 4
+    s.same = "a"
+    x = s.w + t.length(3)
+else:
+    x = getattr(s, "w", 9) + t.length(3)
+    s.same = "a"
+for i in range(3):
+    if A[i] > 1:
+        s.u = A[i] + i
+        y += s.u
+    else:
+        y += hasattr(s, "u") + t.length(2)
+if A[1] == 1:
+    s.w = 6
+    z = s.w + len(s.same) + t.length(2)
+""",
 ]

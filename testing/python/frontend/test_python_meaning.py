@@ -37,6 +37,19 @@ class Slots:
     def __init__(self):
         self.p = 0
 
+class Lazy:
+    count, none = 0, None
+
+    def __init__(self):
+        self.texts = {{}}
+
+    def length(self, n):
+        if n not in self.texts:
+            self.texts[n] = "t" * n
+        if not hasattr(self, "ten"):
+            self.ten = 10
+        return len(self.texts[n]) + self.ten
+
 class Scale:
     def __init__(self, v):
         self.v = v
@@ -171,6 +184,15 @@ REFUSED = {
     "import numpy\nd = numpy.zeros(3)\nfor i in range(3):\n    d[0] += 1": "'d' is a Python ndarray",
     "import torch\nd = torch.zeros(3)\nfor i in range(3):\n    d[0] += 1": "'d' is a Python Tensor",
     "d = bytearray(3)\nfor i in range(3):\n    d[0] += 1": "'d' is a Python bytearray",
+    "d = ['a']\nif A[0] == 1:\n    d.append('b')": "'d' is a Python list",
+    "d = {'a'}\nif A[0] == 1:\n    d.add('b')": "'d' is a Python set",
+    "d = {}\nif A[0] == 1:\n    d['a'] = 'b'": "'d' is a Python dict",
+    "d = {'a': None, 'b': 'c'}\nfor i in range(3):\n    d.pop('b')": "'d' is a Python dict",
+    "s = Scale(0)\nif A[0] == 1:\n    s.w = 4\nx = getattr(s, 'w', 9)": "'s.w' was assigned inside a run-time",
+    "s = Lazy()\nif A[0] == 1:\n    s.none = 4\nx = s.none or 3": "'s.none' is a Python attribute",
+    "s = Lazy()\nfor i in range(3):\n    s.count += 1\nx = s.count": "'s.count' is a Python attribute",
+    "s = Scale(0)\nif A[0] == 1:\n    s.w = 'a'\nx = 1 if hasattr(s, 'w') else 2": "'s.w' was assigned inside a run-time",
+    "s = Scale(0)\nif A[0] == 1:\n    s.w = 4\nelse:\n    s.w = 5\nx = s.w": "'s.w' was assigned inside a run-time",
     "v = 3\nif A[0] == 2:\n    del v\nx = v": "'v' holds nothing here",
     "x = len({A[0], A[1]})": "an item of a Python set, or a key of a dict, is a run-time value",
     "x = len({v for v in (x, y)})": "an item of a Python set, or a key of a dict, is a run-time value",
