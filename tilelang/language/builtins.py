@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tilelang.errors import OperandError
 from tilelang.frontend.builder import current, is_tracing
 from tilelang.frontend.containers import with_known_keys
 from tilelang.frontend.loops import LoopSpec, range_bounds
@@ -58,11 +59,9 @@ def _extremum(name: str) -> Callable[..., Any]:
 
     @functools.wraps(python, assigned=("__name__", "__doc__"))
     def function(*args: Any, **kwargs: Any) -> Any:
-        if kwargs:
-            return python(*args, **kwargs)
-        first, *others = args
-        items = args if others else list(first)
-        return extended(*items) if len(items) > 1 and any(map(_is_run_time, items)) else python(items)
+        items = args if len(args) > 1 else list(*args)
+        is_extended = "key" not in kwargs and len(items) > 1 and any(map(_is_run_time, items))
+        return extended(*items) if is_extended else python(items, **kwargs)
 
     return function
 
@@ -130,7 +129,9 @@ def _next(iterator: Any, *default: Any) -> Any:
     return builtins.next(iterator, *default)
 
 
-def _round(value: Any, *digits: Any) -> Any:
+def _round(value: Any, digits: Any = None) -> Any:
+    if digits not in (None, 0):
+        raise OperandError("round(x, digits) of a run-time value", hint="T.nearbyint(x * 100) / 100 keeps two digits")
     return math.nearbyint(value)
 
 

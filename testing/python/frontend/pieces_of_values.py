@@ -324,4 +324,8 @@ A[4] = A[5] = 60
 x = s.v[0] + s.v[1] + f["k"] * 10 + f["m"] * 100
 z = (A[2] in {A[1], 2}) * 10 + (x not in {1, y}) + len({k: v for k, v in d.items()}) + len(e | set([7, 8])) + len(frozenset("ab"))
 """,
+    """
+x = max((A[3], A[4]), default=9) * 10 + min((), default=4)
+y = round(A[5], 0) + max([3, 1, 2], key=lambda v: -v)
+""",
 ]

@@ -193,6 +193,7 @@ REFUSED = {
     "s = Lazy()\nfor i in range(3):\n    s.count += 1\nx = s.count": "'s.count' is a Python attribute",
     "s = Scale(0)\nif A[0] == 1:\n    s.w = 'a'\nx = 1 if hasattr(s, 'w') else 2": "'s.w' was assigned inside a run-time",
     "s = Scale(0)\nif A[0] == 1:\n    s.w = 4\nelse:\n    s.w = 5\nx = s.w": "'s.w' was assigned inside a run-time",
+    "x = round(A[1], -1)": r"round\(x, digits\) of a run-time value",
     "v = 3\nif A[0] == 2:\n    del v\nx = v": "'v' holds nothing here",
     "x = len({A[0], A[1]})": "an item of a Python set, or a key of a dict, is a run-time value",
     "x = len({v for v in (x, y)})": "an item of a Python set, or a key of a dict, is a run-time value",
