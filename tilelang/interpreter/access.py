@@ -192,7 +192,7 @@ def _cells(view: View, at: Any) -> Any:
     return np.asarray(at)[..., None] * view.cells + np.arange(view.cells)
 
 
-def store(x: Any, view: View, indices: Sequence[Any], value: Any) -> None:
+def store(x: Any, view: View, indices: Sequence[Any], value: Any, tracked: bool = True) -> None:
     """Stores one element for each active lane; stores outside of a tensor are dropped.
 
     Args:
@@ -200,6 +200,7 @@ def store(x: Any, view: View, indices: Sequence[Any], value: Any) -> None:
         view: the buffer.
         indices: one an axis, numbers or arrays over the lanes.
         value: in the buffer's element type, a number or an array over the lanes.
+        tracked: whether to check the store against accesses of other lanes.
     """
     at, inside = locate(x, view, indices)
     if inside is False:
@@ -214,7 +215,8 @@ def store(x: Any, view: View, indices: Sequence[Any], value: Any) -> None:
     if active is True and not np.ndim(at) and not np.ndim(value):
         row = slice(None) if storage.data.shape[0] > 1 else 0
         if x.checks and not storage.private:
-            record_writes(x, view, at, value, True)
+            if tracked:
+                record_writes(x, view, at, value, True)
             _note_write(x, view, np.atleast_1d(at), value)
         # A slice would be an axis of its own beside the positions of nibbles, which are chosen by arrays.
         view.write(row if view.kind.bits != 4 else np.arange(storage.rows), at, value)
@@ -225,7 +227,7 @@ def store(x: Any, view: View, indices: Sequence[Any], value: Any) -> None:
         storage.spread(x.lanes)
     at, value, active = spread(x, at, value, active)
     row = 0 if storage.data.shape[0] == 1 else x.lane_ids if active is True else x.lane_ids[active]
-    if x.checks and not storage.private:
+    if tracked and x.checks and not storage.private:
         record_writes(x, view, at, value, active)
     if active is not True:
         at, value = at[active], value[active]

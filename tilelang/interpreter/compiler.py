@@ -80,7 +80,7 @@ class Compiler:
     Attributes:
         cells: buffer -> bits of the smallest element of any view of its memory.
         stored: the memory that statements change element by element.
-        in_nest: whether the statement stands in a ``T.Parallel``.
+        in_nest: the axes of the ``T.Parallel`` that the statement stands in; 0 where there is none.
         loops: how many serial loops stand around it, of those in the ``T.Parallel`` where there is one.
         span: of the statement that is compiled.
         reducers: buffers of ``T.alloc_reducer`` with how they combine values.
@@ -100,7 +100,7 @@ class Compiler:
         self.cells: dict[Any, int] = {}
         self.stored: set[Any] = set()
         self.reducers: dict[Any, str] = {}
-        self.in_nest = False
+        self.in_nest = 0
         self.loops = 0
         self.span: Any = None
         self.aliased: set[Any] = set()

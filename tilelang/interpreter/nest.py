@@ -37,9 +37,9 @@ def parallel(c: Compiler, stmt: Any) -> Step:
     inner = loops[-1].body
     around = c.loops
     # Inside, lanes are iterations: a jump means one of the loops in the body, so those around it are not counted.
-    c.in_nest, c.loops = True, 0
+    c.in_nest, c.loops = len(loops), 0
     body = c.step(inner)
-    c.in_nest, c.loops = False, around
+    c.in_nest, c.loops = 0, around
     private = [c.view(buffer) for buffer in sorted(touched(inner), key=str) if is_private(buffer)]
     own = {loop.loop_var for loop in loops}
     outer = [c.slot(var) for var in variables_of(evaluated(inner)) if var not in own]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.errors import UnsupportedError
-from tilelang.interpreter import reducers
+from tilelang.interpreter import reducers, updates
 from tilelang.interpreter.access import store
 from tilelang.interpreter.blocks import BlockAccess
 from tilelang.interpreter.compiler import Compiler, Step, source_of, statement
@@ -19,7 +19,7 @@ from tilelang.interpreter.state import WARP, Lanes
 from tilelang.interpreter.survey import is_of_registers, is_private, touched
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_barrier, is_fragment, is_memory, lies_in_shared
+from tilelang.ir.memory import is_barrier, is_declared_fragment, is_fragment, is_memory, lies_in_shared
 from tilelang.ir.visit import reads_its_place, walk_expr
 from tilelang.tileop.base import is_tile_op
 
@@ -81,13 +81,7 @@ def _store(c: Compiler, stmt: Any) -> Step:
     # it.
     if c.in_nest and stmt.buffer in c.reducers and stmt.buffer in touched(ir.Evaluate(stmt.value)):
         return reducers.update(c, stmt)
-    slot, value = c.view(stmt.buffer), compiled(c, stmt.value)
-    indices = [compiled(c, index) for index in stmt.indices]
-
-    def effect(x: Lanes) -> None:
-        stored = value(x)
-        store(x, x.views[slot], [index(x) for index in indices], stored)
-
+    effect = _effect(c, stmt)
     own = c.is_own(stmt.buffer, *stmt.indices, stmt.value)
     whose = _shared_by(c, stmt) if own else None
     together = whose is not None
@@ -97,6 +91,22 @@ def _store(c: Compiler, stmt: Any) -> Step:
     # What a thread does to its own memory concerns no other: it may go on through such statements while others wait elsewhere.
     step.alone = is_private(stmt.buffer)
     return step
+
+
+def _effect(c: Compiler, stmt: Any) -> Callable[[Lanes], None]:
+    slot, value = c.view(stmt.buffer), compiled(c, stmt.value)
+    indices = [compiled(c, index) for index in stmt.indices]
+
+    def effect(x: Lanes) -> None:
+        stored = value(x)
+        store(x, x.views[slot], [index(x) for index in indices], stored)
+
+    axes = c.in_nest
+    if not axes or not is_declared_fragment(stmt.buffer) or not reads_its_place(stmt):
+        return effect
+    updated = updates.update(c, stmt)
+    # Of a loop that each thread runs in whole, the threads' updates are in no order.
+    return lambda x: (updated if len(x.nest or ()) == axes else effect)(x)
 
 
 def _shared_by(c: Compiler, stmt: Any) -> Callable[[int, int], bool] | None:

@@ -197,8 +197,14 @@ def reads_memory(expr: Any) -> bool:
 
 def reads_its_place(store: Any) -> bool:
     """Whether a store computes its value from the element that it stores to."""
-    loads = (part for part in walk_expr(store.value) if isinstance(part, ir.TensorLoad) and part.source.same_as(store.buffer))
-    return any(tvm_ffi.structural_equal(list(load.indices), list(store.indices)) for load in loads)
+    return any(same_place(part, store) for part in walk_expr(store.value))
+
+
+def same_place(expr: Any, store: Any) -> bool:
+    """Whether an expression is a load of the element that a store stores to."""
+    if not (isinstance(expr, ir.TensorLoad) and expr.source.same_as(store.buffer)):
+        return False
+    return tvm_ffi.structural_equal(list(expr.indices), list(store.indices))
 
 
 def variables(expr: Any) -> Iterator[Any]:

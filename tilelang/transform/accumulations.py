@@ -1,12 +1,11 @@
-"""Iterations of a ``T.Parallel`` that accumulate into one element of a fragment run within a thread.
+"""Iterations of a ``T.Parallel`` that update one element of a fragment run within a thread.
 
-``for i, j in T.Parallel(m, n): total[i] += a[i, j]`` has no meaning, as its iterations along ``j`` are in no order and change one
-element; the interpreter says so. Shared out over threads it would lose most of the terms without a word. Programs that were
-written where a thread has whole rows expect the sum, and one of the orders gives it. In ``total[i, j // 32] += a[i, j]``, 32
+In ``for i, j in T.Parallel(m, n): total[i] += a[i, j]`` the iterations along ``j`` change one element, one after another
+(docs/semantics.md). Shared out over threads they would lose most of the terms. In ``total[i, j // 32] += a[i, j]``, 32
 iterations along ``j`` change one element; in ``total[i % 8] += a[i]`` every eighth one does. So an axis is written as digits in
 mixed radix, and those along which iterations accumulate are axes that are not shared out over threads. Where no digit is left to
 share out (``total[0] += x[i]``), each thread sums its iterations in a reducer; what is no sum becomes a single iteration, which
-all threads that hold the element run.
+all threads that hold the element run, and so does a loop whose elements follow no digits (``total[x[i]] += 1``).
 """
 
 from __future__ import annotations
@@ -24,16 +23,17 @@ from tilelang.ir.region import Region
 from tilelang.ir.visit import (
     children,
     computed_from,
+    conjuncts,
     expressions,
     is_parallel,
     mentions,
     parallel_loops,
     reads_its_place,
     walk,
-    walk_expr,
     with_children,
 )
 from tilelang.tileop.reduce import FinalizeReducer
+from tilelang.transform.apart import Store, are_apart
 from tilelang.transform.substitute import substitute
 
 WITHIN_THREAD = "tl.within_thread"
@@ -64,12 +64,15 @@ def _ordered(loop: Any, reducers: set[Any]) -> Any:
         return loop
     digits = {axis: _digits(stores, axis, body) for axis in axes}
     if not any(digit.summed for found in digits.values() for digit in found):
-        return loop
+        if are_apart([Store(store.indices, guards) for store, guards in stores], axes, [False] * len(axes)):
+            return loop
     loops: list[tuple[Any, bool]] = []  # each with whether its iterations accumulate
     for axis, found in digits.items():
         parts, index = _split(axis, found)
         body = body if parts == [axis] else substitute(body, {axis.loop_var: index})
         loops += [(part, digit.summed) for part, digit in zip(reversed(parts), reversed(found))]
+    if not are_apart([Store(store.indices, guards) for store, guards in _stores(body, reducers)], *zip(*loops)):
+        loops, body = [(axis, True) for axis in axes], axes[-1].body
     if all(summed or as_int(part.extent) == 1 for part, summed in loops):
         reduced = _reduced(loop, reducers)
         if reduced is not None:
@@ -145,9 +148,11 @@ def _stores(stmt: Any, reducers: set[Any], guards: tuple[Any, ...] = ()) -> Iter
     """The accumulations into fragments in ``stmt``, each with the conditions around it."""
     if isinstance(stmt, ir.BufferStore) and is_fragment(stmt.buffer) and stmt.buffer not in reducers and reads_its_place(stmt):
         yield stmt, guards
-    inner = (*guards, stmt.condition) if isinstance(stmt, ir.IfThenElse) else guards
     for child in children(stmt):
-        yield from _stores(child, reducers, inner)
+        inside = guards
+        if isinstance(stmt, ir.IfThenElse):
+            inside = (*guards, stmt.condition if child.same_as(stmt.then_case) else ir.Not(stmt.condition))
+        yield from _stores(child, reducers, inside)
 
 
 class _Digit(NamedTuple):
@@ -202,9 +207,7 @@ def _distances(store: Any, guards: tuple[Any, ...], axis: Any, body: Any) -> Ite
     Looked at are neighbours, powers of two, and divisors of the extent.
     """
     moved = computed_from([axis.loop_var], body)
-    # Under i == j one iteration along an axis stores, which is legal.
-    single = [part for guard in guards for part in walk_expr(guard) if isinstance(part, ir.EQ)]
-    if any(mentions(expr, moved) for expr in single):
+    if any(_is_single(part, axis) for guard in guards for part in conjuncts(guard)):
         return
     indices = [index for index in store.indices if mentions(index, moved)]
     if any(index.same_as(axis.loop_var) or mentions(index, moved - {axis.loop_var}) for index in indices):
@@ -213,6 +216,15 @@ def _distances(store: Any, guards: tuple[Any, ...], axis: Any, body: Any) -> Ite
     others = range(2, extent) if isinstance(extent, int) else ()
     candidates = (1, *(each for each in others if extent % each == 0 or each & (each - 1) == 0))
     yield from (distance for distance in candidates if _agree(indices, axis, distance))
+
+
+def _is_single(condition: Any, axis: Any) -> bool:
+    """Whether a condition such as ``i == j`` holds in one iteration of ``axis`` at most."""
+    if not isinstance(condition, ir.EQ):
+        return False
+    here = difference(condition.a, condition.b)
+    step = Facts().simplify(difference(substitute(here, {axis.loop_var: axis.loop_var + 1}), here))
+    return as_int(step) not in (0, None)
 
 
 def _agree(indices: list[Any], axis: Any, distance: int) -> bool:

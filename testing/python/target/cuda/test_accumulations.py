@@ -1,4 +1,4 @@
-"""Iterations of a ``T.Parallel`` that accumulate into one element of a fragment: the interpreter's race, a sum on CUDA."""
+"""Iterations of a ``T.Parallel`` that update one element of a fragment do so one after another."""
 
 from __future__ import annotations
 
@@ -43,10 +43,67 @@ def test_rows_are_summed(arch, guarded, by_fragment):
     assert torch.equal(total, squares.sum(1)) and torch.equal(largest, squares.max(1).values)
 
 
-def test_the_interpreter_says_that_they_race():
-    kernel = tilelang.compile(over_rows(), target="interpret")
-    with pytest.raises(InterpreterError, match="race: iteration .* writes own"):
-        kernel(torch.ones(64, 40), torch.zeros(64), torch.zeros(64))
+def test_the_interpreter_sums_rows():
+    a = torch.randint(-8, 8, (64, 40)).float()
+    total, largest = torch.zeros(64), torch.zeros(64)
+    tilelang.compile(over_rows(), target="interpret")(a, total, largest)
+    assert torch.equal(total, (a**2).sum(1)) and torch.equal(largest, (a**2).max(1).values)
+
+
+@pytest.mark.parametrize("other", ["read", "written", "shared"])
+def test_the_interpreter_reports_other_accesses_of_an_updated_element(other):
+    @T.prim_func
+    def main(A: T.Tensor((8, 4), "float32"), B: T.Tensor((8, 4), "float32")):
+        with T.Kernel(1, threads=32):
+            own = T.alloc_shared((8,), "float32") if other == "shared" else T.alloc_fragment((8,), "float32")
+            T.clear(own)
+            for i, j in T.Parallel(8, 4):
+                if other == "written" and j == 3:
+                    own[i] = A[i, j]
+                own[i] += A[i, j]
+                if other == "read":
+                    B[i, j] = own[i]
+
+    with pytest.raises(InterpreterError, match="race"):
+        tilelang.compile(main, target="interpret")(torch.ones(8, 4), torch.zeros(8, 4))
+
+
+PLACES = {
+    "diagonals": lambda i, j, A: i + j,
+    "no quotient": lambda i, j, A: (i // 4 + j) % 16,
+    "loaded": lambda i, j, A: A[j, i] % 16,
+    "rows": lambda i, j, A: i,
+}
+
+
+@pytest.mark.parametrize("target", ["interpret", "cpu", "sm_80", "sm_90a"])
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("condition", ["none", "remainder", "diagonal"])
+def test_any_iterations_may_update_one_element(target, place, condition):
+    taken = {"none": lambda i, j: i >= 0, "remainder": lambda i, j: j % 3 == 0, "diagonal": lambda i, j: i == j}[condition]
+    at = PLACES[place]
+
+    @T.prim_func
+    def main(A: T.Tensor((16, 16), "int32"), B: T.Tensor((32,), "int32")):
+        with T.Kernel(1, threads=64):
+            own = T.alloc_fragment((32,), "int32")
+            T.fill(own, 1)
+            for i, j in T.Parallel(16, 16):
+                if taken(i, j):
+                    own[at(i, j, A)] += A[i, j]
+                else:
+                    own[at(i, j, A)] -= A[i, j]
+            T.copy(own, B)
+
+    a, b, expected = torch.randint(0, 99, (16, 16)).int(), torch.zeros(32).int(), [1] * 32
+    for i in range(16):
+        for j in range(16):
+            expected[int(at(i, j, a))] += int(a[i, j]) if taken(i, j) else -int(a[i, j])
+    if target.startswith("sm"):
+        simulate(main, a, b, arch=target)
+    else:
+        tilelang.compile(main, target=target)(a, b)
+    assert b.tolist() == expected
 
 
 def test_a_product_over_a_third_axis():

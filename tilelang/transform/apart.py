@@ -1,0 +1,91 @@
+"""Whether iterations of different threads store to different elements, found out by listing what each of them stores to."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.ir.visit import conjuncts
+
+_OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
+    ir.Add: operator.add, ir.Sub: operator.sub, ir.Mul: operator.mul, ir.FloorDiv: operator.floordiv, ir.FloorMod: operator.mod,
+    ir.EQ: operator.eq, ir.NE: operator.ne, ir.LT: operator.lt, ir.LE: operator.le, ir.GT: operator.gt, ir.GE: operator.ge,
+    ir.BitwiseAnd: operator.and_, ir.BitwiseOr: operator.or_, ir.BitwiseXor: operator.xor,
+}  # fmt: skip
+"""What indices and conditions on them are made of."""
+
+_OUTSIDE = (0, 1_000_003)
+"""Values for what is the same in all iterations: what holds for both of them does not depend on it, but for contrived indices."""
+
+
+class Store:
+    """The elements that a statement stores to.
+
+    Args:
+        indices: of the element.
+        guards: the conditions around the statement.
+    """
+
+    def __init__(self, indices: Sequence[Any], guards: Iterable[Any]):
+        self.indices = tuple(indices)
+        self.guards = [part for guard in guards for part in conjuncts(guard)]
+
+
+def are_apart(stores: Iterable[Store], axes: Sequence[Any], within: Sequence[bool]) -> bool:
+    """Whether no two iterations that may be different threads' store to one element; False where that is not known.
+
+    Args:
+        stores: the statements.
+        axes: the loops around them.
+        within: for each axis whether the iterations along it are one thread's.
+    """
+    import numpy as np
+
+    extents = [as_int(axis.extent) for axis in axes]
+    if not all(isinstance(extent, int) for extent in extents):
+        return all(_are_axes(store, axes, within) for store in stores)
+    shared = [number for number, own in enumerate(within) if not own]
+    for store in stores:
+        if _are_axes(store, axes, within):
+            continue
+        for outside in _OUTSIDE:
+            lanes = np.indices(tuple(extents), dtype=np.int64).reshape(len(axes), -1)
+            values = {axis.loop_var: lane for axis, lane in zip(axes, lanes)}
+            try:
+                place = np.stack([np.broadcast_to(_value(index, values, outside), lanes.shape[1:]) for index in store.indices])
+            except (_NotKnown, ZeroDivisionError):
+                return False
+            runs = np.ones(lanes.shape[1:], bool)
+            for guard in store.guards:
+                try:
+                    runs &= _value(guard, values, outside)
+                except (_NotKnown, ZeroDivisionError):
+                    continue
+            places = len(np.unique(place[:, runs], axis=1).T)
+            if places != len(np.unique(np.vstack([place, lanes[shared]])[:, runs], axis=1).T):
+                return False
+    return True
+
+
+def _are_axes(store: Store, axes: Sequence[Any], within: Sequence[bool]) -> bool:
+    """Whether each axis that is shared out is an index by itself, as in most programs."""
+    return all(own or any(index.same_as(axis.loop_var) for index in store.indices) for axis, own in zip(axes, within))
+
+
+class _NotKnown(Exception):
+    """An expression that is not computed from axes alone."""
+
+
+def _value(expr: Any, values: Mapping[Any, Any], outside: int) -> Any:
+    if isinstance(expr, ir.IntImm):
+        return int(expr.value)
+    if isinstance(expr, ir.Var):
+        return values.get(expr, outside)
+    if isinstance(expr, ir.Cast):
+        return _value(expr.value, values, outside)
+    if type(expr) not in _OPERATORS:
+        raise _NotKnown
+    return _OPERATORS[type(expr)](_value(expr.a, values, outside), _value(expr.b, values, outside))
