@@ -307,6 +307,7 @@ class Hooks(NameHooks):
     value_of_or_ = staticmethod(operators.value_of_or)
     not_ = staticmethod(operators.not_)
     compare = staticmethod(operators.compare)
+    chain = staticmethod(operators.chain)
     choose = staticmethod(operators.choose)
     divide = staticmethod(operators.divide)
     subtract = staticmethod(operators.subtract)

@@ -96,43 +96,32 @@ def _division(left: Any, right: Any) -> tuple[Any, Any]:
     return left, right
 
 
-def _augmented(name: str) -> Operator:
+def _augmented(name: str, of_values: Operator) -> Operator:
     """One of Python's operators before ``=``, which changes an object that can be changed in place, such as a list.
 
     Args:
-        name: of the operator's function.
+        name: of the method that does so.
+        of_values: the operator, for all other objects.
     """
-    method = f"__i{name.rstrip('_')}__"
-    of_values = getattr(operator, name)
+    method = f"__i{name}__"
 
     def apply(left: Any, right: Any) -> Any:
         left, right = as_operand(left), as_operand(right)
-        return getattr(operator, method)(left, right) if hasattr(left, method) else of_values(left, right)
+        if not hasattr(left, method):
+            return of_values(left, right)
+        current().stored.append((left, "", False))
+        return getattr(operator, method)(left, right)
 
     return apply
 
 
-AUGMENTED: Mapping[str, Operator] = {
+BINARY: Mapping[str, Operator] = {
     "Div": divide,
     "Pow": power,
     "FloorDiv": floor_divide,
     "Mod": modulo,
-    "Add": _augmented("add"),
-    "Sub": subtract,
-    "Mult": _augmented("mul"),
-    "LShift": _augmented("lshift"),
-    "RShift": _augmented("rshift"),
-    "BitAnd": _augmented("and_"),
-    "BitOr": _augmented("or_"),
-    "BitXor": _augmented("xor"),
-    "MatMult": _augmented("matmul"),
-}
-"""The function of ``target op= operand``, by the name of the operator's class in Python's syntax tree."""
-
-
-BINARY: Mapping[str, Operator] = {
-    **{name: AUGMENTED[name] for name in ("Div", "Pow", "FloorDiv", "Mod", "Sub")},
     "Add": operator.add,
+    "Sub": subtract,
     "Mult": operator.mul,
     "LShift": operator.lshift,
     "RShift": operator.rshift,
@@ -141,7 +130,28 @@ BINARY: Mapping[str, Operator] = {
     "BitXor": operator.xor,
     "MatMult": operator.matmul,
 }
-"""The function of ``left op right``, by the same name: TVM's expressions override most of them as they should."""
+"""The function of ``left op right``, by the name of the operator's class in Python's syntax tree: TVM's expressions override most
+as they should."""
+
+AUGMENTED: Mapping[str, Operator] = {
+    name: _augmented(method, BINARY[name])
+    for name, method in {
+        "Div": "truediv",
+        "Pow": "pow",
+        "FloorDiv": "floordiv",
+        "Mod": "mod",
+        "Add": "add",
+        "Sub": "sub",
+        "Mult": "mul",
+        "LShift": "lshift",
+        "RShift": "rshift",
+        "BitAnd": "and",
+        "BitOr": "or",
+        "BitXor": "xor",
+        "MatMult": "matmul",
+    }.items()
+}
+"""The function of ``target op= operand``, by the same name."""
 
 
 # Logic ---------------------------------------------------------------------------------------------------------------
@@ -220,6 +230,18 @@ def compare(operators: tuple[str, ...], *operands: Any) -> Any:
         return _COMPARISONS[operators[0]](*values)
     pairs = list(zip(operators, values, values[1:]))
     return and_(*(lambda op=op, a=a, b=b: _COMPARISONS[op](a, b) for op, a, b in pairs))
+
+
+def chain(operators: tuple[str, ...], left: Any, right: Any, *others: Term) -> Any:
+    """``a < b < c`` where Python computes ``c`` only if the kernel, or the tracing, gets that far.
+
+    Args:
+        operators: the names of their classes.
+        left, right: the first two operands.
+        others: compute the other ones.
+    """
+    first = compare(operators[:1], left, right)
+    return and_(lambda: first, lambda: chain(operators[1:], right, others[0](), *others[1:])) if others else first
 
 
 def _contains(item: Any, items: Any) -> Any:

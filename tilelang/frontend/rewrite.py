@@ -369,8 +369,11 @@ class _Rewriter(NamesRewriter):
             if isinstance(item, ast.Set) and isinstance(node.ops[position], (ast.In, ast.NotIn)):
                 node.comparators[position] = locate(ast.Tuple(item.elts, ast.Load()), item)
         operators = ast.Tuple([ast.Constant(type(op).__name__) for op in node.ops], ast.Load())
-        operands = self.in_order([*map(self.visit, (node.left, *node.comparators))], node)
-        return self.hook("compare", operators, *operands, at=node)
+        left, right, *others = map(self.visit, (node.left, *node.comparators))
+        if any(map(may_act, others)) and not any(map(has_walrus, others)):
+            skippable = [locate(ast.Lambda(arguments([]), other), other) for other in others]
+            return self.hook("chain", operators, *self.in_order([left, right], node), *skippable, at=node)
+        return self.hook("compare", operators, *self.in_order([left, right, *others], node), at=node)
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         return self.hook("choose", self.condition(node.test), self.thunk(node.body), self.thunk(node.orelse), at=node)

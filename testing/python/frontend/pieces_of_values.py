@@ -328,4 +328,22 @@ z = (A[2] in {A[1], 2}) * 10 + (x not in {1, y}) + len({k: v for k, v in d.items
 x = max((A[3], A[4]), default=9) * 10 + min((), default=4)
 y = round(A[5], 0) + max([3, 1, 2], key=lambda v: -v)
 """,
+    """
+s = t = {1, 2, 3}
+s -= {1}
+x = len(t)
+s ^= {2}
+y = len(t)
+import numpy
+a = b = numpy.array([7, 8])
+a -= 1
+a //= 2
+a **= 2
+z = int(b[0]) + int(b[1])
+""",
+    """
+x = 5 < 3 < change_macro(A, x, t=1)
+y = 0 < 3 < change_macro(A, y, t=1) < 40 < 50
+z = A[1] < 9 < scaled_macro(A[6])
+""",
 ]
