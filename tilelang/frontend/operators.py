@@ -279,6 +279,10 @@ def _same_items(left: Any, right: Any) -> Any:
     return and_(*(lambda a=a, b=b: _COMPARISONS["Eq"](as_operand(a), as_operand(b)) for a, b in zip(left, right)))
 
 
+_NO_NUMBERS = (type(None), str, bytes, tuple, list, dict, set, frozenset)
+"""Objects of Python that no number is equal to."""
+
+
 def _equality(compare: Operator) -> Operator:
     """``==`` or ``!=``; of a tensor and a scalar it is refused, since Python's answer is False whatever the tensor holds.
 
@@ -289,7 +293,10 @@ def _equality(compare: Operator) -> Operator:
         if type(left) is type(right) and (_has_run_time_items(left) or _has_run_time_items(right)):
             return _same_items(left, right) if compare is operator.eq else not_(_same_items(left, right))
         has_scalar = any(isinstance(side, (int, float)) or (is_symbolic(side) and not is_buffer(side)) for side in (left, right))
-        return compare(_element(left), _element(right)) if has_scalar else compare(left, right)
+        if not has_scalar:
+            return compare(left, right)
+        is_other = any(isinstance(side, _NO_NUMBERS) for side in (left, right))
+        return compare is operator.ne if is_other else compare(_element(left), _element(right))
 
     return compared
 

@@ -346,4 +346,9 @@ x = 5 < 3 < change_macro(A, x, t=1)
 y = 0 < 3 < change_macro(A, y, t=1) < 40 < 50
 z = A[1] < 9 < scaled_macro(A[6])
 """,
+    """
+x = (A[1] == None) + (A[1] != None) * 10 + (None in (A[1], None)) * 100
+y = (A[1] in [None, 1]) + (A[2] == "a") * 10 + ("a" != A[1]) * 100
+z = (A[1] == (1, 2)) + (x in {"a": 1, 2: 3}) * 10
+""",
 ]
