@@ -116,9 +116,29 @@ _BITS = "T.reinterpret(x, 'int32') has the bits of a float32, T.cast(x, 'int32')
 _SCALAR = "'(?:Add|Sub|Mul|Div|Mod|FloorDiv|FloorMod|Min|Max|Cast|Call|Select|Let|EQ|NE|LT|LE|GT|GE|And|Or|Not|IntImm|FloatImm)'"
 """How Python's messages name the type of a value that the kernel computes."""
 
+_VALUE = f"'?(?:TensorLoad|Var|LocalVar|ReadVar|ElementRef|{_SCALAR[4:-2]})'?"
+"""The same, also of elements and variables, and without the quotes that some messages leave out."""
+
 _MEANINGS: tuple[tuple[str, str | None, str | None], ...] = (
     ("Cannot use and / or / not operator to Expr", "a run-time value is used where Python needs True or False", _MACRO),
     ("'(Var|TensorLoad)' object does not support item assignment", "a plain Python function cannot store to a buffer", _MACRO),
+    (
+        rf"{_VALUE} object cannot be interpreted as an integer|indices must be integers or slices, not {_VALUE}"
+        rf"|multiply sequence by non-int of type {_VALUE}",
+        "a run-time value is used where Python needs an integer",
+        _MACRO,
+    ),
+    (
+        rf"bad operand type for (abs)\(\): {_VALUE}|for (divmod)\(\): .*{_VALUE}|type {_VALUE} doesn't define __(round)__",
+        "a plain Python function cannot compute \\1\\2\\3 of a run-time value",
+        _MACRO,
+    ),
+    ("'LoopSpec' object is not reversible", "reversed of a run-time range", "for i in range(n - 1, -1, -1):"),
+    (
+        f"format: a(?:n integer| real number) is required, not {_VALUE}",
+        "a text cannot hold a run-time value",
+        "print(x) and print(f'{x}') print what the kernel computes",
+    ),
     ("must be real number, not|must be Tensor, not|ufunc does not support", None, _OWN_FUNCTIONS),
     (
         "'KernelFrame'",

@@ -142,3 +142,35 @@ def test_a_division_of_floats_in_a_plain_helper():
         def main(A: T.Tensor((8,), "float32")):
             with T.Kernel(1):
                 A[0] = half(A[1])
+
+
+IN_PLAIN_FUNCTIONS = {
+    "integer": (lambda x: [1, 2][x], "a run-time value is used where Python needs an integer"),
+    "range": (lambda x: sum(range(x + 1)), "a run-time value is used where Python needs an integer"),
+    "repeated": (lambda x: [0] * x, "a run-time value is used where Python needs an integer"),
+    "abs": (lambda x: abs(x + 1), "a plain Python function cannot compute abs of a run-time value"),
+    "divmod": (lambda x: divmod(x, 2)[0], "a plain Python function cannot compute divmod of a run-time value"),
+    "round": (lambda x: round(x) + 1, "a plain Python function cannot compute round of a run-time value"),
+    "text": (lambda x: len(operator.mod("%d", x)), "a text cannot hold a run-time value"),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLAIN_FUNCTIONS)
+def test_builtins_in_a_plain_function(name):
+    helper, message = IN_PLAIN_FUNCTIONS[name]
+    with pytest.raises(CompileError, match=message):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "int32")):
+            with T.Kernel(1):
+                A[0] = helper(A[1])
+
+
+def test_reversed_of_a_run_time_range():
+    with error_at_mark(CompileError, "reversed of a run-time range"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "int32"), n: T.int32):
+            with T.Kernel(1):
+                for i in reversed(range(n)):  # <- error
+                    A[i] = i
