@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tilelang.errors import StaleValueError
 from tilelang.frontend.builder import current
-from tilelang.frontend.containers import State, are_same, is_known_by_value
+from tilelang.frontend.containers import State, is_known_by_value, is_same
 from tilelang.frontend.values import Unusable
 
 
@@ -58,6 +58,6 @@ def give_back(state: State, arms: Sequence[Arm]) -> None:
     """
     for key, (holder, name, value) in {key: attribute for arm in arms for key, attribute in arm.items()}.items():
         values = [arm[key].value for arm in arms if key in arm]
-        if len(values) != 2 or not are_same(*([each] for each in values)):
+        if len(values) != 2 or not is_same(*values):
             value = Unusable(StaleValueError(f"{state.title_of(holder)}.{name}", "condition"), value)
         setattr(holder, name, value)

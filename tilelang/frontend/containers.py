@@ -85,7 +85,7 @@ class State:
             if len(after) == len(before) and all(map(is_, _values(before), _values(after))):
                 continue
             if isinstance(value, (*CONTAINERS, tuple)) or isinstance(before, list):
-                have_changed = not are_same(list(_scalars(_values(before))), list(_scalars(_values(after))))
+                have_changed = not is_same(list(_scalars(_values(before))), list(_scalars(_values(after))))
                 # A text that has come is, backwards, one that has gone. Plain helpers may keep some, such as names in a log.
                 has_gained = id(value) in own and _is_any_replaced(after, before)
                 if have_changed or has_gained or _is_any_replaced(before, after):
@@ -151,7 +151,7 @@ def refuse_outside_change(builder: Builder, scope: Names, name: str, after: Any)
     """
     before = scope.outside.get(name)
     around = [frame.kind for frame in builder.frames[: builder.macro_depths[-1]] if frame.kind in ("loop", "branch")]
-    if around and _is_scalar(before) and not are_same([before], [after]):
+    if around and _is_scalar(before) and not is_same(before, after):
         raise ChangedContainerError(name, "variable", "loop" if around[-1] == "loop" else "condition")
 
 
@@ -250,7 +250,7 @@ def _is_changed(before: Any, after: Any) -> bool:
         return False
     if isinstance(before, LocalVar) and not isinstance(before, ReadVar):
         return not isinstance(after, LocalVar)
-    return _is_replaced(before, after) or not are_same(list(_scalars([before])), list(_scalars([after])))
+    return _is_replaced(before, after) or not is_same(list(_scalars([before])), list(_scalars([after])))
 
 
 def _is_any_replaced(before: Any, after: Any) -> bool:
@@ -283,9 +283,10 @@ def _at(items: Any, key: Any) -> Any:
     return items[key] if key < len(items) else UNBOUND
 
 
-def are_same(before: list[Any], after: list[Any]) -> bool:
-    """Whether two lists have the same values; expressions have no equality."""
-    return len(before) == len(after) and all(
-        one is other or isinstance(one, (int, float)) and type(one) is type(other) and one == other
-        for one, other in zip(before, after)
-    )
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two things are one value, though Python may have made a new object; expressions and objects have no equality."""
+    if one is other or type(one) is not type(other):
+        return one is other
+    if isinstance(one, (tuple, list)):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    return isinstance(one, (int, float, str, bytes)) and one == other

@@ -23,14 +23,14 @@ from tilelang.frontend import operators
 from tilelang.frontend.access import assign_subscript, compile_time_index, is_buffer, names_memory, subscript
 from tilelang.frontend.attributes import is_missing
 from tilelang.frontend.bindings import match_targets
-from tilelang.frontend.branches import Branch, DynamicBranch, is_definition
+from tilelang.frontend.branches import Branch, DynamicBranch
 from tilelang.frontend.builder import Builder, current, described, read_now, sequence
-from tilelang.frontend.containers import State, attribute_of, item_of
+from tilelang.frontend.containers import State, attribute_of, is_same, item_of
 from tilelang.frontend.lanes import lanes_of
 from tilelang.frontend.liveness import Reads
 from tilelang.frontend.loops import LoopSpec, range_bounds
 from tilelang.frontend.name_hooks import NameHooks, unpacked_items
-from tilelang.frontend.names import Names
+from tilelang.frontend.names import UNBOUND, Names
 from tilelang.frontend.operators import AUGMENTED, boolean, constant
 from tilelang.frontend.order import Mark, in_order
 from tilelang.frontend.tables import is_table, look_up
@@ -378,9 +378,9 @@ def _is_run_time(index: Any) -> bool:
 
 
 def _values_held(scope: Names, names: Iterable[str]) -> dict[str, Any]:
-    """Those of ``names`` that hold a number, an expression, memory or a function, with what they hold."""
+    """Those of ``names`` that hold something, with what they hold; a placeholder an iteration cannot use."""
     held = {name: scope.held(name) for name in names}
-    return {name: value for name, value in held.items() if _is_value(value)}
+    return {name: value for name, value in held.items() if value is not UNBOUND and not isinstance(value, Unusable)}
 
 
 def _refuse_carried(scope: Names, before: Mapping[str, Any], reads: Mapping[str, int]) -> None:
@@ -397,9 +397,7 @@ def _refuse_carried(scope: Names, before: Mapping[str, Any], reads: Mapping[str,
     """
     for name, value in before.items():
         after = scope.held(name)
-        # Equal numbers are the same value, though Python may have made a new object; True is not 1 here.
-        is_same = after is value or isinstance(value, (int, float)) and type(after) is type(value) and after == value
-        if is_same or (reads[name] & Reads.ELEMENTS and names_memory(value) and _is_scalar(after)):
+        if is_same(value, after) or (reads[name] & Reads.ELEMENTS and names_memory(value) and _is_scalar(after)):
             continue
         if not (reads[name] & Reads.EARLIER_ARMS and isinstance(after, Unusable)):
             raise CarriedValueError(name, is_memory=names_memory(value))
@@ -409,11 +407,6 @@ def _refuse_carried(scope: Names, before: Mapping[str, Any], reads: Mapping[str,
             ShadowedNameWarning,
             current().span(),
         )
-
-
-def _is_value(value: Any) -> bool:
-    """Whether an iteration may find ``value`` changed by the one before: a placeholder, for example, it cannot use."""
-    return isinstance(value, (int, float, ir.PrimExpr)) or names_memory(value) or is_definition(value)
 
 
 def _is_scalar(value: Any) -> bool:

@@ -352,4 +352,14 @@ if A[1] == 1:
     s.w = 6
     z = s.w + len(s.same) + t.length(2)
 """,
+    """
+mode, pair, scale = "a", (1, 2), Scale(3)
+for i in range(3):
+    x += len(mode) + pair[1] + scale.v
+    mode, pair, scale = "a", (1, 2), scale
+    last = None
+    for k in (1, 2):
+        y += 0 if last is None else last
+        last = A[k] + i
+""",
 ]
