@@ -24,6 +24,7 @@ PROVIDERS = {
     "pow": ("tilelang.language.math", "pow"),
     "public_function": ("tilelang.language.builtins", "public_function"),
     "with_own_of_branches": ("tilelang.transform.branch_variables", "with_own_of_branches"),
+    "split_live_ranges": ("tilelang.transform.live_ranges", "split_live_ranges"),
     "place_variables": ("tilelang.ir.expr", "place_variables"),  # of layout: places of elements as expressions
     "records_of_all_tools": ("tilelang.jit.lookup", "records_of_all_tools"),  # of cache: its memory
     "build_kernel": ("tilelang.jit.compiler", "build_kernel"),  # of cache: KernelCache.cached compiles what it does not have

@@ -78,7 +78,7 @@ def finished_program(name: str, definition: Location, params: list[Any], builder
     params, body = with_sizes_of_pointers(params, builder.finish(definition), builder.dynamic_sizes.values())
     body = with_shared_parts_bound(body, builder.unique)
     body = with_views_of_safe_values(with_iterations_of_threads(body), builder.unique)
-    body = provided("with_own_of_branches")(with_own_arrays(body))
+    body = provided("split_live_ranges")(provided("with_own_of_branches")(with_own_arrays(body)))
     body = with_first_values(without_unused_views(body) if builder.aliases else body)
     func = ir.PrimFunc([*params, *allocated], body)
     attrs: dict[str, Any] = {"global_symbol": name, **builder.attrs}

@@ -62,8 +62,8 @@ def box_of(c: Compiler, region: Region) -> Callable[[Lanes], Box]:
         fixed = tuple(region.mins), tuple(region.extents)
         return lambda x: Box(x.views[slot], *fixed)
 
-    # As a T.Parallel, an operator is each thread's where it names a thread, or threads hold different values.
-    is_own = any(c.names_thread(constant(low)) for low in region.mins)
+    # As a T.Parallel, an operator is each thread's where it names a thread, or threads may hold different values.
+    is_own = c.differ_but_for(map(constant, region.mins), set())
 
     def evaluate(x: Lanes) -> Box:
         lows = [low(x) for low in mins]

@@ -7,7 +7,7 @@ yields while it waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError, UnsupportedError
 from tilelang.interpreter import fragments
-from tilelang.interpreter.differing import differing, may_differ, may_leave, thread_names
+from tilelang.interpreter.differing import differing, may_differ, may_leave
 from tilelang.interpreter.numbers import element
 from tilelang.interpreter.survey import element_stores, loaded, stored_by_threads, touched, touched_by_all, updated_atomically
 from tilelang.ir import nodes as ir
@@ -86,7 +86,6 @@ class Compiler:
         reducers: buffers of ``T.alloc_reducer`` with how they combine values.
         aliased: buffers that share their memory with other buffers.
         differing: variables, and memory of threads, that may differ between threads.
-        thread_names: variables that are computed from a thread's number.
         below: whether the statement is under divergent control flow, so that each thread executes it by itself.
         behind: whether the statement comes behind a branch in which threads wait for others or signal to them.
         undivided: fragments of which the sides of a branch have no copies: reducers of all threads, and those that single threads
@@ -105,7 +104,6 @@ class Compiler:
         self.span: Any = None
         self.aliased: set[Any] = set()
         self.differing: set[Any] = set()
-        self.thread_names: set[Any] = set()
         self.below = False
         self.behind = False
         self.undivided: set[Any] = set()
@@ -129,7 +127,6 @@ class Compiler:
         self.stored = {self.root(buffer) for buffer in element_stores(func.body)}
         self.aliased = {*self.roots, *self.roots.values()}
         self.differing = differing(func.body, self.root, self.aliased)
-        self.thread_names = thread_names(func.body)
         single = stored_by_threads(func.body, self.differs) | updated_atomically(func.body)
         # What sides of branches add to a reducer of all threads is combined.
         shared = self.reducers.keys() & touched_by_all(func.body, self.differs)
@@ -161,9 +158,10 @@ class Compiler:
         """Whether an expression may differ between threads."""
         return may_differ(expr, self.differing, self.root)
 
-    def names_thread(self, expr: Any) -> bool:
-        """Whether an expression names a thread, or what is computed from its number."""
-        return may_differ(expr, self.thread_names, self.root, ())
+    def differ_but_for(self, exprs: Iterable[Any], others: set[Any]) -> bool:
+        """Whether one of these expressions may differ between threads even if the memory ``others`` does not."""
+        found = self.differing - {self.root(buffer) for buffer in others}
+        return any(may_differ(expr, found, self.root, ()) for expr in exprs)
 
     def is_own(self, *exprs: Any) -> bool:
         """Whether each thread executes a statement with these expressions by itself, and not the block once."""

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
-from tilelang.interpreter.survey import WARP_GROUP, element_stores, evaluated, is_private
+import numpy as np
+
+from tilelang.interpreter.choices import Comers, ThreadNumbers
+from tilelang.interpreter.state import WARP_GROUP as WARP_GROUP_THREADS
+from tilelang.interpreter.survey import WARP_GROUP, element_stores, evaluated, is_private, loaded
 from tilelang.ir import nodes as ir
-from tilelang.ir.visit import children, flattened, is_parallel, operands, statement_exprs, walk, walk_expr
+from tilelang.ir.visit import children, conjuncts, flattened, is_parallel, operands, statement_exprs, walk, walk_expr
 from tilelang.tileop.base import decode, is_tile_op
 from tilelang.tileop.carried import carried_by, carried_partially
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
@@ -103,87 +107,113 @@ def differing(body: Any, root: Callable[[Any], Any], views: Container[Any] = ())
 
     These are the threads' numbers, what is computed from them, what is stored, or returned by an atomic update, under
     divergent control flow (below a condition on them, or after an exit below one), and partial results of a ``T.Parallel``.
+    What is stored below a condition that neighbouring threads meet by their numbers does not differ, if no others use it.
 
     Args:
         body: the program's.
         root: the buffer whose memory a buffer is a view of.
         views: buffers that share their memory with other buffers.
     """
-    differences = _Differences(root, views)
+    differences = _Differences(body, root, views)
     before = -1
     # A fixed point: a store at the end of a loop may make a condition at its start differ.
     while before != len(differences.found):
         before = len(differences.found)
-        differences.statement(body, below=False)
+        differences.statement(body, Comers())
+        differences.compare()
     return differences.found
 
 
 class _Differences:
-    """Adds to what differs; ``below`` says everywhere whether a statement is under a condition that differs.
+    """Adds to what differs; the rule of a statement gives who comes to each statement directly inside it."""
 
-    The rule of a statement says whether its parts are.
-    """
-
-    def __init__(self, root: Callable[[Any], Any], views: Container[Any]):
+    def __init__(self, body: Any, root: Callable[[Any], Any], views: Container[Any]):
         self.root, self.views, self.found = root, views, set[Any]()
+        self.names, self.numbers = thread_names(body), ThreadNumbers()
+        self._stored: dict[Any, set[range]] = {}
+        self._read: dict[Any, set[range]] = {}
 
-    def statement(self, stmt: Any, below: bool) -> None:
+    def statement(self, stmt: Any, comers: Comers) -> None:
         if isinstance(stmt, ir.SeqStmt):
-            self.sequence(stmt, below)
-        elif is_parallel(stmt):
-            self.parallel(stmt, below)
-        else:
-            rule = _RULES.get(type(stmt))
-            below = below if rule is None else rule(self, stmt, below)
-            for child in children(stmt):
-                self.statement(child, below)
+            return self.sequence(stmt, comers)
+        exprs = evaluated(stmt) if is_parallel(stmt) or isinstance(stmt, ir.BufferStore) else statement_exprs(stmt)
+        for buffer in filter(is_private, loaded(exprs)):
+            self._read.setdefault(self.root(buffer), set()).add(comers.threads)
+        if is_parallel(stmt):
+            return self.parallel(stmt, comers)
+        rule = _RULES.get(type(stmt))
+        inside = [comers] * len(children(stmt)) if rule is None else rule(self, stmt, comers)
+        for child, those in zip(children(stmt), inside):
+            self.statement(child, those)
 
-    def sequence(self, stmt: Any, below: bool) -> None:
+    def compare(self) -> None:
+        """Adds what some threads store and others use, who have an older value."""
+        for buffer, stores in self._stored.items():
+            if any(_uses_beyond(store, read) for store in stores for read in self._read.get(buffer, ())):
+                self.found.add(buffer)
+
+    def sequence(self, stmt: Any, comers: Comers) -> None:
         for part in flattened(stmt):
-            self.statement(part, below)
-            below = below or may_leave(part, self.differ)
+            self.statement(part, comers)
+            if may_leave(part, self.differ):
+                comers = self._sides(part, comers)[1] if _ends_with_exit(part) else comers.parted()
 
-    def parallel(self, stmt: Any, below: bool) -> None:
+    def parallel(self, stmt: Any, comers: Comers) -> None:
         carried = carried_by(stmt, self.views)
-        if below or any(may_differ(expr, self.found - carried, self.root) for expr in evaluated(stmt)):
-            self._add_private(element_stores(stmt))
+        differs = any(may_differ(expr, self.found - carried, self.root) for expr in evaluated(stmt))
+        self._store(element_stores(stmt), comers, differs)
         self.found.update(carried_partially(stmt, self.views))
 
-    def attribute(self, stmt: Any, below: bool) -> bool:
+    def attribute(self, stmt: Any, comers: Comers) -> list[Comers]:
         if _is_thread_index(stmt.node):
             self.found.add(stmt.node.var)
-        return below or stmt.attr_key == WARP_GROUP
+            count = self.numbers.enter(stmt.node, stmt.value)
+            return [Comers(range(count), count)]
+        if stmt.attr_key != WARP_GROUP:
+            return [comers]
+        groups = np.arange(comers.count) // WARP_GROUP_THREADS
+        return [comers.of(int(stmt.value.value) >> groups & 1 == 1)]
 
-    def bind(self, stmt: Any, below: bool) -> bool:
-        if self.differ(stmt.value) or (below and _has_effect(stmt.value)):
+    def bind(self, stmt: Any, comers: Comers) -> list[Comers]:
+        self.numbers.bound[stmt.var] = stmt.value
+        if self.differ(stmt.value) or (comers.are_some and _has_effect(stmt.value)):
             self.found.add(stmt.var)
-        return below
+        return []
 
-    def store(self, stmt: Any, below: bool) -> bool:
-        if below or self.differ(*stmt.indices, stmt.value):
-            self._add_private([stmt.buffer])
-        return below
+    def store(self, stmt: Any, comers: Comers) -> list[Comers]:
+        self._store([stmt.buffer], comers, self.differ(*stmt.indices, stmt.value))
+        return []
 
-    def evaluate(self, stmt: Any, below: bool) -> bool:
+    def evaluate(self, stmt: Any, comers: Comers) -> list[Comers]:
         call = stmt.value
-        if is_tile_op(call):
-            if below or self.differ(call):
-                self._add_private(region.buffer for region, access in decode(call).regions() if "w" in access)
-        elif below or self.differ(call):
-            self._add_private(element_stores(stmt))
-        return below
+        written = (region.buffer for region, access in decode(call).regions() if "w" in access) if is_tile_op(call) else ()
+        self._store(written if is_tile_op(call) else element_stores(stmt), comers, self.differ(call))
+        return []
 
-    def loop(self, stmt: Any, below: bool) -> bool:
+    def loop(self, stmt: Any, comers: Comers) -> list[Comers]:
         if self.differ(stmt.min, stmt.extent):
             self.found.add(stmt.loop_var)
-            return True
-        return below or self._may_break(stmt)
+            return [comers.parted()]
+        return [comers.parted(self._may_break(stmt))]
 
-    def repeat(self, stmt: Any, below: bool) -> bool:
-        return below or self.differ(stmt.condition) or self._may_break(stmt)
+    def repeat(self, stmt: Any, comers: Comers) -> list[Comers]:
+        return [comers.parted(self.differ(stmt.condition) or self._may_break(stmt))]
 
-    def branch(self, stmt: Any, below: bool) -> bool:
-        return below or self.differ(stmt.condition)
+    def branch(self, stmt: Any, comers: Comers) -> list[Comers]:
+        return self._sides(stmt, comers)
+
+    def _sides(self, stmt: Any, comers: Comers) -> list[Comers]:
+        """Who comes to the sides of a branch."""
+        if not self.differ(stmt.condition):
+            return [comers, comers]
+        parts = conjuncts(stmt.condition)
+        named = [part for part in parts if may_differ(part, self.names, _itself, ())]
+        chosen = self.numbers.chosen(named) if named else None
+        rest = [part for part in parts if part not in named]
+        if chosen is None or self.differ(*rest):
+            return [comers.parted(), comers.parted()]
+        # Where another condition is in it, too, all may come to the other side.
+        return [comers.of(chosen), comers.parted() if rest else comers.of(~chosen)]
 
     def differ(self, *exprs: Any) -> bool:
         """Whether one of these expressions may differ between threads."""
@@ -193,11 +223,15 @@ class _Differences:
         """Whether threads may leave a loop early: then some threads only run its body, what stands before the break included."""
         return may_leave(loop.body, self.differ, (ir.Break,))
 
-    def _add_private(self, buffers: Iterable[Any]) -> None:
-        self.found.update(self.root(buffer) for buffer in buffers if is_private(buffer))
+    def _store(self, buffers: Iterable[Any], comers: Comers, differs: bool) -> None:
+        private = [self.root(buffer) for buffer in buffers if is_private(buffer)]
+        if differs or comers.apart:
+            self.found.update(private)
+        for buffer in private:
+            self._stored.setdefault(buffer, set()).add(comers.threads)
 
 
-_RULES: dict[type, Callable[[_Differences, Any, bool], bool]] = {
+_RULES: dict[type, Callable[[_Differences, Any, Comers], list[Comers]]] = {
     ir.AttrStmt: _Differences.attribute,
     ir.Bind: _Differences.bind,
     ir.BufferStore: _Differences.store,
@@ -206,6 +240,21 @@ _RULES: dict[type, Callable[[_Differences, Any, bool], bool]] = {
     ir.While: _Differences.repeat,
     ir.IfThenElse: _Differences.branch,
 }
+
+
+def _uses_beyond(store: range, read: range) -> bool:
+    """Whether threads use what some of them have stored, and others not."""
+    meet = store.start < read.stop and read.start < store.stop
+    return meet and not (store.start <= read.start and read.stop <= store.stop)
+
+
+def _ends_with_exit(stmt: Any) -> bool:
+    """Whether a branch without other side is left at its end, and before it by no thread."""
+    if not isinstance(stmt, ir.IfThenElse) or stmt.else_case is not None:
+        return False
+    *before, last = flattened(stmt.then_case)
+    ends = isinstance(last, ir.Continue) or (isinstance(last, ir.Evaluate) and intrinsic_name(last.value) == "thread_return")
+    return ends and not any(may_leave(part, lambda expr: True, below=True) for part in before)
 
 
 def _has_effect(value: Any) -> bool:

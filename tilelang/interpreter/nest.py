@@ -43,11 +43,12 @@ def parallel(c: Compiler, stmt: Any) -> Step:
     private = [c.view(buffer) for buffer in sorted(touched(inner), key=str) if is_private(buffer)]
     own = {loop.loop_var for loop in loops}
     outer = [c.slot(var) for var in variables_of(evaluated(inner)) if var not in own]
-    names_threads = any(map(c.names_thread, evaluated(inner)))
     # Memory that every iteration stores to before it reads it does not matter: what threads held in it before is not used.
-    used = [slot for slot in private if slot not in {c.view(buffer) for buffer in stored_first(inner)}]
+    first = set(stored_first(inner))
+    used = [slot for slot in private if slot not in {c.view(buffer) for buffer in first}]
     carried = carried_by(stmt, c.aliased)
     in_whole = is_run_by_each_thread(inner, carried)
+    may_hold_different = c.differ_but_for(evaluated(inner), first | (set() if in_whole else set(carried)))
     kept = [c.view(buffer) for buffer in sorted(carried, key=str)]
     private, used = ([slot for slot in slots if slot not in kept] for slots in (private, used))
     span = stmt.span
@@ -57,9 +58,9 @@ def parallel(c: Compiler, stmt: Any) -> Step:
         sizes = tuple(int(_alike(x, extent(x))) for _, extent, _ in bounds)
         if min(sizes) <= 0:
             return False
-        # The loop is each thread's own if it names a thread or threads bring different values: then lanes are (thread, iteration)
-        # pairs.
-        by_thread = names_threads or _hold_different(x, outer, used) or (in_whole and _hold_different(x, (), kept))
+        # The loop is each thread's own if it names a thread or threads may bring different values: then lanes are (thread,
+        # iteration) pairs.
+        by_thread = may_hold_different or _hold_different(x, outer, used) or (in_whole and _hold_different(x, (), kept))
         y, threads = _iterations(x, sizes, outer, by_thread)
         for (low, _, slot), kind, index in zip(bounds, kinds, _indices(sizes)):
             first = _alike(x, low(x))

@@ -7,18 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.interpreter.choices import NUMBERS, arguments_of
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.expressions import Evaluate, compiled, intrinsic, type_of
 from tilelang.interpreter.reductions import combination
 from tilelang.interpreter.state import WARP, Lanes
 
 _FULL = 0xFFFFFFFF
-
-
-def _constants(call: Any, *defaults: int) -> list[int]:
-    """Arguments that are known while the program is compiled."""
-    given = [int(arg.value) for arg in call.args]
-    return [*given, *defaults[len(given) :]]
 
 
 def everyone(x: Lanes, mask: Any = None) -> np.ndarray:
@@ -32,18 +27,17 @@ def everyone(x: Lanes, mask: Any = None) -> np.ndarray:
 # Indices -------------------------------------------------------------------------------------------------------------
 
 
-def _number(name: str, compute: Callable[[np.ndarray, list[int]], np.ndarray], *defaults: int) -> None:
+def _number(name: str) -> None:
+    compute, defaults = NUMBERS[name]
+
     @intrinsic(name)
     def make(c: Compiler, call: Any) -> Evaluate:
-        sizes = _constants(call, *defaults)
+        sizes = arguments_of(call, defaults)
         return lambda x: compute(np.arange(everyone(x).size, dtype=np.int32), sizes)
 
 
-_number("lane_idx", lambda thread, sizes: thread % sizes[0], WARP)
-_number("warp_idx", lambda thread, sizes: thread // sizes[0], WARP)
-_number("warp_idx_sync", lambda thread, sizes: thread // sizes[0], WARP)
-_number("warp_group_idx", lambda thread, sizes: thread // (sizes[0] * sizes[1]), WARP, 4)
-_number("shuffle_elect", lambda thread, sizes: thread % sizes[0] == 0 if sizes[0] else thread == 0)
+for _name in NUMBERS:
+    _number(_name)
 
 
 # Shuffles ------------------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def _touched(stmt: Any) -> Iterator[Any]:
 def _handed_on(exprs: Iterable[Any]) -> Iterator[Any]:
     """The buffers that calls may write: those whose address they get, or an element where the call has side effects."""
     for call in (part for expr in exprs for part in walk_expr(expr) if isinstance(part, ir.Call)):
-        if _may_write(call):
+        if may_write(call):
             for part in walk_expr(call):
                 if isinstance(part, ir.TensorLoad):
                     yield part.source
@@ -57,7 +57,8 @@ def _handed_on(exprs: Iterable[Any]) -> Iterator[Any]:
                     yield part
 
 
-def _may_write(call: Any) -> bool:
+def may_write(call: Any) -> bool:
+    """Whether a call may write to memory of which it gets an element or the address."""
     if not isinstance(call.op, ir.Op) or call.op.name in _ADDRESSES:
         return True
     kind = call.op.get_attr("TCallEffectKind")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import READ, WRITE
@@ -22,6 +22,7 @@ from tilelang.ir.visit import mentions, own_expressions, reads_its_place, statem
 from tilelang.ir.visit import operands as children_of
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.assumptions import assumed
+from tilelang.target.cuda.analysis.groups import ThreadConditions
 from tilelang.target.cuda.arch import in_one_warp
 from tilelang.target.cuda.intrinsics.table import BLOCK, intrinsic, is_atomic, names_threads
 from tilelang.target.cuda.tile.nest import Nest, evaluated
@@ -29,6 +30,17 @@ from tilelang.target.cuda.tile.program import thread_digits
 from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, ThreadGroup, TileTree, bindings, walk
 from tilelang.tileop.carried import is_run_by_each_thread
 from tilelang.transform.first_use import FirstUse, Memory
+
+
+class _Comers(NamedTuple):
+    """The threads that come to a node, and the group that agrees on whether, and how often, they do, but for their numbers."""
+
+    threads: range
+    control: int
+
+    def apart(self, agree: int) -> _Comers:
+        """Those below a condition on which groups of so many threads agree."""
+        return _Comers(self.threads, min(self.control, agree))
 
 
 class Uniformity:
@@ -49,11 +61,12 @@ class Uniformity:
         self.divergent: set[Any] = set()
         self.by_thread: set[Any] = set()
         self.size = math.prod(threads.values())
+        self.definitions = bindings(tree.root)
         # Of a thread variable: by how many threads its value grows by one.
         self._threads = {var: low for var, (low, _) in thread_digits(threads.items()).items()}
+        self._conditions = ThreadConditions(threads.items(), self.definitions)
         self._groups = {var: _power_of_two(low) for var, low in self._threads.items()}
         self.varying: set[Any] = set(threads)
-        self.definitions = bindings(tree.root)
         self._scratch = scratch_of(tree, is_local)
         self._stored: dict[Any, set[range]] = {}
         self._read: dict[Any, set[range]] = {}
@@ -75,7 +88,7 @@ class Uniformity:
         # Groups only become smaller (`_lower`), so a fixpoint is reached.
         while before != self._groups:
             before = dict(self._groups)
-            self._visit(self.tree.root, self.block, BLOCK, False)
+            self._visit(self.tree.root, self.block, BLOCK, False, _Comers(self.block, BLOCK))
             for var, stores in self._stored.items():
                 for store in stores:
                     if any(_reads_beyond(store, read) for read in self._read.get(var, ())):
@@ -199,13 +212,14 @@ class Uniformity:
 
     # The walk ----------------------------------------------------------------------------------------------------------
 
-    def _visit(self, node: Any, threads: range, control: int, by_thread: bool) -> None:
+    def _visit(self, node: Any, threads: range, control: int, by_thread: bool, comers: _Comers) -> None:
         """Lowers the groups of what a node stores.
 
         Args:
             threads: run it, some of them perhaps where ``control`` says that they disagree.
             control: the group that agrees on whether, and how often, the node runs.
             by_thread: whether it is the statement of each of them, and not of all together.
+            comers: the same without conditions that are met by known neighbours.
         """
         together = len(threads) > 1 and _agree(control, threads) and is_store_of_all(node, threads)
         if by_thread and not (together and not self.varies(evaluated(node.stmt))):
@@ -213,23 +227,42 @@ class Uniformity:
         if not _agree(control, threads):
             self.divergent.add(node)
         threads = node.runners(threads)
+        inside = [comers] * len(node.inside)
         if isinstance(node, ThreadGroup):
             by_thread = by_thread or node.by_thread
+            inside = [_Comers(node.runners(comers.threads), comers.control)]
         elif isinstance(node, (Branch, Loop, Repeat)):
-            self._note_reads(statement_exprs(node.stmt), threads)
-            control = min(control, self.control(node))
+            self._note_reads(statement_exprs(node.stmt), comers.threads)
+            agree = self.control(node)
+            inside = self._sides(node, comers) if isinstance(node, Branch) else [comers.apart(agree)]
+            control = min(control, agree)
             # A loop that threads leave at different times has a variable on which they disagree.
             if isinstance(node, Loop):
-                self._lower(node.stmt.loop_var, self.control(node))
+                self._lower(node.stmt.loop_var, agree)
         if isinstance(node, Parallel):
-            self._visit_nest(node, threads, control)
+            self._visit_nest(node, *comers)
         elif isinstance(node, Scalar):
-            self._visit_scalar(node, threads, control)
+            self._visit_scalar(node, *comers)
         elif isinstance(node, Operator):
             for buffer in filter(_is_local, operands(node)):
                 self._lower(buffer, 1)
-        for child in node.inside:
-            self._visit(child, threads, control, by_thread or control < BLOCK)
+        for child, those in zip(node.inside, inside):
+            self._visit(child, threads, control, by_thread or control < BLOCK, those)
+
+    def _sides(self, node: Branch, comers: _Comers) -> list[_Comers]:
+        """Those that come to each side of a branch."""
+        members, rest = self._conditions.members(node.stmt.condition, comers.threads)
+        any_of_them = comers.apart(self.control(node))
+        if members is None:
+            return [any_of_them] * len(node.inside)
+        then = _neighbours(comers.threads, members)
+        # Where another condition is in it, too, all may come to the other side.
+        other = _neighbours(comers.threads, [not takes for takes in members]) if rest is None else None
+        found = [
+            any_of_them if threads is None else _Comers(threads, min(comers.control, self.group([rest])))
+            for threads in (then, other)
+        ]
+        return found[: len(node.inside)]
 
     def control(self, node: Any) -> int:
         """The group that agrees on how often the body of a loop or branch runs; an iteration may also be left early."""
@@ -307,6 +340,12 @@ class Uniformity:
 
     def _locals(self, expr: Any) -> Iterator[Any]:
         return (self.tree.root_of(var) for var in variables(expr) if _is_local(var))
+
+
+def _neighbours(threads: range, chosen: list[bool]) -> range | None:
+    """The chosen threads, if they are neighbours."""
+    numbers = [thread for thread, taken in zip(threads, chosen) if taken]
+    return range(numbers[0], numbers[-1] + 1) if numbers and len(numbers) == numbers[-1] - numbers[0] + 1 else None
 
 
 def is_store_of_all(node: Any, threads: range) -> bool:
