@@ -26,6 +26,7 @@ from tilelang.frontend.bindings import match_targets
 from tilelang.frontend.branches import Branch, DynamicBranch
 from tilelang.frontend.builder import Builder, current, described, read_now, sequence
 from tilelang.frontend.containers import State, attribute_of, is_same, item_of
+from tilelang.frontend.copies import with_values
 from tilelang.frontend.lanes import lanes_of
 from tilelang.frontend.liveness import Reads
 from tilelang.frontend.loops import LoopSpec, range_bounds
@@ -69,7 +70,8 @@ class Hooks(NameHooks):
             return provided("extract_lane")(target, key)
         if is_table(target) and any(map(_is_run_time, key if isinstance(key, tuple) else (key,))):
             return look_up(target, key)
-        return self.item(target[_python_key(target, key, "__getitem__")])
+        item = target[_python_key(target, key, "__getitem__")]
+        return with_values(item) if isinstance(key, slice) else self.item(item)
 
     def store(self, value: Any, target: Any, key: Any) -> None:
         """``target[key] = value``.
@@ -310,6 +312,7 @@ class Hooks(NameHooks):
     chain = staticmethod(operators.chain)
     choose = staticmethod(operators.choose)
     divide = staticmethod(operators.divide)
+    add = staticmethod(operators.BINARY["Add"])
     subtract = staticmethod(operators.subtract)
     floor_divide = staticmethod(operators.floor_divide)
     modulo = staticmethod(operators.modulo)

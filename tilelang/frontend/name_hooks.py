@@ -11,6 +11,7 @@ from tilelang.frontend.bindings import bind, holds_items, match_targets, snapsho
 from tilelang.frontend.branches import is_stale
 from tilelang.frontend.builder import current
 from tilelang.frontend.containers import CONTAINERS, refuse_outside_change, with_known_keys
+from tilelang.frontend.copies import read, with_values
 from tilelang.frontend.declare import declare_argument
 from tilelang.frontend.names import UNBOUND, Names, Outside
 from tilelang.frontend.operators import AUGMENTED
@@ -20,8 +21,14 @@ from tilelang.ir import nodes as ir
 STORING_METHODS = frozenset("append appendleft extend extendleft insert add setdefault update".split())
 """Methods that store their arguments in a Python container."""
 
+_JOINING_METHODS = frozenset("extend extendleft update".split())
+"""Those that store the items of their arguments."""
+
 LOOKING_METHODS = frozenset("get pop setdefault".split())
 """Methods that look for their first argument among the keys of a dictionary."""
+
+METHODS = STORING_METHODS | LOOKING_METHODS | {"copy"}
+"""The methods of containers that differ from Python's."""
 
 
 class NameHooks:
@@ -101,8 +108,7 @@ class NameHooks:
         Raises:
             StaleValueError: a name whose value depends on run-time control flow.
         """
-        value = self.usable(value)
-        return ReadVar(value) if isinstance(value, LocalVar) and not isinstance(value, ReadVar) else value
+        return read(self.usable(value))
 
     def usable(self, value: Any) -> Any:
         """``value``, of which Python asks what it is.
@@ -182,7 +188,7 @@ class NameHooks:
 
         Args:
             holder: any object.
-            name: one of ``STORING_METHODS`` and ``LOOKING_METHODS``.
+            name: one of ``METHODS``.
 
         Raises:
             RunTimeValueError: in the call, an item of a set, or a key of a dictionary, that the kernel computes.
@@ -197,13 +203,16 @@ class NameHooks:
             if isinstance(holder, set):
                 args = with_known_keys(args) if name == "add" else tuple(with_known_keys(set(arg)) for arg in args)
             if name not in STORING_METHODS:
-                return function(*args, **kwargs)
+                return with_values(function(*args, **kwargs)) if name == "copy" else function(*args, **kwargs)
             current().stored.append((holder, "", False))
+            if name in _JOINING_METHODS:
+                args = tuple(map(with_values, args))
             return function(*self.keep(args), **self.keep(kwargs))
 
         return called
 
     keyed = staticmethod(with_known_keys)
+    items = staticmethod(with_values)
 
     def augment(self, scope: Names, name: str, op: str, value: Any, operand: Any) -> Any:
         """``name op= operand``.

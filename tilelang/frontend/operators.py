@@ -15,6 +15,7 @@ from tilelang.errors import FLOAT_DIVISION, INTEGER_DIVISION, DtypeError, Mispla
 from tilelang.frontend.access import is_buffer
 from tilelang.frontend.builder import current, noted
 from tilelang.frontend.conversion import convert, wrapped
+from tilelang.frontend.copies import with_values
 from tilelang.frontend.values import as_expr, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
 from tilelang.ir.interval import is_within
@@ -110,7 +111,7 @@ def _augmented(name: str, of_values: Operator) -> Operator:
         if not hasattr(left, method):
             return of_values(left, right)
         current().stored.append((left, "", False))
-        return getattr(operator, method)(left, right)
+        return getattr(operator, method)(left, with_values(right))
 
     return apply
 
@@ -120,7 +121,7 @@ BINARY: Mapping[str, Operator] = {
     "Pow": power,
     "FloorDiv": floor_divide,
     "Mod": modulo,
-    "Add": operator.add,
+    "Add": lambda left, right: with_values(left + right),
     "Sub": subtract,
     "Mult": operator.mul,
     "LShift": operator.lshift,

@@ -37,7 +37,7 @@ from typing import Any
 from tilelang.code_texts import ByIdentity
 from tilelang.errors import SourceUnavailableError
 from tilelang.frontend.liveness import bound_by, bound_names, carried_names, declared_names
-from tilelang.frontend.name_hooks import LOOKING_METHODS, STORING_METHODS
+from tilelang.frontend.name_hooks import METHODS
 from tilelang.frontend.names import Outside
 from tilelang.frontend.rewrite_names import HOOKS, SCOPE, NamesRewriter, may_act
 from tilelang.frontend.source import FUTURE_ANNOTATIONS, source_lines
@@ -59,11 +59,18 @@ _INNER = "__tl_inner__"
 """The name of a function while it is compiled: by its own name, its body would call the rewritten function, not the author's."""
 
 _REPLACED_BUILTINS = frozenset("min max abs round pow divmod sum print range any all next hasattr".split())
-_REPLACED_TYPES = frozenset("int float bool set frozenset dict".split())
+_REPLACED_TYPES = frozenset("int float bool set frozenset dict list tuple".split())
 """Builtin types: replaced only where they are called, as ``isinstance(x, int)`` means the type itself."""
 
-_OPERATORS = {ast.Sub: "subtract", ast.Div: "divide", ast.Pow: "power", ast.FloorDiv: "floor_divide", ast.Mod: "modulo"}
-"""Operators that TVM's expressions leave undefined, or compute wrongly, for some operands."""
+_OPERATORS = {
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Div: "divide",
+    ast.Pow: "power",
+    ast.FloorDiv: "floor_divide",
+    ast.Mod: "modulo",
+}
+"""Operators that TVM's expressions leave undefined, or compute wrongly, for some operands; and one that copies lists."""
 
 
 def rewrite(function: Callable[..., Any], hooks: Any) -> Callable[..., Any]:
@@ -397,9 +404,16 @@ class _Rewriter(NamesRewriter):
 
     visit_List = visit_Tuple
 
+    def visit_Starred(self, node: ast.Starred) -> Any:
+        self.generic_visit(node)
+        if isinstance(node.ctx, ast.Load):
+            node.value = self.hook("items", node.value, at=node)
+        return node
+
     def visit_Dict(self, node: ast.Dict) -> Any:
         self.generic_visit(node)
-        node.values = [*map(self.item_read, node.values)]
+        pairs = zip(node.keys, node.values)
+        node.values = [self.item_read(value) if key else self.hook("items", value, at=value) for key, value in pairs]
         return self.hook("keyed", node, at=node)
 
     def visit_DictComp(self, node: ast.DictComp) -> Any:
@@ -439,7 +453,7 @@ class _Rewriter(NamesRewriter):
             node.args = self.in_order(node.args, node)
         if isinstance(callee, ast.Name) and callee.id in _REPLACED_TYPES and callee.id not in self.bound:
             node.func = self.replaced(callee)
-        if isinstance(callee, ast.Attribute) and callee.attr in STORING_METHODS | LOOKING_METHODS:
+        if isinstance(callee, ast.Attribute) and callee.attr in METHODS:
             node.func = self.hook("method", callee.value, ast.Constant(callee.attr), at=callee)
         return node
 

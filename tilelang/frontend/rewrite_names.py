@@ -15,7 +15,7 @@ SCOPE = "__tl_scope__"
 _COMPUTING = frozenset(
     (
         "load mark in_order compare subtract divide power floor_divide modulo builtin slice binary item result moment usable"
-        " keyed method"
+        " keyed method items add"
     ).split()
 )
 """Hooks that read and compute: they append no statement."""

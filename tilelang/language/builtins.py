@@ -10,6 +10,7 @@ from typing import Any
 from tilelang.errors import OperandError
 from tilelang.frontend.builder import current, is_tracing
 from tilelang.frontend.containers import with_known_keys
+from tilelang.frontend.copies import with_values
 from tilelang.frontend.loops import LoopSpec, range_bounds
 from tilelang.frontend.operators import and_, constant, floor_divide, modulo, or_
 from tilelang.frontend.values import Text, Tile, as_operand, is_symbolic, is_typed_constant
@@ -118,7 +119,18 @@ def _keyed(name: str) -> Callable[..., Any]:
 
     @functools.wraps(python, assigned=("__name__", "__doc__"))
     def function(*args: Any, **kwargs: Any) -> Any:
-        return with_known_keys(python(*args, **kwargs))
+        return with_values(with_known_keys(python(*args, **kwargs)))
+
+    return function
+
+
+def _copied(name: str) -> Callable[..., Any]:
+    """``list`` or ``tuple``, a copy with the values of the variables in it."""
+    python = getattr(builtins, name)
+
+    @functools.wraps(python, assigned=("__name__", "__doc__"))
+    def function(*args: Any) -> Any:
+        return with_values(python(*args))
 
     return function
 
@@ -149,6 +161,8 @@ _EXTENDED: Mapping[str, Callable[..., Any]] = {
     "set": _keyed("set"),
     "frozenset": _keyed("frozenset"),
     "dict": _keyed("dict"),
+    "list": _copied("list"),
+    "tuple": _copied("tuple"),
     "sum": _sum,
     "print": _print,
     "range": _range,

@@ -196,4 +196,17 @@ t.v = 7
 y, z = u * 10 + w + v, p[0] * 10 + p[1]
 A[2] = pair_macro(t.get())[0] + t.v
 """,
+    """
+l = [T.alloc_var("int32", init=1), 5]
+d = {"a": T.alloc_var("int32", init=2)}
+copies = l[:], list(l), tuple(l), l + [4], [*l], l.copy(), sorted(l, key=lambda v: 0)
+m, same = [3], l
+m += l
+m.extend(l)
+dicts = dict(d), d.copy(), {**d}
+l[0], d["a"] = 7, 9
+x = sum(copy[0] for copy in copies[:6])
+y = sum(copy["a"] for copy in dicts) * 10 + same[0]
+z = m[1] * 10 + m[3] + vararg(*l, *copies[2])
+""",
 ]

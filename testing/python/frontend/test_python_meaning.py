@@ -21,6 +21,9 @@ def two(a, b):
 def recursive(n, t):
     return t if n == 0 else recursive(n - 1, t) + n
 
+def vararg(*items):
+    return sum(items)
+
 def gen(n):
     for i in range(n):
         yield i + 1
