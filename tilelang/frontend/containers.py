@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import lru_cache
-from operator import is_
+from operator import is_, length_hint
 from types import CodeType, FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -46,7 +46,7 @@ class State:
 
     def __init__(self, names: Mapping[str, Any]):
         self._held: list[tuple[str, Any, Any]] = []
-        self._iterators: list[tuple[str, Any]] = []
+        self._iterators: list[tuple[str, Any, Any]] = []
         self._advanced = len(current().advanced)
         self._stored = len(current().stored)
         seen: set[int] = set()
@@ -54,7 +54,7 @@ class State:
         while pending:
             name, value, depth = pending.pop()
             if hasattr(type(value), "__next__"):
-                self._iterators.append((name, value))
+                self._iterators.append((name, value, _position(value)))
             if not _is_followed(value) or id(value) in seen or depth > _DEEPEST:
                 continue
             seen.add(id(value))
@@ -77,8 +77,8 @@ class State:
         """
         advanced = current().advanced[self._advanced :]
         own = {id(holder) for holder, _, _ in current().stored[self._stored :]}
-        for name, iterator in self._iterators:
-            if any(iterator is other for other in advanced):
+        for name, iterator, position in self._iterators:
+            if position != _position(iterator) or any(iterator is other for other in advanced):
                 raise ChangedContainerError(name, "iterator", where)
         for name, value, before in self._held:
             after = _items(value)
@@ -100,6 +100,12 @@ class State:
     def title_of(self, holder: Any) -> str | None:
         """How the program reaches an object of before; None where it did not."""
         return next((title for title, value, _ in self._held if value is holder), None)
+
+
+def _position(iterator: Any) -> Any:
+    """What tells that an iterator has advanced, as far as Python shows it."""
+    frame = getattr(iterator, "gi_frame", None)
+    return length_hint(iterator, -1), frame is not None and frame.f_lasti
 
 
 def with_known_keys(container: Any) -> Any:

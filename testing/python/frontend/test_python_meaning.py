@@ -21,6 +21,9 @@ def two(a, b):
 def recursive(n, t):
     return t if n == 0 else recursive(n - 1, t) + n
 
+def first(iterator):
+    return next(iterator)
+
 def vararg(*items):
     return sum(items)
 
@@ -173,6 +176,9 @@ REFUSED = {
     "while (v := A[x]) < 6:\n    x += 1\ny = v": "'v' was assigned inside a run-time loop",
     "it = iter([1, 2, 3, 4])\nfor i in range(4):\n    A[i] = next(it)": "'it' is a Python iterator",
     "it = iter([1, 2])\nif A[0] == 1:\n    for k in it:\n        x += k\nx += sum(it)": "'it' is a Python iterator",
+    "it = iter([1, 2])\nfor i in range(2):\n    A[i] = sum(it)": "'it' is a Python iterator",
+    "it = iter([1, 2, 3, 4])\nfor i in range(2):\n    for v, w in zip(it, it):\n        x += v * w": "'it' is a Python iterator",
+    "it = gen(3)\nif A[0] == 1:\n    x = first(it)\ny = first(it)": "'it' is a Python iterator",
     "n = 0\ndef count():\n    nonlocal n\n    n += 1\nfor i in range(4):\n    count()": "'n' is a Python variable",
     "def count(seen=[]):\n    seen.append(1)\nfor i in range(4):\n    count()": "'count.seen' is a Python",
     "class_ = Scale\nif A[0] == 1:\n    class_ = None\nx = class_ is None": "'class_' was assigned inside a run-time condition",
