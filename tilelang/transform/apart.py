@@ -8,7 +8,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.visit import conjuncts
+from tilelang.ir.visit import conjuncts, variables
 
 _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
     ir.Add: operator.add, ir.Sub: operator.sub, ir.Mul: operator.mul, ir.FloorDiv: operator.floordiv, ir.FloorMod: operator.mod,
@@ -60,6 +60,9 @@ def are_apart(stores: Iterable[Store], axes: Sequence[Any], within: Sequence[boo
                 return False
             runs = np.ones(lanes.shape[1:], bool)
             for guard in store.guards:
+                # `j == n` holds once at most, whatever n is; of other conditions on what is not known, either side may be taken.
+                if not isinstance(guard, ir.EQ) and any(var not in values for var in variables(guard)):
+                    continue
                 try:
                     runs &= _value(guard, values, outside)
                 except (_NotKnown, ZeroDivisionError):

@@ -106,6 +106,25 @@ def test_any_iterations_may_update_one_element(target, place, condition):
     assert b.tolist() == expected
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_condition_on_what_a_launch_gives_may_hold_in_several_iterations(arch):
+    """None or one for most ``n``: the iterations that the condition lets through are not known before the launch."""
+
+    @T.prim_func
+    def main(B: T.Tensor((16,), "int32"), n: T.int32):
+        with T.Kernel(1, threads=64):
+            own = T.alloc_fragment((16,), "int32")
+            T.clear(own)
+            for i, j in T.Parallel(8, 8):
+                if i + j <= n and i + j > n - 3:
+                    own[i + j] += 1
+            T.copy(own, B)
+
+    b = torch.zeros(16).int()
+    simulate(main, b, 7, arch=arch)
+    assert b.tolist() == [0] * 5 + [6, 7, 8] + [0] * 8
+
+
 def test_a_product_over_a_third_axis():
     @T.prim_func
     def main(A: T.Tensor((32, 24), "float32"), B: T.Tensor((24, 16), "float32"), C: T.Tensor((32, 16), "float32")):
