@@ -80,7 +80,8 @@ class Compiler:
     Attributes:
         cells: buffer -> bits of the smallest element of any view of its memory.
         stored: the memory that statements change element by element.
-        in_nest: the axes of the ``T.Parallel`` that the statement stands in; 0 where there is none.
+        in_nest: the variables of the ``T.Parallel`` that the statement stands in; none where there is none.
+        in_turn: fragments whose elements iterations of that use one after another.
         loops: how many serial loops stand around it, of those in the ``T.Parallel`` where there is one.
         span: of the statement that is compiled.
         reducers: buffers of ``T.alloc_reducer`` with how they combine values.
@@ -99,7 +100,8 @@ class Compiler:
         self.cells: dict[Any, int] = {}
         self.stored: set[Any] = set()
         self.reducers: dict[Any, str] = {}
-        self.in_nest = 0
+        self.in_nest: tuple[Any, ...] = ()
+        self.in_turn: set[Any] = set()
         self.loops = 0
         self.span: Any = None
         self.aliased: set[Any] = set()
@@ -192,7 +194,7 @@ class Compiler:
 
     def tracks(self, buffer: Any) -> bool:
         """Whether reads of a buffer may race with writes of other lanes."""
-        return self.root(buffer) in self.stored
+        return self.root(buffer) in self.stored and buffer not in self.in_turn
 
     def iteration(self, body: Any) -> Step:
         """The compiled body of a serial loop."""

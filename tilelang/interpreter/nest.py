@@ -5,7 +5,8 @@ is each iteration's own while the loop runs. Afterwards an element that one iter
 iterations gave different values holds none.
 
 What iterations carry (``tileop/carried.py``: sums, maxima, counts) is the thread's: iteration i is that of thread i modulo the
-number of threads, and begins with what that thread's previous one left.
+number of threads, and begins with what that thread's previous one left. Elements of fragments that they accumulate are the
+block's: iterations of one element run one after another (``updates.py``).
 
 A loop that names a thread, or uses memory of threads in which they hold different values, is executed by each thread: every
 thread runs all iterations, and the lanes are pairs of a thread and an iteration.
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.interpreter import updates
 from tilelang.interpreter.compiler import Compiler, Step
 from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.memory import Storage
@@ -37,9 +39,11 @@ def parallel(c: Compiler, stmt: Any) -> Step:
     inner = loops[-1].body
     around = c.loops
     # Inside, lanes are iterations: a jump means one of the loops in the body, so those around it are not counted.
-    c.in_nest, c.loops = len(loops), 0
+    names_threads = any(map(c.names_thread, evaluated(inner)))
+    turns = updates.by_element(c, loops, names_threads)
+    c.in_nest, c.loops = tuple(loop.loop_var for loop in loops), 0
     body = c.step(inner)
-    c.in_nest, c.loops = 0, around
+    c.in_nest, c.loops, c.in_turn = (), around, set()
     private = [c.view(buffer) for buffer in sorted(touched(inner), key=str) if is_private(buffer)]
     own = {loop.loop_var for loop in loops}
     outer = [c.slot(var) for var in variables_of(evaluated(inner)) if var not in own]
@@ -70,7 +74,9 @@ def parallel(c: Compiler, stmt: Any) -> Step:
         if kept:
             _in_turn(x, y, body, kept, _owners(x, y, threads, in_whole))
         else:
-            body.run(y)
+            for turn in turns(y):
+                y.mask = turn
+                body.run(y)
         for base, copy in forked:
             _join(x, base, copy, threads)
         return False

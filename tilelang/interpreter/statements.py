@@ -97,16 +97,20 @@ def _effect(c: Compiler, stmt: Any) -> Callable[[Lanes], None]:
     slot, value = c.view(stmt.buffer), compiled(c, stmt.value)
     indices = [compiled(c, index) for index in stmt.indices]
 
+    tracked = stmt.buffer not in c.in_turn
+
     def effect(x: Lanes) -> None:
         stored = value(x)
-        store(x, x.views[slot], [index(x) for index in indices], stored)
+        store(x, x.views[slot], [index(x) for index in indices], stored, tracked)
 
     axes = c.in_nest
-    if not axes or not is_declared_fragment(stmt.buffer) or not reads_its_place(stmt):
+    if not axes or not tracked or not is_declared_fragment(stmt.buffer) or not reads_its_place(stmt):
+        return effect
+    if updates.are_distinct(axes, stmt.indices):
         return effect
     updated = updates.update(c, stmt)
     # Of a loop that each thread runs in whole, the threads' updates are in no order.
-    return lambda x: (updated if len(x.nest or ()) == axes else effect)(x)
+    return lambda x: (updated if len(x.nest or ()) == len(axes) else effect)(x)
 
 
 def _shared_by(c: Compiler, stmt: Any) -> Callable[[int, int], bool] | None:

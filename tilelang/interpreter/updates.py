@@ -2,11 +2,14 @@
 
 Iterations that update one element do so one after another, so that each sees what those before it have left. To the records of
 accesses they are atomic updates: in no conflict with each other, but with a plain access of another iteration.
+
+Where several statements make an update (``if a[i, j] > most[i]: most[i] = a[i, j]``), iterations that use one element run one
+after another. All accesses have the same indices then, so that nothing is left to record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +20,8 @@ from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.races import record_updates
 from tilelang.interpreter.state import Lanes
 from tilelang.ir import nodes as ir
-from tilelang.ir.visit import rebuilt, same_place
+from tilelang.ir.visit import rebuilt, same_place, walk, walk_expr
+from tilelang.tileop.carried import accumulated, is_of_updates
 
 
 def update(c: Compiler, stmt: Any) -> Callable[[Lanes], None]:
@@ -41,6 +45,45 @@ def update(c: Compiler, stmt: Any) -> Callable[[Lanes], None]:
             record_updates(x, view, at, active)
 
     return effect
+
+
+def are_distinct(axes: Iterable[Any], indices: Sequence[Any]) -> bool:
+    """Whether every axis of a ``T.Parallel`` is an index by itself, so that no two iterations use one element."""
+    return all(any(index.same_as(axis) for index in indices) for axis in axes)
+
+
+def by_element(c: Compiler, loops: Sequence[Any], by_thread: bool) -> Callable[[Lanes], list[Any]]:
+    """The turns in which the iterations of a loop run, as masks; one, unless several statements update fragments.
+
+    Args:
+        c: the compiler, which notes these fragments.
+        loops: the axes of the ``T.Parallel``.
+        by_thread: whether each thread runs it in whole, so that updates are in no order.
+    """
+    body = loops[-1].body
+    found = set() if by_thread else accumulated(body, c.aliased)
+    if not found or is_of_updates(body, found):
+        return lambda x: [x.mask]
+    place = next(stmt.indices for stmt in walk(body) if isinstance(stmt, ir.BufferStore) and stmt.buffer in found)
+    # An index that the body computes is not known before it runs; then every iteration has a turn of its own.
+    if are_distinct((loop.loop_var for loop in loops), place):
+        return lambda x: [x.mask]
+    c.in_turn = found
+    inside = {
+        stmt.var if isinstance(stmt, ir.Bind) else stmt.loop_var for stmt in walk(body) if isinstance(stmt, (ir.Bind, ir.For))
+    }
+    parts = [part for index in place for part in walk_expr(index)]
+    known = not any(isinstance(part, ir.TensorLoad) or (isinstance(part, ir.Var) and part in inside) for part in parts)
+    indices = [compiled(c, index) for index in place] if known else []
+
+    def turns(x: Lanes) -> list[Any]:
+        places = np.zeros(x.lanes, np.int64)
+        for index in indices:
+            value = np.asarray(index(x), np.int64)
+            places = places * int(value.max() - value.min() + 1) + value - value.min()
+        return _turns(x, places, x.mask)
+
+    return turns
 
 
 def _from(old: Any, stmt: Any) -> Any:

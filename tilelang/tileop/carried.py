@@ -10,9 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
+import tvm_ffi
+
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_array, is_declared_fragment, is_local, is_memory
-from tilelang.ir.visit import children, computed_from, expressions, mentions, parallel_loops, statement_exprs, walk, walk_expr
+from tilelang.ir.visit import (
+    children,
+    computed_from,
+    expressions,
+    mentions,
+    parallel_loops,
+    reads_its_place,
+    same_place,
+    statement_exprs,
+    walk,
+    walk_expr,
+)
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 _ELSEWHERE = "elsewhere"
@@ -41,17 +54,64 @@ def carried(body: Any, axes: Iterable[Any], views: Container[Any] = ()) -> set[A
         axes: its variables.
         views: as for :func:`carried_by`.
     """
-    stored = {stmt.buffer for stmt in walk(body) if isinstance(stmt, ir.BufferStore) and is_local(stmt.buffer)}
+    axes = tuple(axes)
+
+    def may_be(places: list[tuple[Any, ...]]) -> bool:
+        moved = computed_from(axes, body)
+        return not any(mentions(index, moved) for place in places for index in place)
+
+    return _kept(body, is_local, may_be, views)
+
+
+def accumulated(body: Any, views: Container[Any] = ()) -> set[Any]:
+    """The fragments whose elements iterations of a loop carry to those that use the same element.
+
+    ``if x[i, j] > most[i]: most[i] = x[i, j]; place[i] = j`` accumulates both, along ``j``: every access has the same indices.
+
+    Args:
+        body: of the loop.
+        views: as for :func:`carried_by`.
+    """
+    found = _kept(body, is_declared_fragment, lambda places: all(_are_equal(place, places[0]) for place in places), views)
+    uses = [(buffer, place) for buffer, place, _ in _uses(body) if buffer in found]
+    return found if all(_are_equal(place, uses[0][1]) for _, place in uses) else set()
+
+
+def is_of_updates(body: Any, memory: Container[Any]) -> bool:
+    """Whether a loop uses some memory in nothing but statements that update one element each (``total[i] += x[i, j]``)."""
+    updates = [stmt for stmt in walk(body) if isinstance(stmt, ir.BufferStore) and reads_its_place(stmt)]
+    alone = sum(stmt.buffer in memory for stmt in updates)
+    loads = sum(same_place(part, stmt) for stmt in updates if stmt.buffer in memory for part in walk_expr(stmt.value))
+    return alone + loads == sum(buffer in memory for buffer, _, _ in _uses(body))
+
+
+def _are_equal(place: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    return tvm_ffi.structural_equal(list(place), list(other))
+
+
+def _kept(
+    body: Any, is_kind: Callable[[Any], bool], may_be: Callable[[list[tuple[Any, ...]]], bool], views: Container[Any]
+) -> set[Any]:
+    """The memory that iterations read before they store to it, whose value they use for nothing but stores to such memory.
+
+    Args:
+        body: of the loop.
+        is_kind: the memory that is looked at.
+        may_be: whether a buffer may be accessed at some indices.
+        views: as for :func:`carried_by`.
+    """
+    stored = {stmt.buffer for stmt in walk(body) if isinstance(stmt, ir.BufferStore) and is_kind(stmt.buffer)}
     if not stored:
         return set()
     inside = {stmt.buffer for stmt in walk(body) if isinstance(stmt, (ir.AllocBuffer, ir.DeclBuffer))}
-    moved = computed_from(axes, body)
     uses = list(_uses(body))
     own = {buffer for buffer in stored - inside if buffer not in views}
-    own -= {buffer for buffer, indices, _ in uses if any(mentions(index, moved) for index in indices)}
     first: dict[Any, bool] = {}
     for buffer, _, stores in uses:
         first.setdefault(buffer, stores)
+    if all(first[buffer] for buffer in own):
+        return set()
+    own = {buffer for buffer in own if may_be([indices for used, indices, _ in uses if used.same_as(buffer)])}
     moves = list(flows(body, set()))
     kept = own | inside
     own -= _reached(lambda target: target is _ELSEWHERE or (_is_buffer(target) and target not in kept), moves, backwards=True)

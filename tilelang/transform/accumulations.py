@@ -32,6 +32,7 @@ from tilelang.ir.visit import (
     walk,
     with_children,
 )
+from tilelang.tileop.carried import accumulated
 from tilelang.tileop.reduce import FinalizeReducer
 from tilelang.transform.apart import Store, are_apart
 from tilelang.transform.substitute import substitute
@@ -59,7 +60,8 @@ def accumulate_in_order(body: Any) -> Any:
 def _ordered(loop: Any, reducers: set[Any]) -> Any:
     axes = parallel_loops(loop)
     body = axes[-1].body
-    stores = list(_stores(body, reducers))
+    carried = accumulated(body)
+    stores = list(_stores(body, carried, reducers))
     if not stores or "tl.loop_layout" in loop.annotations:  # most loops
         return loop
     digits = {axis: _digits(stores, axis, body) for axis in axes}
@@ -71,10 +73,10 @@ def _ordered(loop: Any, reducers: set[Any]) -> Any:
         parts, index = _split(axis, found)
         body = body if parts == [axis] else substitute(body, {axis.loop_var: index})
         loops += [(part, digit.summed) for part, digit in zip(reversed(parts), reversed(found))]
-    if not are_apart([Store(store.indices, guards) for store, guards in _stores(body, reducers)], *zip(*loops)):
+    if not are_apart([Store(store.indices, guards) for store, guards in _stores(body, carried, reducers)], *zip(*loops)):
         loops, body = [(axis, True) for axis in axes], axes[-1].body
     if all(summed or as_int(part.extent) == 1 for part, summed in loops):
-        reduced = _reduced(loop, reducers)
+        reduced = _reduced(loop, carried, reducers)
         if reduced is not None:
             return reduced
         loops.insert(0, (_once(body), False))
@@ -86,14 +88,14 @@ def _ordered(loop: Any, reducers: set[Any]) -> Any:
     return body
 
 
-def _reduced(loop: Any, reducers: set[Any]) -> Any | None:
+def _reduced(loop: Any, carried: set[Any], reducers: set[Any]) -> Any | None:
     """A loop whose iterations all add to the same elements, as one that adds to reducers; None where they do more with these."""
     body = parallel_loops(loop)[-1].body
     inside = {
         stmt.var if isinstance(stmt, ir.Bind) else stmt.loop_var for stmt in walk(loop) if isinstance(stmt, (ir.Bind, ir.For))
     }
     parts: dict[Any, Any] = {}  # store -> the reducer that it adds to
-    for store, _ in _stores(body, reducers):
+    for store, _ in _stores(body, carried, reducers):
         buffer = store.buffer
         uses = sum(part.same_as(buffer) for part in expressions(body))
         # The two uses are the store and the load in its value: any other would see what one thread has summed so far.
@@ -144,15 +146,25 @@ def _once(body: Any, notes: Any = None) -> Any:
     return ir.For(ir.Var("once", "int32"), _ZERO, constant(1), ir.ForKind.PARALLEL, body, annotations=notes, span=body.span)
 
 
-def _stores(stmt: Any, reducers: set[Any], guards: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """The accumulations into fragments in ``stmt``, each with the conditions around it."""
-    if isinstance(stmt, ir.BufferStore) and is_fragment(stmt.buffer) and stmt.buffer not in reducers and reads_its_place(stmt):
-        yield stmt, guards
+def _stores(
+    stmt: Any, carried: set[Any], reducers: set[Any], guards: tuple[Any, ...] = ()
+) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """The accumulations into fragments in ``stmt``, each with the conditions around it.
+
+    Args:
+        stmt: the statement.
+        carried: fragments that the loop accumulates in more than one statement.
+        reducers: fragments that are none of these.
+        guards: the conditions around the statement.
+    """
+    if isinstance(stmt, ir.BufferStore) and is_fragment(stmt.buffer) and stmt.buffer not in reducers:
+        if stmt.buffer in carried or reads_its_place(stmt):
+            yield stmt, guards
     for child in children(stmt):
         inside = guards
         if isinstance(stmt, ir.IfThenElse):
             inside = (*guards, stmt.condition if child.same_as(stmt.then_case) else ir.Not(stmt.condition))
-        yield from _stores(child, reducers, inside)
+        yield from _stores(child, carried, reducers, inside)
 
 
 class _Digit(NamedTuple):

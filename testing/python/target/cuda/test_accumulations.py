@@ -125,6 +125,48 @@ def test_a_condition_on_what_a_launch_gives_may_hold_in_several_iterations(arch)
     assert b.tolist() == [0] * 5 + [6, 7, 8] + [0] * 8
 
 
+@pytest.mark.parametrize("target", ["interpret", "cpu", "sm_80", "sm_90a"])
+@pytest.mark.parametrize("kind", ["places", "one place", "online sum"])
+def test_several_statements_update_one_element(target, kind):
+    @T.prim_func
+    def main(A: T.Tensor((32, 24), "float32"), B: T.Tensor((2, 32), "float32")):
+        with T.Kernel(1, threads=64):
+            most, other = T.alloc_fragment((32,), "float32"), T.alloc_fragment((32,), "float32")
+            T.fill(most, -99)
+            T.clear(other)
+            if kind == "places":
+                for i, j in T.Parallel(32, 24):
+                    if A[i, j] > most[i]:
+                        most[i] = A[i, j]
+                        other[i] = j
+            elif kind == "one place":
+                for i in T.Parallel(32):
+                    if A[i, 0] > most[0]:
+                        most[0] = A[i, 0]
+                        other[0] = i
+            else:
+                for i, j in T.Parallel(32, 24):
+                    larger = T.max(most[i], A[i, j])
+                    other[i] = other[i] * T.exp(most[i] - larger) + T.exp(A[i, j] - larger)
+                    most[i] = larger
+            T.copy(most, B[0, :])
+            T.copy(other, B[1, :])
+
+    a, b = torch.randperm(768).view(32, 24).float() / 100, torch.zeros(2, 32)
+    if target.startswith("sm"):
+        simulate(main, a, b, arch=target)
+    else:
+        tilelang.compile(main, target=target)(a, b)
+    expected = torch.full((2, 32), -99.0)
+    expected[1] = 0
+    if kind == "one place":
+        expected[:, 0] = torch.stack([a[:, 0].max(), a[:, 0].argmax().float()])
+    else:
+        expected[0] = a.max(1).values
+        expected[1] = a.argmax(1) if kind == "places" else (a - a.max(1, keepdim=True).values).exp().sum(1)
+    torch.testing.assert_close(b, expected)
+
+
 def test_a_product_over_a_third_axis():
     @T.prim_func
     def main(A: T.Tensor((32, 24), "float32"), B: T.Tensor((24, 16), "float32"), C: T.Tensor((32, 16), "float32")):
