@@ -38,9 +38,11 @@ def parallel(c: Compiler, stmt: Any) -> Step:
     kinds = [element(str(loop.loop_var.ty)).value for loop in loops]
     inner = loops[-1].body
     around = c.loops
+    first, carried = set(stored_first(inner)), carried_by(stmt, c.aliased)
+    in_whole = is_run_by_each_thread(inner, carried)
+    may_hold_different = c.differ_but_for(evaluated(inner), first | (set() if in_whole else set(carried)))
+    turns = updates.by_element(c, loops, may_hold_different)
     # Inside, lanes are iterations: a jump means one of the loops in the body, so those around it are not counted.
-    names_threads = any(map(c.names_thread, evaluated(inner)))
-    turns = updates.by_element(c, loops, names_threads)
     c.in_nest, c.loops = tuple(loop.loop_var for loop in loops), 0
     body = c.step(inner)
     c.in_nest, c.loops, c.in_turn = (), around, set()
@@ -48,11 +50,7 @@ def parallel(c: Compiler, stmt: Any) -> Step:
     own = {loop.loop_var for loop in loops}
     outer = [c.slot(var) for var in variables_of(evaluated(inner)) if var not in own]
     # Memory that every iteration stores to before it reads it does not matter: what threads held in it before is not used.
-    first = set(stored_first(inner))
     used = [slot for slot in private if slot not in {c.view(buffer) for buffer in first}]
-    carried = carried_by(stmt, c.aliased)
-    in_whole = is_run_by_each_thread(inner, carried)
-    may_hold_different = c.differ_but_for(evaluated(inner), first | (set() if in_whole else set(carried)))
     kept = [c.view(buffer) for buffer in sorted(carried, key=str)]
     private, used = ([slot for slot in slots if slot not in kept] for slots in (private, used))
     span = stmt.span
