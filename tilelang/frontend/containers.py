@@ -13,7 +13,7 @@ from types import CodeType, FunctionType, MemberDescriptorType, ModuleType, Simp
 from typing import Any
 
 from tilelang.errors import ChangedContainerError, RunTimeValueError
-from tilelang.frontend.access import is_buffer
+from tilelang.frontend.access import is_buffer, names_memory
 from tilelang.frontend.builder import Builder, current
 from tilelang.frontend.names import UNBOUND, Names, Outside
 from tilelang.frontend.values import LocalVar, ReadVar, Unusable, as_operand, is_symbolic
@@ -88,14 +88,35 @@ class State:
                 have_changed = not is_same(list(_scalars(_values(before))), list(_scalars(_values(after))))
                 # A text that has come is, backwards, one that has gone. Plain helpers may keep some, such as names in a log.
                 has_gained = id(value) in own and _is_any_replaced(after, before)
-                if have_changed or has_gained or _is_any_replaced(before, after):
+                have_moved = id(value) in own and any(
+                    self._is_exchanged(item, _at(after, key), where) for key, item in _pairs(before)
+                )
+                if have_changed or has_gained or have_moved or _is_any_replaced(before, after):
                     raise ChangedContainerError(name, type(value).__name__, where)
                 continue
             for attribute, item in before.items():
-                if _is_changed(item, after.get(attribute)):
+                has_moved = id(value) in own and self._is_exchanged(item, after.get(attribute, UNBOUND), where)
+                if has_moved or _is_changed(item, after.get(attribute)):
                     is_function = isinstance(value, FunctionType)
                     changed = (attribute, "variable") if is_function else (f"{name}.{attribute}", "attribute")
                     raise ChangedContainerError(*changed, where)
+
+    def _is_exchanged(self, before: Any, after: Any, where: str) -> bool:
+        """Whether an object, a function or memory has given its place to one from before, or is gone.
+
+        A loop may put new objects and tiles there in each iteration, and tiles may be taken from a list, as from a stock.
+
+        Args:
+            before: an item or attribute.
+            after: what is there now, or ``UNBOUND``.
+            where: "loop" or "condition".
+        """
+        if before is after or is_known_by_value(before) or isinstance(before, (*CONTAINERS, tuple, LocalVar, Unusable)):
+            return False
+        if after is UNBOUND or is_known_by_value(after):
+            return not names_memory(before)
+        is_old = any(after is item for _, _, items in self._held for item in _values(items))
+        return is_old or where == "condition" and not names_memory(after)
 
     def title_of(self, holder: Any) -> str | None:
         """How the program reaches an object of before; None where it did not."""

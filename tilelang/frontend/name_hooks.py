@@ -18,16 +18,19 @@ from tilelang.frontend.operators import AUGMENTED
 from tilelang.frontend.values import LocalVar, ReadVar, Unusable, as_operand, moment
 from tilelang.ir import nodes as ir
 
-STORING_METHODS = frozenset("append appendleft extend extendleft insert add setdefault update".split())
+_STORING_METHODS = frozenset("append appendleft extend extendleft insert add setdefault update".split())
 """Methods that store their arguments in a Python container."""
 
 _JOINING_METHODS = frozenset("extend extendleft update".split())
 """Those that store the items of their arguments."""
 
-LOOKING_METHODS = frozenset("get pop setdefault".split())
+_LOOKING_METHODS = frozenset("get pop setdefault".split())
 """Methods that look for their first argument among the keys of a dictionary."""
 
-METHODS = STORING_METHODS | LOOKING_METHODS | {"copy"}
+_CHANGING_METHODS = frozenset("clear pop popitem popleft remove reverse rotate setdefault sort".split()) | _STORING_METHODS
+"""Methods that change their container."""
+
+METHODS = _CHANGING_METHODS | _LOOKING_METHODS | {"copy"}
 """The methods of containers that differ from Python's."""
 
 
@@ -198,16 +201,18 @@ class NameHooks:
             return function
 
         def called(*args: Any, **kwargs: Any) -> Any:
-            if isinstance(holder, dict) and name in LOOKING_METHODS:
+            if isinstance(holder, dict) and name in _LOOKING_METHODS:
                 args = (*(_key_of(holder, key) for key in args[:1]), *args[1:])
-            if isinstance(holder, set):
+            if isinstance(holder, set) and name in ("add", "update"):
                 args = with_known_keys(args) if name == "add" else tuple(with_known_keys(set(arg)) for arg in args)
-            if name not in STORING_METHODS:
-                return with_values(function(*args, **kwargs)) if name == "copy" else function(*args, **kwargs)
-            current().stored.append((holder, "", False))
             if name in _JOINING_METHODS:
                 args = tuple(map(with_values, args))
-            return function(*self.keep(args), **self.keep(kwargs))
+            if name in _STORING_METHODS:
+                args, kwargs = self.keep(args), self.keep(kwargs)
+            if name in _CHANGING_METHODS:
+                current().stored.append((holder, "", False))
+            result = function(*args, **kwargs)
+            return with_values(result) if name == "copy" else result
 
         return called
 

@@ -362,4 +362,17 @@ for i in range(3):
         y += 0 if last is None else last
         last = A[k] + i
 """,
+    """
+s, l = Scale(None), [[0]]
+for i in range(3):
+    if s.v is None:
+        s.v = Scale(5)
+    s.w = Scale(A[i])
+    x += s.v.v + s.w.v
+    l.append(s.w)
+    l.pop()
+    if A[i] == 1:
+        s.u = Scale(A[i] + 4)
+        y += s.u.v
+""",
 ]

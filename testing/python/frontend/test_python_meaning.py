@@ -21,6 +21,9 @@ def two(a, b):
 def recursive(n, t):
     return t if n == 0 else recursive(n - 1, t) + n
 
+def two_tiles():
+    return [T.alloc_shared((4,), "int32"), T.alloc_shared((4,), "int32")]
+
 def first(iterator):
     return next(iterator)
 
@@ -203,6 +206,13 @@ REFUSED = {
     "s = Lazy()\nfor i in range(3):\n    s.count += 1\nx = s.count": "'s.count' is a Python attribute",
     "s = Scale(0)\nif A[0] == 1:\n    s.w = 'a'\nx = 1 if hasattr(s, 'w') else 2": "'s.w' was assigned inside a run-time",
     "s = Scale(0)\nif A[0] == 1:\n    s.w = 4\nelse:\n    s.w = 5\nx = s.w": "'s.w' was assigned inside a run-time",
+    "d = [Scale(1), Scale(2)]\nfor i in range(3):\n    d.append(d.pop(0))": "'d' is a Python list",
+    "d = [Scale(1), Scale(2)]\nif A[0] == 1:\n    d.pop()": "'d' is a Python list",
+    "d = [min, max]\nif A[0] == 1:\n    d.reverse()": "'d' is a Python list",
+    "d = {'f': min}\nif A[0] == 1:\n    d['f'] = lambda a, b: a": "'d' is a Python dict",
+    "s = Scale(Scale(1))\nif A[0] == 1:\n    s.v = Scale(2)": "'s.v' is a Python attribute",
+    "a, b = two_tiles()\ns = Scale(a)\nt = Scale(b)\nfor i in range(3):\n    s.v, t.v = t.v, s.v": "is a Python attribute",
+    "d = two_tiles()\nfor i in range(3):\n    d.reverse()": "'d' is a Python list",
     "v = None\nfor i in range(2):\n    if v is None:\n        x += 1\n    v = i": "'v' is read and reassigned",
     "v = 'a'\nfor i in range(2):\n    x += len(v)\n    v = 'bc'": "'v' is read and reassigned",
     "v = (1, 2)\nfor i in range(2):\n    x += v[0]\n    v = (3, 4)": "'v' is read and reassigned",
