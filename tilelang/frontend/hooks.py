@@ -348,13 +348,13 @@ class Hooks(NameHooks):
             conversion: the code of ``s``, ``r`` or ``a`` after ``!``; -1 without one.
             spec: what follows the colon.
         """
-        if is_symbolic(value) or is_buffer(value):
+        if is_symbolic(value) or is_buffer(value) or isinstance(value, Text):
             return value
         return format(_CONVERSIONS[conversion](value), spec)
 
     def text(self, *parts: Any) -> str:
         """An f-string."""
-        return "".join(parts) if all(isinstance(part, str) for part in parts) else Text.of(parts)
+        return "".join(parts) if all(type(part) is str for part in parts) else Text.of(parts)
 
     def builtin(self, name: str, function: Any) -> Any:
         """A Python builtin, extended to run-time values; a user's own function of that name is left alone."""

@@ -87,8 +87,14 @@ class Text(str):
     def of(parts: tuple[Any, ...]) -> Text:
         """The string of its parts."""
         text = Text("".join(map(str, parts)))
-        text.parts = parts
+        text.parts = tuple(piece for part in parts for piece in (part.parts if isinstance(part, Text) else (part,)))
         return text
+
+    def __add__(self, other: str) -> str:
+        return Text.of((self, other))
+
+    def __radd__(self, other: str) -> str:
+        return Text.of((other, self))
 
 
 class Tile:

@@ -163,6 +163,8 @@ def test_a_print_is_a_line_of_its_texts_and_values(target, capfd):
             T.print("two", A[3], bx)
             print("x", A[2] + 1, "y", A[3] > 3)
             print(A[1], "of A")
+            begin = "sum: " + f"{A[1]}"
+            print(begin + f" + {A[2]}" + ".", f"[{begin}]")
             print("a row:", H)
             T.print(H, "tile")
             T.print(A[1], H, "after", A[2])
@@ -177,8 +179,8 @@ def test_a_print_is_a_line_of_its_texts_and_values(target, capfd):
     where = ": block=(0, 0, 0) thread=(0, 0, 0)"
     said = [line.removesuffix(where) for line in capfd.readouterr().out.splitlines() if "H[" not in line]
     assert said == [
-        "block 0 of 03: 10", "a=20, 100%", "10 0.5", "two 30 0", "x 21 y 1", "10 of A", "10 ", "after 20",
-        "18446744073709551615 0.1",
+        "block 0 of 03: 10", "a=20, 100%", "10 0.5", "two 30 0", "x 21 y 1", "10 of A", "sum: 10 + 20. [sum: 10]", "10 ",
+        "after 20", "18446744073709551615 0.1",
     ]  # fmt: skip
 
 
