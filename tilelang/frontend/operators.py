@@ -296,8 +296,10 @@ def _equality(compare: Operator) -> Operator:
         has_scalar = any(isinstance(side, (int, float)) or (is_symbolic(side) and not is_buffer(side)) for side in (left, right))
         if not has_scalar:
             return compare(left, right)
-        is_other = any(isinstance(side, _NO_NUMBERS) for side in (left, right))
-        return compare is operator.ne if is_other else compare(_element(left), _element(right))
+        if any(isinstance(side, _NO_NUMBERS) for side in (left, right)):
+            return compare is operator.ne
+        # TVM's object would decide later what it is, which its own operators do not wait for.
+        return as_operand(compare(_element(left), _element(right)))
 
     return compared
 
