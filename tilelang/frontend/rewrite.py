@@ -353,7 +353,8 @@ class _Rewriter(NamesRewriter):
     def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
         value = self.item_read(self.visit(node.value))
         node.value = self.hook("assign", self.scope(), ast.Constant(node.target.id), value, at=node)
-        return node
+        # Of a variable, what it holds now: a later pass of a comprehension may store to it.
+        return self.hook("item", node, at=node)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
         return self.hook("text", *map(self.text_part, node.values), at=node)

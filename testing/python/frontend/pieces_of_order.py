@@ -182,6 +182,10 @@ if A[0] == 0:
 A[2] = d + e + c
 """,
     """
+kept = [x := v * 2 for v in (A[1], A[2])]
+y = kept[0] * 10 + kept[1] + (z := A[3]) * 100
+""",
+    """
 l = [T.alloc_var("int32", init=3), 5]
 pair = (1, l)
 k, (u, w) = pair
