@@ -267,17 +267,24 @@ def _ordering(compare: Operator) -> Operator:
 
 
 def _has_run_time_items(value: Any) -> bool:
-    """Whether ``value`` is a tuple or list with values among its items that only the kernel knows."""
-    return isinstance(value, (tuple, list)) and any(
-        _has_run_time_items(item) or is_symbolic(item) and not is_buffer(item) for item in value
+    """Whether ``value`` is a tuple, list or dict with values among its items that only the kernel knows."""
+    items = value.values() if isinstance(value, dict) else value
+    return _kind(value) is not None and any(
+        _has_run_time_items(item) or is_symbolic(item) and not is_buffer(item) for item in items
     )
 
 
+def _kind(value: Any) -> type | None:
+    """The type of Python, if any, that says when two of its objects are equal: that of item by item."""
+    return next((kind for kind in (tuple, list, dict) if isinstance(value, kind) and type(value).__eq__ is kind.__eq__), None)
+
+
 def _same_items(left: Any, right: Any) -> Any:
-    """Whether two tuples or lists are equal, item by item."""
-    if len(left) != len(right):
+    """Whether two tuples, lists or dicts are equal, item by item."""
+    if len(left) != len(right) or isinstance(left, dict) and left.keys() != right.keys():
         return False
-    return and_(*(lambda a=a, b=b: _COMPARISONS["Eq"](as_operand(a), as_operand(b)) for a, b in zip(left, right)))
+    pairs = ((left[key], right[key]) for key in left) if isinstance(left, dict) else zip(left, right)
+    return and_(*(lambda a=a, b=b: _COMPARISONS["Eq"](as_operand(a), as_operand(b)) for a, b in pairs))
 
 
 _NO_NUMBERS = (type(None), str, bytes, tuple, list, dict, set, frozenset)
@@ -291,7 +298,7 @@ def _equality(compare: Operator) -> Operator:
     """
 
     def compared(left: Any, right: Any) -> Any:
-        if type(left) is type(right) and (_has_run_time_items(left) or _has_run_time_items(right)):
+        if _kind(left) is _kind(right) and (_has_run_time_items(left) or _has_run_time_items(right)):
             return _same_items(left, right) if compare is operator.eq else not_(_same_items(left, right))
         has_scalar = any(isinstance(side, (int, float)) or (is_symbolic(side) and not is_buffer(side)) for side in (left, right))
         if not has_scalar:
