@@ -27,8 +27,9 @@ Arm = dict[tuple[int, str], Attribute]
 
 
 def is_missing(holder: Any, name: str) -> bool:
-    """Whether an object has no attribute of a name, or one that holds no value on some path of the kernel."""
-    return isinstance(getattr(holder, name, _NOTHING), Unusable)
+    """Whether an object has no attribute of a name, or one that holds no value on some path of the kernel; not of a property."""
+    is_computed = isinstance(getattr(type(holder), name, None), property)
+    return not is_computed and isinstance(getattr(holder, name, _NOTHING), Unusable)
 
 
 _NOTHING = Unusable(AttributeError())

@@ -13,7 +13,7 @@ from tilelang.frontend.containers import with_known_keys
 from tilelang.frontend.copies import with_values
 from tilelang.frontend.loops import LoopSpec, range_bounds
 from tilelang.frontend.operators import and_, constant, floor_divide, modulo, or_
-from tilelang.frontend.values import Text, Tile, as_operand, is_symbolic, is_typed_constant
+from tilelang.frontend.values import Text, Tile, Unusable, as_operand, is_symbolic, is_typed_constant
 from tilelang.language import casts, debug, math
 from tilelang.language.calls import is_tile
 
@@ -107,10 +107,15 @@ def _range(*bounds: Any) -> Any:
     return builtins.range(*(int(getattr(bound, "value", bound)) for bound in bounds))
 
 
+_MISSING = object()
+
+
 def _hasattr(holder: Any, name: str) -> bool:
     """``hasattr`` of an attribute that is there on every path of the kernel, or on none."""
-    as_operand(getattr(holder, name, None))
-    return builtins.hasattr(holder, name)
+    value = getattr(holder, name, _MISSING)
+    if isinstance(value, Unusable):
+        as_operand(value)
+    return value is not _MISSING
 
 
 def _keyed(name: str) -> Callable[..., Any]:

@@ -375,4 +375,12 @@ for i in range(3):
         s.u = Scale(A[i] + 4)
         y += s.u.v
 """,
+    """
+p = Property()
+if A[0] == 0:
+    p.doubled = 3
+x = p.asked
+y = hasattr(p, "doubled") + hasattr(p, "none") * 2
+z = p.asked * 10 + p.doubled
+""",
 ]

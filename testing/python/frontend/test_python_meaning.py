@@ -59,6 +59,18 @@ class Lazy:
             self.ten = 10
         return len(self.texts[n]) + self.ten
 
+class Property:
+    asked = 0
+
+    @property
+    def doubled(self):
+        Property.asked += 1
+        return self.v * 2
+
+    @doubled.setter
+    def doubled(self, v):
+        self.v = v
+
 class Scale:
     def __init__(self, v):
         self.v = v
