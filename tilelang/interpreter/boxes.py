@@ -62,26 +62,21 @@ def box_of(c: Compiler, region: Region) -> Callable[[Lanes], Box]:
         fixed = tuple(region.mins), tuple(region.extents)
         return lambda x: Box(x.views[slot], *fixed)
 
-    # As a T.Parallel, an operator is each thread's where it names a thread, or threads may hold different values.
-    is_own = c.differ_but_for(map(constant, region.mins), set())
-
     def evaluate(x: Lanes) -> Box:
         lows = [low(x) for low in mins]
         return Box(
             x.views[slot],
-            tuple(_of_active(x, low, is_own) if np.ndim(low) else int(low) for low in lows),
+            tuple(_of_active(x, low) if np.ndim(low) else int(low) for low in lows),
             tuple(max(0, int(extent(x))) for extent in extents),
         )
 
     return evaluate
 
 
-def _of_active(x: Lanes, low: np.ndarray, is_own: bool) -> Any:
-    """A first index for every lane, one number where the active ones agree and it is not each thread's own. Those that are not
-    active, whose variables may hold anything, get that of an active one."""
+def _of_active(x: Lanes, low: np.ndarray) -> np.ndarray:
+    """A first index for every lane; those that are not active, whose variables may hold anything, get that of an active one."""
     low = low.astype(np.int64)
-    low = low if x.mask is True else np.where(x.mask, low, low[np.argmax(x.mask)])
-    return low if is_own or (low != low[0]).any() else int(low[0])
+    return low if x.mask is True else np.where(x.mask, low, low[np.argmax(x.mask)])
 
 
 @lru_cache(maxsize=1024)

@@ -15,6 +15,7 @@ from tilelang.interpreter.arithmetic import BINARY, CALLED
 from tilelang.interpreter.elementary import FUNCTIONS
 from tilelang.interpreter.foreign import CUDA_FUNCTIONS
 from tilelang.interpreter.numbers import Element, element
+from tilelang.interpreter.survey import is_private
 from tilelang.ir import nodes as ir
 from tilelang.ir.text import expr_text, unmet_text
 from tilelang.tileop.thread import intrinsic_name
@@ -93,6 +94,9 @@ _DIRECT = {
 
 def _load(c: Any, expr: Any) -> Evaluate:
     (slot, indices), tracked = compiled_element(c, expr), c.tracks(expr.source)
+    if is_private(expr.source) and not c.in_nest and not c.differs(expr):
+        # The threads hold the same; those that do not run the statement may hold anything.
+        return lambda x: x.of_any(load(x, x.views[slot], [index(x) for index in indices], tracked))
     if len(indices) == 1:
         (only,) = indices
         return lambda x: load(x, x.views[slot], (only(x),), tracked)

@@ -130,9 +130,13 @@ class Lanes:
         """Notes a finding at the statement that runs."""
         self.run.findings.add(kind, message, location_of(self.span), self.block.indices if self.block else ())
 
+    def of_any(self, value: Any) -> Any:
+        """A value on which the active lanes agree; where a program lets them differ, that of the first one."""
+        return value if not np.ndim(value) else (value if self.mask is True else value[self.mask])[0]
+
     def uniform(self, value: Any) -> int:
-        """A number on which the active lanes agree; where a program lets them differ, that of the first one."""
-        return int(value) if not np.ndim(value) else int((value if self.mask is True else value[self.mask])[0])
+        """The same of a number."""
+        return int(self.of_any(value))
 
     def lane_text(self, lane: int) -> str:
         """A lane in a message, by its number in records; -2 stands for several, -3 for all of them."""

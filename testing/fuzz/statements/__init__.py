@@ -7,6 +7,7 @@ from testing.fuzz.statements import (  # noqa: F401
     by_hand,
     claims,
     copies,
+    decisions,
     groups,
     loops,
     macros,

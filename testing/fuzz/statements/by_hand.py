@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from testing.fuzz.draw import Draw
 from testing.fuzz.registry import BLOCK, draw_body
 from testing.fuzz.scope import Scope, Tile
-from testing.fuzz.statements import between_blocks, groups, protocols, roles, stages
+from testing.fuzz.statements import between_blocks, decisions, groups, protocols, roles, stages
 from testing.fuzz.statements.regions import a_shape
 from testing.fuzz.statements.threads import thread_code
 from testing.fuzz.statements.waits import async_copies
@@ -194,6 +194,7 @@ SKILLS = (
     Skill(halves, CUDA, (64, 128, 256)),
     Skill(protocols.named_ring, CUDA, (256,)),
     Skill(roles.roles, CUDA, (256, 256, 384), weight=2),
+    Skill(decisions.decisions, CUDA, (32, 64, 128, 96)),
     Skill(stages.stages, CUDA, (128, 192, 256)),
     Skill(groups.groups, CUDA, (256,), weight=2),
     Skill(groups.lanes, CUDA, (32, 64, 128, 96)),
