@@ -40,10 +40,9 @@ def decisions(draw: Draw, scope: Scope) -> Stmt:
                 "T.sync_threads()",
             ]
         elif kind == "group":
-            body += [
-                draw.pick(["if tx < 32:", "if tx >= P - 32:"]),
-                *(INDENT + line for line in _updates(draw, row, sums, tile.name)),
-            ]
+            store = draw.pick([[], [f"{row} = {value}"], [f"{row} = ({row} + 1) % 4"]])
+            inside = [*store, *_updates(draw, row, sums, tile.name)]
+            body += [draw.pick(["if tx < 32:", "if tx >= P - 32:", "with T.ws(0):"]), *(INDENT + line for line in inside)]
         else:
             body += _updates(draw, row, sums, tile.name)
     lines = [
