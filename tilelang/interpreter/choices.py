@@ -38,18 +38,18 @@ class Comers:
 
     Attributes:
         threads: neighbours, as far as conditions on their numbers say.
-        count: threads of the block.
+        are_named: whether there is such a condition, even one that all threads of the block meet.
         apart: whether other conditions that differ keep some of them away.
     """
 
     threads: range = range(1)
-    count: int = 1
+    are_named: bool = False
     apart: bool = False
 
     @property
     def are_some(self) -> bool:
-        """Whether they may be some of the block's threads only."""
-        return self.apart or len(self.threads) < self.count
+        """Whether each of them comes by itself, and not the block."""
+        return self.apart or self.are_named
 
     def parted(self, differs: bool = True) -> Comers:
         """Those that come to a statement below a condition that differs, if ``differs``."""
@@ -62,7 +62,13 @@ class Comers:
         numbers = [thread for thread in self.threads if chosen[thread]]
         if not numbers or len(numbers) < numbers[-1] - numbers[0] + 1:
             return self.parted()
-        return replace(self, threads=range(numbers[0], numbers[-1] + 1))
+        return replace(self, threads=range(numbers[0], numbers[-1] + 1), are_named=True)
+
+    def use_beyond(self, other: Comers) -> bool:
+        """Whether threads that come here may find what others have left there, and others not."""
+        here, there = self.threads, other.threads
+        contained = there.start <= here.start and here.stop <= there.stop and (self.are_named or not other.are_named)
+        return here.start < there.stop and there.start < here.stop and not contained
 
 
 class ThreadNumbers:

@@ -130,15 +130,15 @@ class _Differences:
     def __init__(self, body: Any, root: Callable[[Any], Any], views: Container[Any]):
         self.root, self.views, self.found = root, views, set[Any]()
         self.names, self.numbers = thread_names(body), ThreadNumbers()
-        self._stored: dict[Any, set[range]] = {}
-        self._read: dict[Any, set[range]] = {}
+        self._stored: dict[Any, set[Comers]] = {}
+        self._read: dict[Any, set[Comers]] = {}
 
     def statement(self, stmt: Any, comers: Comers) -> None:
         if isinstance(stmt, ir.SeqStmt):
             return self.sequence(stmt, comers)
         exprs = evaluated(stmt) if is_parallel(stmt) or isinstance(stmt, ir.BufferStore) else statement_exprs(stmt)
         for buffer in filter(is_private, loaded(exprs)):
-            self._read.setdefault(self.root(buffer), set()).add(comers.threads)
+            self._read.setdefault(self.root(buffer), set()).add(comers)
         if is_parallel(stmt):
             return self.parallel(stmt, comers)
         rule = _RULES.get(type(stmt))
@@ -149,7 +149,7 @@ class _Differences:
     def compare(self) -> None:
         """Adds what some threads store and others use, who have an older value."""
         for buffer, stores in self._stored.items():
-            if any(_uses_beyond(store, read) for store in stores for read in self._read.get(buffer, ())):
+            if any(read.use_beyond(store) for store in stores for read in self._read.get(buffer, ())):
                 self.found.add(buffer)
 
     def sequence(self, stmt: Any, comers: Comers) -> None:
@@ -168,10 +168,10 @@ class _Differences:
         if _is_thread_index(stmt.node):
             self.found.add(stmt.node.var)
             count = self.numbers.enter(stmt.node, stmt.value)
-            return [Comers(range(count), count)]
+            return [Comers(range(count))]
         if stmt.attr_key != WARP_GROUP:
             return [comers]
-        groups = np.arange(comers.count) // WARP_GROUP_THREADS
+        groups = np.arange(self.numbers.count) // WARP_GROUP_THREADS
         return [comers.of(int(stmt.value.value) >> groups & 1 == 1)]
 
     def bind(self, stmt: Any, comers: Comers) -> list[Comers]:
@@ -228,7 +228,7 @@ class _Differences:
         if differs or comers.apart:
             self.found.update(private)
         for buffer in private:
-            self._stored.setdefault(buffer, set()).add(comers.threads)
+            self._stored.setdefault(buffer, set()).add(comers)
 
 
 _RULES: dict[type, Callable[[_Differences, Any, Comers], list[Comers]]] = {
@@ -240,12 +240,6 @@ _RULES: dict[type, Callable[[_Differences, Any, Comers], list[Comers]]] = {
     ir.While: _Differences.repeat,
     ir.IfThenElse: _Differences.branch,
 }
-
-
-def _uses_beyond(store: range, read: range) -> bool:
-    """Whether threads use what some of them have stored, and others not."""
-    meet = store.start < read.stop and read.start < store.stop
-    return meet and not (store.start <= read.start and read.stop <= store.stop)
 
 
 def _ends_with_exit(stmt: Any) -> bool:

@@ -33,14 +33,27 @@ from tilelang.transform.first_use import FirstUse, Memory
 
 
 class _Comers(NamedTuple):
-    """The threads that come to a node, and the group that agrees on whether, and how often, they do, but for their numbers."""
+    """The threads that come to a node.
+
+    Attributes:
+        threads: neighbours, as far as conditions on their numbers say.
+        are_named: whether there is such a condition, even one that all threads of the block meet.
+        control: the group that agrees on whether, and how often, they come, as far as other conditions say.
+    """
 
     threads: range
+    are_named: bool
     control: int
 
     def apart(self, agree: int) -> _Comers:
         """Those below a condition on which groups of so many threads agree."""
-        return _Comers(self.threads, min(self.control, agree))
+        return self._replace(control=min(self.control, agree))
+
+    def use_beyond(self, other: _Comers) -> bool:
+        """Whether threads that come here may find what others have left there, and others not."""
+        here, there = self.threads, other.threads
+        contained = there.start <= here.start and here.stop <= there.stop and (self.are_named or not other.are_named)
+        return here.start < there.stop and there.start < here.stop and not contained
 
 
 class Uniformity:
@@ -68,8 +81,8 @@ class Uniformity:
         self._groups = {var: _power_of_two(low) for var, low in self._threads.items()}
         self.varying: set[Any] = set(threads)
         self._scratch = scratch_of(tree, is_local)
-        self._stored: dict[Any, set[range]] = {}
-        self._read: dict[Any, set[range]] = {}
+        self._stored: dict[Any, set[_Comers]] = {}
+        self._read: dict[Any, set[_Comers]] = {}
         nodes = list(walk(tree.root))
         self._users = Counter(local for node in nodes for local in self._named(node))
         self._scratch |= {local for node in nodes if isinstance(node, Parallel) for local in self._filled_first(node)}
@@ -88,13 +101,13 @@ class Uniformity:
         # Groups only become smaller (`_lower`), so a fixpoint is reached.
         while before != self._groups:
             before = dict(self._groups)
-            self._visit(self.tree.root, self.block, BLOCK, False, _Comers(self.block, BLOCK))
+            self._visit(self.tree.root, self.block, BLOCK, False, _Comers(self.block, False, BLOCK))
             for var, stores in self._stored.items():
                 for store in stores:
-                    if any(_reads_beyond(store, read) for read in self._read.get(var, ())):
+                    if any(read.use_beyond(store) for read in self._read.get(var, ())):
                         # Only the threads of the store have the new value; aligned groups that lie wholly inside or outside
                         # of it agree.
-                        self._lower(var, _power_of_two(store.start | store.stop))
+                        self._lower(var, _power_of_two(store.threads.start | store.threads.stop))
             self.varying.update(var for var, group in self._groups.items() if group < BLOCK)
 
     @property
@@ -230,9 +243,9 @@ class Uniformity:
         inside = [comers] * len(node.inside)
         if isinstance(node, ThreadGroup):
             by_thread = by_thread or node.by_thread
-            inside = [_Comers(node.runners(comers.threads), comers.control)]
+            inside = [_Comers(node.runners(comers.threads), comers.are_named or node.by_thread, comers.control)]
         elif isinstance(node, (Branch, Loop, Repeat)):
-            self._note_reads(statement_exprs(node.stmt), comers.threads)
+            self._note_reads(statement_exprs(node.stmt), comers)
             agree = self.control(node)
             inside = self._sides(node, comers) if isinstance(node, Branch) else [comers.apart(agree)]
             control = min(control, agree)
@@ -240,9 +253,9 @@ class Uniformity:
             if isinstance(node, Loop):
                 self._lower(node.stmt.loop_var, agree)
         if isinstance(node, Parallel):
-            self._visit_nest(node, *comers)
+            self._visit_nest(node, comers)
         elif isinstance(node, Scalar):
-            self._visit_scalar(node, *comers)
+            self._visit_scalar(node, comers)
         elif isinstance(node, Operator):
             for buffer in filter(_is_local, operands(node)):
                 self._lower(buffer, 1)
@@ -259,7 +272,7 @@ class Uniformity:
         # Where another condition is in it, too, all may come to the other side.
         other = _neighbours(comers.threads, [not takes for takes in members]) if rest is None else None
         found = [
-            any_of_them if threads is None else _Comers(threads, min(comers.control, self.group([rest])))
+            any_of_them if threads is None else _Comers(threads, True, min(comers.control, self.group([rest])))
             for threads in (then, other)
         ]
         return found[: len(node.inside)]
@@ -272,39 +285,39 @@ class Uniformity:
             found += _jump_conditions(node.body, ())
         return min(self._kept_group(exprs, node) for exprs in found)
 
-    def _visit_nest(self, node: Parallel, threads: range, control: int) -> None:
+    def _visit_nest(self, node: Parallel, comers: _Comers) -> None:
         varies = self.nest_varies(node.nest)
         carried, partial = self._carried(node.nest), self.carried_partially(node.nest)
         for buffer in node.nest.named:
             if _is_local(buffer):
-                self._read.setdefault(self.tree.root_of(buffer), set()).add(threads)
+                self._read.setdefault(self.tree.root_of(buffer), set()).add(comers)
         for access in node.nest.accesses:
             buffer = self.tree.root_of(access.buffer)
             if access.kind == READ or buffer in self._scratch:
                 continue
             if _is_local(access.buffer):
-                self._stored.setdefault(buffer, set()).add(threads)
+                self._stored.setdefault(buffer, set()).add(comers)
                 # What iterations leave in a variable goes to all threads (normalise/shared_results.py).
                 alike = is_variable(buffer) or all(axis.extent == 1 for axis in node.nest.axes) or self.moves(node, access)
                 alike = buffer not in partial if buffer in carried else alike
-                self._lower(buffer, control if alike and not varies else 1)
+                self._lower(buffer, comers.control if alike and not varies else 1)
             elif varies and is_fragment(access.buffer):
                 self._lower(buffer, 1)
 
-    def _visit_scalar(self, node: Scalar, threads: range, control: int) -> None:
+    def _visit_scalar(self, node: Scalar, comers: _Comers) -> None:
         stmt, exprs = node.stmt, list(evaluated(node.stmt))
-        self._note_reads(exprs, threads)
+        self._note_reads(exprs, comers)
         if isinstance(stmt, ir.Bind):
             self._lower(stmt.var, self._kept_group(exprs, node))
         elif isinstance(stmt, ir.BufferStore) and _is_local(stmt.buffer):
             buffer = self.tree.root_of(stmt.buffer)
-            self._stored.setdefault(buffer, set()).add(threads)
-            self._lower(buffer, min(control, self._kept_group(exprs, node)))
+            self._stored.setdefault(buffer, set()).add(comers)
+            self._lower(buffer, min(comers.control, self._kept_group(exprs, node)))
         elif isinstance(stmt, ir.Evaluate) and _may_store(stmt):
             # Instructions and CUDA source may store to anything that they are given.
-            group = min(control, self._stored_group(stmt.value))
+            group = min(comers.control, self._stored_group(stmt.value))
             for buffer in set(map(self.tree.root_of, filter(_is_local, _given(stmt.value)))):
-                self._stored.setdefault(buffer, set()).add(threads)
+                self._stored.setdefault(buffer, set()).add(comers)
                 self._lower(buffer, group)
 
     def _stored_group(self, call: Any) -> int:
@@ -321,10 +334,10 @@ class Uniformity:
         atomic = any(is_atomic(part) for expr in exprs for part in walk_expr(expr))
         return atomic and node not in self.by_thread and not self.varies(exprs)
 
-    def _note_reads(self, exprs: Iterable[Any], threads: range) -> None:
+    def _note_reads(self, exprs: Iterable[Any], comers: _Comers) -> None:
         for expr in exprs:
             for var in self._locals(expr):
-                self._read.setdefault(var, set()).add(threads)
+                self._read.setdefault(var, set()).add(comers)
 
     def _named(self, node: Any) -> set[Any]:
         """The local memory that a node itself names."""
@@ -387,11 +400,6 @@ def _agree(group: int, threads: range) -> bool:
 def _power_of_two(number: int) -> int:
     """The largest power of two that divides a number."""
     return number & -number
-
-
-def _reads_beyond(store: range, read: range) -> bool:
-    """Whether threads read what some of them have stored, and others not."""
-    return store.start < read.stop and read.start < store.stop and not (store.start <= read.start and read.stop <= store.stop)
 
 
 def computes_once(stmt: Any) -> bool:
