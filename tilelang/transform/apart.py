@@ -42,35 +42,39 @@ def are_apart(stores: Iterable[Store], axes: Sequence[Any], within: Sequence[boo
         axes: the loops around them.
         within: for each axis whether the iterations along it are one thread's.
     """
-    import numpy as np
-
+    unclear = [store for store in stores if not _are_axes(store, axes, within)]
     extents = [as_int(axis.extent) for axis in axes]
-    if not all(isinstance(extent, int) for extent in extents):
-        return all(_are_axes(store, axes, within) for store in stores)
-    shared = [number for number, own in enumerate(within) if not own]
-    for store in stores:
-        if _are_axes(store, axes, within):
-            continue
+    if not unclear or not all(isinstance(extent, int) for extent in extents):
+        return not unclear
+    import numpy as np  # few programs need it
+
+    numbers = np.indices(tuple(extents), dtype=np.int64).reshape(len(axes), -1)
+    values = {axis.loop_var: each for axis, each in zip(axes, numbers)}
+    threads = numbers[[number for number, own in enumerate(within) if not own]]
+    for store in unclear:
         for outside in _OUTSIDE:
-            lanes = np.indices(tuple(extents), dtype=np.int64).reshape(len(axes), -1)
-            values = {axis.loop_var: lane for axis, lane in zip(axes, lanes)}
             try:
-                place = np.stack([np.broadcast_to(_value(index, values, outside), lanes.shape[1:]) for index in store.indices])
+                place = np.stack([np.broadcast_to(_value(index, values, outside), numbers.shape[1:]) for index in store.indices])
             except (_NotKnown, ZeroDivisionError):
                 return False
-            runs = np.ones(lanes.shape[1:], bool)
+            runs = np.ones(numbers.shape[1:], bool)
             for guard in store.guards:
-                # `j == n` holds once at most, whatever n is; of other conditions on what is not known, either side may be taken.
-                if not isinstance(guard, ir.EQ) and any(var not in values for var in variables(guard)):
-                    continue
-                try:
-                    runs &= _value(guard, values, outside)
-                except (_NotKnown, ZeroDivisionError):
-                    continue
-            places = len(np.unique(place[:, runs], axis=1).T)
-            if places != len(np.unique(np.vstack([place, lanes[shared]])[:, runs], axis=1).T):
+                runs &= _may_hold(guard, values, outside)
+            by_thread = np.vstack([place, threads])
+            if np.unique(place[:, runs], axis=1).shape[1] != np.unique(by_thread[:, runs], axis=1).shape[1]:
                 return False
     return True
+
+
+def _may_hold(guard: Any, values: Mapping[Any, Any], outside: int) -> Any:
+    """In which iterations a condition may hold."""
+    # `j == n` holds once at most, whatever n is; of other conditions on what is not known, either side may be taken.
+    if not isinstance(guard, ir.EQ) and any(var not in values for var in variables(guard)):
+        return True
+    try:
+        return _value(guard, values, outside)
+    except (_NotKnown, ZeroDivisionError):
+        return True
 
 
 def _are_axes(store: Store, axes: Sequence[Any], within: Sequence[bool]) -> bool:

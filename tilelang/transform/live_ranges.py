@@ -43,7 +43,7 @@ def split_live_ranges(body: Any) -> Any:
     several = {buffer for buffer, count in stores.items() if count > 1 and all(as_int(size) == 1 for size in buffer.shape)}
     if not several:
         return body
-    webs = _Webs(several - set(_given_away(body, several)))
+    webs = _Webs(*_plain_uses(body, several))
     webs.statement(body, webs.at_first())
     names = webs.names()
     if not names:
@@ -69,13 +69,16 @@ def _with_allocations(stmt: Any, buffers: Iterable[Any]) -> Any:
 class _Webs:
     """A walk in program order with the stores that reach each place; those that reach one read are joined.
 
-    Attributes:
+    Args:
         variables: that may be split.
+        reads: which of them a statement itself reads.
+
+    Attributes:
         variable_of: the variable of each store, by its number.
     """
 
-    def __init__(self, variables: set[Any]):
-        self.variables = variables
+    def __init__(self, variables: set[Any], reads: Mapping[Any, set[Any]]):
+        self.variables, self._reads = variables, reads
         self.variable_of: list[Any] = []
         self._numbers: dict[Any, int] = {}
         self._parents: list[int] = []
@@ -98,8 +101,7 @@ class _Webs:
         """What reaches the end of a statement; None where control does not come there."""
         if before is None:
             return None
-        for buffer in self._reads_of(statement_exprs(stmt)[1:] if isinstance(stmt, ir.BufferStore) else statement_exprs(stmt)):
-            self._join(stmt, buffer, before[buffer])
+        self._join(stmt, before)
         step = _STEPS.get(type(stmt))
         return before if step is None else step(self, stmt, before)
 
@@ -132,8 +134,7 @@ class _Webs:
             assert again is not None
             if again == start:
                 # The condition of a `while` is evaluated at the start of each iteration.
-                for buffer in self._reads_of(statement_exprs(stmt)):
-                    self._join(stmt, buffer, start[buffer])
+                self._join(stmt, start)
                 return _meet(start, *jumps[ir.Break])
             start = again
 
@@ -144,15 +145,14 @@ class _Webs:
     def _evaluate(self, stmt: Any, before: Reaching) -> Reaching | None:
         return None if intrinsic_name(stmt.value) == "thread_return" else before
 
-    def _reads_of(self, exprs: Iterable[Any]) -> set[Any]:
-        return {load.source for expr in exprs for load, _ in _loads(expr) if load.source in self.variables}
-
     # Joined stores -----------------------------------------------------------------------------------------------------
 
-    def _join(self, stmt: Any, buffer: Any, stores: frozenset[int]) -> None:
-        first = self._read.setdefault((stmt, buffer), min(stores))
-        for store in stores:
-            self._parents[self._web(store)] = self._web(first)
+    def _join(self, stmt: Any, reaching: Reaching) -> None:
+        """Joins the stores that reach what a statement itself reads."""
+        for variable in self._reads.get(stmt, ()):
+            first = self._read.setdefault((stmt, variable), min(reaching[variable]))
+            for store in reaching[variable]:
+                self._parents[self._web(store)] = self._web(first)
 
     def _web(self, store: int) -> int:
         while self._parents[store] != store:
@@ -173,8 +173,10 @@ class _Webs:
 
     def read(self, stmt: Any, names: Mapping[int, Any]) -> dict[Any, Any]:
         """The variables that a statement itself reads in place of others."""
-        webs = {buffer: self._web(self._read[stmt, buffer]) for buffer in self.variables if (stmt, buffer) in self._read}
-        return {buffer: names[web] for buffer, web in webs.items() if web in names}
+        # What control does not come to reads nothing.
+        read = (variable for variable in self._reads.get(stmt, ()) if (stmt, variable) in self._read)
+        webs = {variable: self._web(self._read[stmt, variable]) for variable in read}
+        return {variable: names[web] for variable, web in webs.items() if web in names}
 
 
 _STEPS: Mapping[type, Callable[[_Webs, Any, Reaching], Reaching | None]] = {
@@ -196,46 +198,41 @@ def _meet(*ends: Reaching | None) -> Reaching | None:
     return {buffer: frozenset().union(*(end[buffer] for end in found)) for buffer in found[0]} if found else None
 
 
-# What is no plain variable ----------------------------------------------------------------------------------------------
+# Which variables may be split -------------------------------------------------------------------------------------------
 
 
-def _given_away(body: Any, variables: set[Any]) -> Iterator[Any]:
-    """The variables of which something gets the address: views, tile operators, calls that may store to what they are given."""
+def _plain_uses(body: Any, variables: set[Any]) -> tuple[set[Any], dict[Any, set[Any]]]:
+    """Those of the variables that are used by loads and stores alone, and which of them each statement itself reads.
+
+    Views, tile operators, and calls that may store to what they are given use a variable by its address.
+    """
+    reads: dict[Any, set[Any]] = {}
+    given: set[Any] = set()
     for stmt in walk(body):
         exprs = [stmt.data] if isinstance(stmt, ir.DeclBuffer) else statement_exprs(stmt)
         for expr in exprs[1:] if isinstance(stmt, ir.BufferStore) else exprs:
-            loads = [*_loads(expr)]
-            yield from (load.source for load, given in loads if given)
-            read = {load.source for load, _ in loads}
-            yield from (variable for variable in variables.intersection(_buffers(expr)) if variable not in read)
+            for variable, is_loaded in _named(expr):
+                if variable in variables:
+                    (reads.setdefault(stmt, set()) if is_loaded else given).add(variable)
+    return variables - given, {stmt: read - given for stmt, read in reads.items()}
 
 
-def _loads(expr: Any) -> Iterator[tuple[Any, bool]]:
-    """The loads in an expression, and whether a call that may store to it is given the element itself."""
+def _named(expr: Any) -> Iterator[tuple[Any, bool]]:
+    """The variables in an expression, and whether their value is loaded there."""
     stack, seen = [(expr, False)], set()
     while stack:
-        part, given = stack.pop()
-        if (part, given) in seen:
+        part, is_given = stack.pop()
+        if (part, is_given) in seen:
             continue
-        seen.add((part, given))
+        seen.add((part, is_given))
         if isinstance(part, ir.TensorLoad):
-            yield part, given
+            yield part.source, not is_given
+            stack += [(index, False) for index in part.indices]
+            continue
+        if isinstance(part, ir.Var):
+            yield part, False
         gives = isinstance(part, ir.Call) and may_write(part)
-        inside = operands(part)
-        stack += [(each, gives) for each in (inside[1:] if isinstance(part, ir.TensorLoad) else inside)]
-
-
-def _buffers(expr: Any) -> Iterator[Any]:
-    """Buffers that an expression names otherwise than by a load."""
-    stack, seen = [expr], set()
-    while stack:
-        part = stack.pop()
-        if part not in seen:
-            seen.add(part)
-            if isinstance(part, ir.Var):
-                yield part
-            inside = operands(part)
-            stack += inside[1:] if isinstance(part, ir.TensorLoad) else inside
+        stack += [(each, gives) for each in operands(part)]
 
 
 # The program with other names -------------------------------------------------------------------------------------------

@@ -141,6 +141,25 @@ def test_values_that_meet_stay_in_one_variable():
     assert sorted(_variables(main)) == ["other", "other", "total"]
 
 
+def test_a_variable_that_an_operator_fills_is_one():
+    """Also where it reads the variable itself."""
+
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32"), B: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=32):
+            place = T.alloc_local((1,), "int32")
+            place[0] = 2
+            B[0] = place[0]
+            place[0] = 3
+            T.copy(A[place[0] : place[0] + 1], place)
+            B[1] = place[0]
+
+    assert _variables(main) == ["place"]
+    a, b = torch.arange(8, dtype=torch.int32) * 10, torch.zeros(8, dtype=torch.int32)
+    interpreter.run(main, a, b)
+    assert b.tolist() == [2, 30, 0, 0, 0, 0, 0, 0]
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("by", ["operator", "loop", "sum"])
 def test_the_next_tile_that_one_thread_asks_for(by, arch):

@@ -131,8 +131,10 @@ def check_positions(x: Lanes, kept: np.ndarray, codes: np.ndarray, group: int) -
     wrong = ~valid & kept.reshape(*codes.shape, -1).any(axis=2)
     if wrong.any():
         row, column = (int(place[0]) for place in np.nonzero(wrong))
-        message = f"of row {row} of a sparse operand, group {column}: {int(codes[row, column]):#06b} are no positions of elements"
-        x.find("metadata", message)
+        code = f"{int(codes[row, column]):#06b}"
+        x.find(
+            "metadata", f"row {row} of the sparse operand: the metadata of group {column}, {code}, names no positions of elements"
+        )
 
 
 def expanded(kept: np.ndarray, codes: np.ndarray, group: int) -> np.ndarray:

@@ -373,20 +373,27 @@ def test_a_warp_group_of_which_the_block_has_a_part() -> None:
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_a_ring_of_warps_that_are_no_neighbours(swapped) -> None:
-    """Warps 1 and 3 wait for what warps 0 and 2 load: no barrier of the block may stand between the two branches."""
+@pytest.mark.parametrize("exchanges", [False, True])
+def test_a_ring_of_warps_that_are_no_neighbours(swapped, exchanges) -> None:
+    """Warps 1 and 3 wait for what warps 0 and 2 load: no barrier of the block may stand between the two branches. What warps 1
+    and 3 exchange needs one of these two."""
 
     @T.prim_func
     def main(A: T.Tensor((STEPS, 64), "float32"), C: T.Tensor((STEPS, 64), "float32")):
         with T.Kernel(1, threads=128):
             tx = T.get_thread_binding()
             tile = T.alloc_shared((SLOTS, 64), "float32")
+            row = T.alloc_shared((64,), "float32")
             full, empty = T.alloc_barrier([64] * SLOTS), T.alloc_barrier([64] * SLOTS)
             lane = tx // 64 * 32 + tx % 32
             if tx // 32 % 2 == (0 if swapped else 1):
                 for k in T.serial(STEPS):
                     T.mbarrier_wait_parity(full[k % SLOTS], k // SLOTS % 2)
-                    C[k, lane] = tile[k % SLOTS, 63 - lane]
+                    if exchanges:
+                        row[lane] = tile[k % SLOTS, lane]
+                        C[k, lane] = row[63 - lane]
+                    else:
+                        C[k, lane] = tile[k % SLOTS, 63 - lane]
                     T.mbarrier_arrive(empty[k % SLOTS])
             if tx // 32 % 2 == (1 if swapped else 0):
                 for k in T.serial(STEPS):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
-from itertools import pairwise
-from typing import Any
+from itertools import pairwise, repeat
+from typing import Any, Union
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
@@ -29,6 +29,10 @@ _BINARY: Mapping[Any, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
+Values = Union[int, "list[int]"]
+"""What an expression is in each of some threads; a number where it is the same in all."""
+
+
 class _Unknown(Exception):
     """The condition depends on more than the thread's number."""
 
@@ -44,6 +48,7 @@ class ThreadConditions:
     def __init__(self, threads: Any, definitions: Mapping[Any, Any]):
         self.digits = thread_digits(threads)
         self.values = definitions
+        self._members: dict[tuple[Any, range], list[bool] | None] = {}
 
     def members(self, condition: Any, threads: range) -> tuple[list[bool] | None, Any]:
         """Which threads meet the part of a condition that is about threads (None if none is), and the rest of it."""
@@ -53,10 +58,19 @@ class ThreadConditions:
         mine, rest = [part for part, named in parts if named], conjunction(part for part, named in parts if not named)
         if not mine:
             return None, None
+        if (condition, threads) not in self._members:
+            self._members[condition, threads] = self._meeting(mine, threads)
+        found = self._members[condition, threads]
+        return found, None if found is None else rest
+
+    def _meeting(self, conditions: list[Any], threads: range) -> list[bool] | None:
+        """Which threads meet all of some conditions; None where that is not known."""
         try:
-            return [all(self.value(part, thread) for part in mine) for thread in threads], rest
+            found = [_each(bool, self._values(part, threads)) for part in conditions]
         except (_Unknown, ZeroDivisionError):
-            return None, None
+            return None
+        lists = [values if isinstance(values, list) else [values] * len(threads) for values in found]
+        return [all(met) for met in zip(*lists)]
 
     def names_thread(self, expr: Any) -> bool:
         return any(
@@ -65,36 +79,46 @@ class ThreadConditions:
             for part in walk_expr(expr)
         )
 
-    def value(self, expr: Any, thread: int) -> Any:
-        """The value of an expression in one thread."""
+    def _values(self, expr: Any, threads: range) -> Values:
+        """The value of an expression in each of some threads."""
         if isinstance(expr, ir.IntImm):
             return int(expr.value)
         if isinstance(expr, ir.Var) and expr in self.digits:
-            low, extent = self.digits[expr]
-            return thread // low % extent
+            return _digits(threads, self.digits[expr])
         if isinstance(expr, ir.Var) and expr in self.values:
-            return self.value(self.values[expr], thread)
+            return self._values(self.values[expr], threads)
         if type(expr) in _BINARY:
-            return _in_type(_BINARY[type(expr)](self.value(expr.a, thread), self.value(expr.b, thread)), expr)
+            return _in_type(_each(_BINARY[type(expr)], self._values(expr.a, threads), self._values(expr.b, threads)), expr)
         if isinstance(expr, ir.Not):
-            return not self.value(expr.a, thread)
+            return _each(operator.not_, self._values(expr.a, threads))
         if isinstance(expr, ir.Cast) and canonical(str(expr.ty)).kind in ("int", "uint", "bool"):
-            return _in_type(self.value(expr.value, thread), expr)
+            return _in_type(self._values(expr.value, threads), expr)
         # Intrinsics such as the lane or the warp number are digits of the thread's number.
         digit = digit_of(expr)
         if digit is None:
             raise _Unknown
-        low, extent = digit
-        return thread // low % extent if extent else thread // low
+        return _digits(threads, digit)
 
 
-def _in_type(value: int, expr: Any) -> int:
-    """The value that an expression of its type has: integers wrap, so that ``T.cast(tx - 32, "uint32") < 32`` is a range."""
+def _digits(threads: range, digit: tuple[int, int]) -> list[int]:
+    """A digit of the number of each thread; of extent 0, the number without the digits below it."""
+    low, extent = digit
+    return [thread // low % extent if extent else thread // low for thread in threads]
+
+
+def _each(compute: Callable[..., Any], *operands: Values) -> Any:
+    """An operation in each thread."""
+    several = [each if isinstance(each, list) else repeat(each) for each in operands]
+    return [*map(compute, *several)] if any(isinstance(each, list) for each in operands) else compute(*operands)
+
+
+def _in_type(values: Values, expr: Any) -> Any:
+    """The values that an expression of its type has: integers wrap, so that ``T.cast(tx - 32, "uint32") < 32`` is a range."""
     dtype = canonical(str(expr.ty))
     if dtype.kind == "bool":
-        return value != 0
-    low = -(1 << dtype.bits - 1) if dtype.kind == "int" else 0
-    return (value - low) % (1 << dtype.bits) + low
+        return _each(bool, values)
+    low, count = -(1 << dtype.bits - 1) if dtype.kind == "int" else 0, 1 << dtype.bits
+    return _each(lambda value: (value - low) % count + low, values)
 
 
 # Homes of fragments ---------------------------------------------------------------------------------------------------
