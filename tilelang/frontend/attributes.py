@@ -42,7 +42,7 @@ def taken_from(state: State, since: int) -> Arm:
         state: before the condition.
         since: how many changes of objects the program had made before the arm.
     """
-    changes = ((holder, name) for holder, name, is_new in current().stored[since:] if is_new and state.title_of(holder))
+    changes = ((each.holder, each.name) for each in current().stored[since:] if each.is_new and state.title_of(each.holder))
     made = {(id(holder), name): Attribute(holder, name, getattr(holder, name, None)) for holder, name in changes}
     made = {key: attribute for key, attribute in made.items() if is_known_by_value(attribute.value)}
     for holder, name, _ in made.values():

@@ -101,7 +101,7 @@ def is_stale(frame: Frame, before: Any, value: Any) -> bool:
     if isinstance(value, (LocalVar, Unusable)) or value is before:
         return False
     if is_buffer(value):
-        return is_buffer(before) and not value.same_as(before) and not frame.always
+        return (before is None or is_buffer(before) and not value.same_as(before)) and not frame.always
     if isinstance(value, ir.PrimExpr):
         return True
     # Slices have no equality: a comparison of two is one of their elements; so is one of numpy's arrays.

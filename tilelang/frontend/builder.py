@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import CompileError, DeclarationError, Location, MisplacedError
-from tilelang.frontend.frames import Frame, Place
+from tilelang.frontend.frames import Frame, Place, Stored
 from tilelang.frontend.lanes import bind_lanes, lanes_of
 from tilelang.frontend.operands import with_bound_operands
 from tilelang.frontend.reads import changes_memory, note_read, read_in_order, with_reads_in_order
@@ -81,8 +81,8 @@ class Builder:
         loops: the author's loops around the present statement, innermost last; those outside of a macro are not among them.
         parallel: how many ``T.Parallel`` are around the present statement, also outside of a macro.
         advanced: the iterators of Python that the program has taken items from.
-        stored: changes of Python objects by statements of the program: the object, and the attribute, if any, and whether that is
-            new.
+        stored: changes of Python objects by statements of the program.
+        asked: attributes that these have looked for and not found: the object and the name.
         reads: element load, or choice that guards some -> where the program made it, see :mod:`tilelang.frontend.reads`.
         kept: those of which a variable holds the value -> that variable.
         macro_depths: for each macro that is being traced, how many frames were open when it was called.
@@ -116,7 +116,8 @@ class Builder:
         self.loops: list[OpenLoop] = []
         self.parallel = 0
         self.advanced: list[Any] = []
-        self.stored: list[tuple[Any, str, bool]] = []
+        self.stored: list[Stored] = []
+        self.asked: list[tuple[Any, str]] = []
         self.reads: dict[Any, Place] = {}
         self.kept: dict[Any, Any] = {}
         self.macro_depths: list[int] = []

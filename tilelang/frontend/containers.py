@@ -5,16 +5,18 @@ from __future__ import annotations
 import dis
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from functools import lru_cache
-from operator import is_, length_hint
+from operator import is_
 from types import CodeType, FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
 from typing import Any
 
 from tilelang.errors import ChangedContainerError, RunTimeValueError
 from tilelang.frontend.access import is_buffer, names_memory
 from tilelang.frontend.builder import Builder, current
+from tilelang.frontend.frames import Stored
+from tilelang.frontend.hidden_state import has_hidden_state, hidden_state, position, shared_generators
 from tilelang.frontend.names import UNBOUND, Names, Outside
 from tilelang.frontend.values import LocalVar, ReadVar, Unusable, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
@@ -23,19 +25,8 @@ from tilelang.ir.expr import as_int
 CONTAINERS = (list, dict, set, deque)
 
 _LIBRARIES = frozenset({"tilelang", "tvm", "tvm_ffi", "torch", "numpy", *sys.stdlib_module_names} - {"__main__"})
-_ARRAYS: Mapping[str, Callable[[Any], list[Any]]] = {
-    "numpy.ndarray": lambda array: [array.tobytes()],
-    "array.array": lambda array: [array.tobytes()],
-    "builtins.bytearray": lambda array: [bytes(array)],
-    "torch.Tensor": lambda array: [array._version],
-}
-"""Arrays of numbers -> what tells that one has changed."""
-
-_LARGEST_ARRAY = 1 << 16
-"""Bytes of arrays that are looked at."""
-
-_DEEPEST = 3
-"""How many objects, each an attribute of the one before, are looked into."""
+_MOST_OBJECTS = 1024
+"""How many objects are looked into, those that the program names first."""
 
 
 class State:
@@ -49,13 +40,14 @@ class State:
         self._iterators: list[tuple[str, Any, Any]] = []
         self._advanced = len(current().advanced)
         self._stored = len(current().stored)
+        self._asked = len(current().asked)
         seen: set[int] = set()
-        pending = [(name, value, 0) for name, value in names.items()]
-        while pending:
-            name, value, depth = pending.pop()
+        pending = deque([*names.items(), *shared_generators().items()])
+        while pending and len(seen) < _MOST_OBJECTS:
+            name, value = pending.popleft()
             if hasattr(type(value), "__next__"):
-                self._iterators.append((name, value, _position(value)))
-            if not _is_followed(value) or id(value) in seen or depth > _DEEPEST:
+                self._iterators.append((name, value, position(value)))
+            if not _is_followed(value) or id(value) in seen:
                 continue
             seen.add(id(value))
             items = _items(value)
@@ -63,10 +55,7 @@ class State:
             is_object = not isinstance(value, (*CONTAINERS, tuple))
             inner = _reached_by(value) if isinstance(value, FunctionType) else items
             if any(map(_is_followed_type, set(map(type, _values(inner))))):
-                pending += [
-                    (f"{name}.{key}" if is_object else name, item, depth + is_object)
-                    for key, item in (inner.items() if isinstance(inner, dict) else enumerate(inner))
-                ]
+                pending += [(f"{name}.{key}" if is_object else name, item) for key, item in _pairs(inner)]
 
     def refuse_changed(self, where: str) -> None:
         """Refuses a run-time ``where`` ("loop", "condition") whose traced pass has changed what was held before it.
@@ -76,10 +65,12 @@ class State:
                 replaced; a text was removed or replaced, or added by a statement of the program; an iterator was advanced.
         """
         advanced = current().advanced[self._advanced :]
-        own = {id(holder) for holder, _, _ in current().stored[self._stored :]}
-        for name, iterator, position in self._iterators:
-            if position != _position(iterator) or any(iterator is other for other in advanced):
+        stored = current().stored[self._stored :]
+        own = {id(each.holder) for each in stored}
+        for name, iterator, before in self._iterators:
+            if not is_same(before, position(iterator)) or any(iterator is other for other in advanced):
                 raise ChangedContainerError(name, "iterator", where)
+        self._refuse_stored(stored, where)
         for name, value, before in self._held:
             after = _items(value)
             if len(after) == len(before) and all(map(is_, _values(before), _values(after))):
@@ -91,7 +82,10 @@ class State:
                 have_moved = id(value) in own and any(
                     self._is_exchanged(item, _at(after, key), where) for key, item in _pairs(before)
                 )
-                if have_changed or has_gained or have_moved or _is_any_replaced(before, after):
+                have_come = id(value) in own and any(
+                    _at(before, key) is UNBOUND and not _is_memory(item) for key, item in _pairs(after)
+                )
+                if have_changed or has_gained or have_moved or have_come or _is_any_replaced(before, after):
                     raise ChangedContainerError(name, type(value).__name__, where)
                 continue
             for attribute, item in before.items():
@@ -111,22 +105,33 @@ class State:
             after: what is there now, or ``UNBOUND``.
             where: "loop" or "condition".
         """
-        if before is after or is_known_by_value(before) or isinstance(before, (*CONTAINERS, tuple, LocalVar, Unusable)):
+        if before is after or isinstance(before, (*CONTAINERS, tuple, LocalVar, Unusable)):
             return False
+        if is_known_by_value(before):
+            return where == "condition" and not is_known_by_value(after)
         if after is UNBOUND or is_known_by_value(after):
             return not names_memory(before)
         is_old = any(after is item for _, _, items in self._held for item in _values(items))
         return is_old or where == "condition" and not names_memory(after)
 
+    def _refuse_stored(self, stored: list[Stored], where: str) -> None:
+        """Refuses changes of modules, and attributes that a loop has made after it had found that there is none.
+
+        Args:
+            stored: the program's changes since.
+            where: "loop" or "condition".
+        """
+        asked = {(id(holder), name) for holder, name in current().asked[self._asked :]}
+        for each in stored:
+            title = each.holder.__name__ if isinstance(each.holder, ModuleType) else self.title_of(each.holder)
+            is_of_module = isinstance(each.holder, ModuleType) and _is_changed(each.before, getattr(each.holder, each.name))
+            is_found_later = where == "loop" and each.is_new and (id(each.holder), each.name) in asked
+            if title and (is_of_module or is_found_later):
+                raise ChangedContainerError(f"{title}.{each.name}", "attribute", where)
+
     def title_of(self, holder: Any) -> str | None:
         """How the program reaches an object of before; None where it did not."""
         return next((title for title, value, _ in self._held if value is holder), None)
-
-
-def _position(iterator: Any) -> Any:
-    """What tells that an iterator has advanced, as far as Python shows it."""
-    frame = getattr(iterator, "gi_frame", None)
-    return length_hint(iterator, -1), frame is not None and frame.f_lasti
 
 
 def with_known_keys(container: Any) -> Any:
@@ -185,14 +190,10 @@ def refuse_outside_change(builder: Builder, scope: Names, name: str, after: Any)
 @lru_cache(maxsize=1024)
 def _may_change(kind: type) -> bool:
     """Whether objects of a type hold values that a program may change: containers, and objects of the program's own classes."""
-    if issubclass(kind, (*CONTAINERS, tuple, SimpleNamespace)) or _name_of(kind) in _ARRAYS:
+    if issubclass(kind, (*CONTAINERS, tuple, SimpleNamespace)) or has_hidden_state(kind):
         return True
     is_known = _is_users(kind) or kind.__module__ == "collections"
     return is_known and ("__dict__" in dir(kind) or bool(_slots(kind))) and not issubclass(kind, ModuleType)
-
-
-def _name_of(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__name__}"
 
 
 def _slots(kind: type) -> list[str]:
@@ -220,8 +221,8 @@ def _items(value: Any) -> Any:
         return dict(value)
     if isinstance(value, FunctionType):
         return {name: item for name, item in _reached_by(value).items() if name in (*vars(value), *_assigned_by(value.__code__))}
-    if _name_of(type(value)) in _ARRAYS:
-        return _ARRAYS[_name_of(type(value))](value) if getattr(value, "nbytes", len(value)) <= _LARGEST_ARRAY else []
+    if has_hidden_state(type(value)):
+        return hidden_state(value)
     if isinstance(value, set):
         return {item: item for item in value}
     if isinstance(value, (*CONTAINERS, tuple)):
@@ -288,6 +289,11 @@ def _is_replaced(before: Any, after: Any) -> bool:
     """Whether a text, an enumeration's member or None has become another one, or a number, or has gone."""
     has_value = after is UNBOUND or is_known_by_value(after)
     return _is_plain(before) and has_value and not (before is after or before == after)
+
+
+def _is_memory(item: Any) -> bool:
+    """Whether ``item`` is a tile or a variable: each is allocated once, wherever the program has its allocation."""
+    return names_memory(item) or isinstance(item, LocalVar)
 
 
 def is_known_by_value(item: Any) -> bool:

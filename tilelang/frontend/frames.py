@@ -22,6 +22,23 @@ class Place:
     is_past: bool = False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """A change of a Python object by a statement of the program.
+
+    Attributes:
+        holder: the object.
+        name: of the attribute; "" for an item.
+        is_new: whether the object had no such attribute.
+        before: what the attribute held, None where it held nothing.
+    """
+
+    holder: Any
+    name: str = ""
+    is_new: bool = False
+    before: Any = None
+
+
 @dataclass(slots=True, eq=False)
 class Frame:
     """An open scope.

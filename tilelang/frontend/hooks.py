@@ -27,6 +27,7 @@ from tilelang.frontend.branches import Branch, DynamicBranch
 from tilelang.frontend.builder import Builder, current, described, read_now, sequence
 from tilelang.frontend.containers import State, attribute_of, is_same, item_of
 from tilelang.frontend.copies import with_values
+from tilelang.frontend.frames import Stored
 from tilelang.frontend.lanes import lanes_of
 from tilelang.frontend.liveness import Reads
 from tilelang.frontend.loops import LoopSpec, range_bounds
@@ -94,7 +95,7 @@ class Hooks(NameHooks):
             raise OperandError("a scalar of a kernel has no elements", hint=ARRAY_OF_THE_KERNEL)
         else:
             key = _python_key(target, key, "__setitem__")
-            current().stored.append((target, "", False))
+            current().stored.append(Stored(target))
             target[key] = self.held(item_of(target, key), value)
 
     def augment_item(self, target: Any, key: Any, op: str, mark: Mark, operand: Any) -> None:
@@ -118,8 +119,9 @@ class Hooks(NameHooks):
             target: any object.
             name: of the attribute.
         """
-        current().stored.append((target, name, is_missing(target, name)))
-        setattr(target, name, self.held(attribute_of(target, name), value))
+        before = attribute_of(target, name)
+        current().stored.append(Stored(target, name, is_missing(target, name), before))
+        setattr(target, name, self.held(before, value))
 
     def augment_attribute(self, target: Any, name: str, op: str, mark: Mark, operand: Any) -> None:
         """``target.name op= operand``.

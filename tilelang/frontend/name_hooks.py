@@ -13,6 +13,7 @@ from tilelang.frontend.builder import current
 from tilelang.frontend.containers import CONTAINERS, refuse_outside_change, with_known_keys
 from tilelang.frontend.copies import read, with_values
 from tilelang.frontend.declare import declare_argument
+from tilelang.frontend.frames import Stored
 from tilelang.frontend.names import UNBOUND, Names, Outside
 from tilelang.frontend.operators import AUGMENTED
 from tilelang.frontend.values import LocalVar, ReadVar, Unusable, as_operand, moment
@@ -210,7 +211,7 @@ class NameHooks:
             if name in _STORING_METHODS:
                 args, kwargs = self.keep(args), self.keep(kwargs)
             if name in _CHANGING_METHODS:
-                current().stored.append((holder, "", False))
+                current().stored.append(Stored(holder))
             result = function(*args, **kwargs)
             return with_values(result) if name == "copy" else result
 

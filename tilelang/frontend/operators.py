@@ -16,6 +16,7 @@ from tilelang.frontend.access import is_buffer
 from tilelang.frontend.builder import current, noted
 from tilelang.frontend.conversion import convert, wrapped
 from tilelang.frontend.copies import with_values
+from tilelang.frontend.frames import Stored
 from tilelang.frontend.values import as_expr, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
 from tilelang.ir.interval import is_within
@@ -110,7 +111,7 @@ def _augmented(name: str, of_values: Operator) -> Operator:
         left, right = as_operand(left), as_operand(right)
         if not hasattr(left, method):
             return of_values(left, right)
-        current().stored.append((left, "", False))
+        current().stored.append(Stored(left))
         return getattr(operator, method)(left, with_values(right))
 
     return apply

@@ -112,10 +112,17 @@ _MISSING = object()
 
 def _hasattr(holder: Any, name: str) -> bool:
     """``hasattr`` of an attribute that is there on every path of the kernel, or on none."""
-    value = getattr(holder, name, _MISSING)
+    return _getattr(holder, name, _MISSING) is not _MISSING
+
+
+def _getattr(holder: Any, name: str, *default: Any) -> Any:
+    """``getattr``; a run-time loop that asks in vain, and makes the attribute later, is refused at its end."""
+    value = getattr(holder, name, _MISSING) if default else getattr(holder, name)
+    if value is _MISSING and is_tracing():
+        current().asked.append((holder, name))
     if isinstance(value, Unusable):
         as_operand(value)
-    return value is not _MISSING
+    return default[0] if value is _MISSING else value
 
 
 def _keyed(name: str) -> Callable[..., Any]:
@@ -163,6 +170,7 @@ _EXTENDED: Mapping[str, Callable[..., Any]] = {
     "float": _number("float", lambda value: casts.cast(value, "float32")),
     "bool": _number("bool", math.condition),
     "hasattr": _hasattr,
+    "getattr": _getattr,
     "set": _keyed("set"),
     "frozenset": _keyed("frozenset"),
     "dict": _keyed("dict"),

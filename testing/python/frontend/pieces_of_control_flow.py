@@ -342,12 +342,11 @@ if A[0] == 2:
 else:
     x = getattr(s, "w", 9) + t.length(3)
     s.same = "a"
-for i in range(3):
-    if A[i] > 1:
-        s.u = A[i] + i
-        y += s.u
-    else:
-        y += hasattr(s, "u") + t.length(2)
+if A[2] > 1:
+    s.u = A[2] + x
+    y += s.u
+else:
+    y += hasattr(s, "u") + t.length(2)
 if A[1] == 1:
     s.w = 6
     z = s.w + len(s.same) + t.length(2)

@@ -386,7 +386,7 @@ CALLS = {"count": 0}
         (lambda stage, places: places.append(1), "'places' is a Python list"),
         (lambda stage, places: stage.advance(), "'stage.phase' is a Python attribute"),
         (lambda stage, places: stage.ring.append(1), "'stage.ring' is a Python list"),
-        (lambda stage, places: stage.turn(), "'Stage.turns' is a Python attribute"),
+        (lambda stage, places: stage.turn(), "'stage.turns' is a Python attribute"),
         (lambda stage, places: CALLS.update(count=CALLS["count"] + 1), "'CALLS' is a Python dict"),
         (lambda stage, places: setattr(stage, "phase", stage.phase + 1), "'stage.phase' is a Python attribute"),
     ],
