@@ -12,6 +12,7 @@ from tilelang.frontend.builder import Builder, current, sequence
 from tilelang.frontend.containers import State
 from tilelang.frontend.frames import Frame
 from tilelang.frontend.names import UNBOUND
+from tilelang.frontend.texts import Text
 from tilelang.frontend.values import LocalVar, Unusable
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import user_location
@@ -102,7 +103,7 @@ def is_stale(frame: Frame, before: Any, value: Any) -> bool:
         return False
     if is_buffer(value):
         return (before is None or is_buffer(before) and not value.same_as(before)) and not frame.always
-    if isinstance(value, ir.PrimExpr):
+    if isinstance(value, (ir.PrimExpr, Text)):
         return True
     # Slices have no equality: a comparison of two is one of their elements; so is one of numpy's arrays.
     unchanged = not names_memory(value) and type(value) is type(before) and (value == before) is True

@@ -18,6 +18,7 @@ from tilelang.frontend.builder import Builder, current
 from tilelang.frontend.frames import Stored
 from tilelang.frontend.hidden_state import has_hidden_state, hidden_state, position, shared_generators
 from tilelang.frontend.names import UNBOUND, Names, Outside
+from tilelang.frontend.texts import Text
 from tilelang.frontend.values import LocalVar, ReadVar, Unusable, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
@@ -269,7 +270,7 @@ def _scalars(items: Iterable[Any], above: frozenset[int] = frozenset()) -> Itera
 
 
 def _is_scalar(item: Any) -> bool:
-    return isinstance(item, (int, float, ir.PrimExpr, ReadVar)) and not is_buffer(item)
+    return isinstance(item, (int, float, ir.PrimExpr, ReadVar, Text)) and not is_buffer(item)
 
 
 def _is_changed(before: Any, after: Any) -> bool:
@@ -302,7 +303,7 @@ def is_known_by_value(item: Any) -> bool:
 
 
 def _is_plain(item: Any) -> bool:
-    return item is None or isinstance(item, (str, bytes, Enum))
+    return item is None or isinstance(item, (str, bytes, Enum)) and not isinstance(item, Text)
 
 
 def _pairs(items: Any) -> Iterable[tuple[Any, Any]]:
@@ -322,4 +323,4 @@ def is_same(one: Any, other: Any) -> bool:
         return one is other
     if isinstance(one, (tuple, list)):
         return len(one) == len(other) and all(map(is_same, one, other))
-    return isinstance(one, (int, float, str, bytes)) and one == other
+    return isinstance(one, (int, float, str, bytes)) and not isinstance(one, Text) and one == other

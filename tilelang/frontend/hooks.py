@@ -36,8 +36,9 @@ from tilelang.frontend.names import UNBOUND, Names
 from tilelang.frontend.operators import AUGMENTED, boolean, constant
 from tilelang.frontend.order import Mark, in_order
 from tilelang.frontend.tables import is_table, look_up
+from tilelang.frontend.texts import Text
 from tilelang.frontend.tiles import Slice
-from tilelang.frontend.values import BufferLike, LocalVar, ReadVar, Text, Unusable, as_operand, is_symbolic, last_value
+from tilelang.frontend.values import BufferLike, LocalVar, ReadVar, Unusable, as_operand, is_symbolic, last_value
 from tilelang.frontend.vectors import VectorArray
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, simplify

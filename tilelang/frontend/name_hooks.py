@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from tilelang.errors import HELD_BY_PYTHON, StaleValueError
@@ -16,6 +17,7 @@ from tilelang.frontend.declare import declare_argument
 from tilelang.frontend.frames import Stored
 from tilelang.frontend.names import UNBOUND, Names, Outside
 from tilelang.frontend.operators import AUGMENTED
+from tilelang.frontend.texts import METHODS_OF_TEXTS
 from tilelang.frontend.values import LocalVar, ReadVar, Unusable, as_operand, moment
 from tilelang.ir import nodes as ir
 
@@ -31,8 +33,8 @@ _LOOKING_METHODS = frozenset("get pop setdefault".split())
 _CHANGING_METHODS = frozenset("clear pop popitem popleft remove reverse rotate setdefault sort".split()) | _STORING_METHODS
 """Methods that change their container."""
 
-METHODS = _CHANGING_METHODS | _LOOKING_METHODS | {"copy"}
-"""The methods of containers that differ from Python's."""
+METHODS = _CHANGING_METHODS | _LOOKING_METHODS | {"copy"} | METHODS_OF_TEXTS.keys()
+"""The methods of containers and texts that differ from Python's."""
 
 
 class NameHooks:
@@ -198,6 +200,8 @@ class NameHooks:
             RunTimeValueError: in the call, an item of a set, or a key of a dictionary, that the kernel computes.
         """
         function = getattr(holder, name)
+        if type(holder) is str and name in METHODS_OF_TEXTS:
+            return partial(METHODS_OF_TEXTS[name], holder)
         if not isinstance(holder, CONTAINERS):
             return function
 

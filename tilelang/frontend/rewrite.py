@@ -58,8 +58,8 @@ OUTSIDE = "__tl_outside__"
 _INNER = "__tl_inner__"
 """The name of a function while it is compiled: by its own name, its body would call the rewritten function, not the author's."""
 
-_REPLACED_BUILTINS = frozenset("min max abs round pow divmod sum print range any all next hasattr getattr".split())
-_REPLACED_TYPES = frozenset("int float bool set frozenset dict list tuple".split())
+_REPLACED_BUILTINS = frozenset("min max abs round pow divmod sum print range any all next hasattr getattr repr format".split())
+_REPLACED_TYPES = frozenset("int float bool str set frozenset dict list tuple".split())
 """Builtin types: replaced only where they are called, as ``isinstance(x, int)`` means the type itself."""
 
 _OPERATORS = {

@@ -74,29 +74,6 @@ class BufferLike:
     buffer: Any
 
 
-class Text(str):
-    """An f-string with run-time values in it: a Python string with their expressions, of which a kernel prints the values.
-
-    Attributes:
-        parts: texts and values, in order.
-    """
-
-    parts: tuple[Any, ...]
-
-    @staticmethod
-    def of(parts: tuple[Any, ...]) -> Text:
-        """The string of its parts."""
-        text = Text("".join(map(str, parts)))
-        text.parts = tuple(piece for part in parts for piece in (part.parts if isinstance(part, Text) else (part,)))
-        return text
-
-    def __add__(self, other: str) -> str:
-        return Text.of((self, other))
-
-    def __radd__(self, other: str) -> str:
-        return Text.of((other, self))
-
-
 class Tile:
     """An array of values: a slice of a buffer, or arithmetic on slices; see :mod:`tilelang.frontend.tiles`.
 

@@ -13,7 +13,8 @@ from tilelang.frontend.containers import with_known_keys
 from tilelang.frontend.copies import with_values
 from tilelang.frontend.loops import LoopSpec, range_bounds
 from tilelang.frontend.operators import and_, constant, floor_divide, modulo, or_
-from tilelang.frontend.values import Text, Tile, Unusable, as_operand, is_symbolic, is_typed_constant
+from tilelang.frontend.texts import Text, text_of
+from tilelang.frontend.values import Tile, Unusable, as_operand, is_symbolic, is_typed_constant
 from tilelang.language import casts, debug, math
 from tilelang.language.calls import is_tile
 
@@ -92,9 +93,14 @@ def _sum(iterable: Any, /, start: Any = 0) -> Any:
     return start
 
 
+def _is_shown(value: Any) -> bool:
+    """Whether the kernel, and not Python, can show a value."""
+    return _is_run_time(value) or is_tile(value) or isinstance(value, Text)
+
+
 def _print(*args: Any, **kwargs: Any) -> None:
     """``print``: by the running kernel for run-time values and buffers, while it is compiled for Python values."""
-    if kwargs or not is_tracing() or not any(is_symbolic(arg) or is_tile(arg) or isinstance(arg, Text) for arg in args):
+    if kwargs or not is_tracing() or not any(map(_is_shown, args)):
         builtins.print(*args, **kwargs)
         return
     debug.print_in_order(args)
@@ -171,6 +177,9 @@ _EXTENDED: Mapping[str, Callable[..., Any]] = {
     "bool": _number("bool", math.condition),
     "hasattr": _hasattr,
     "getattr": _getattr,
+    "str": _either("str", text_of, _is_shown),
+    "repr": _either("repr", text_of, _is_shown),
+    "format": _either("format", text_of, _is_shown),
     "set": _keyed("set"),
     "frozenset": _keyed("frozenset"),
     "dict": _keyed("dict"),

@@ -10,7 +10,8 @@ from tilelang.errors import CompileError, MisplacedError, OperandError
 from tilelang.frontend.access import as_region
 from tilelang.frontend.bounded import note_bounds
 from tilelang.frontend.builder import current, require_kernel
-from tilelang.frontend.values import Text, as_expr, is_symbolic
+from tilelang.frontend.texts import Text
+from tilelang.frontend.values import as_expr, is_symbolic
 from tilelang.ignored import ignored, unless
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import user_location

@@ -259,6 +259,12 @@ REFUSED = {
     "it = (k for k in (5, 6, 7))\nx = next(it)\nif A[0] == 2:\n    first(it)\ny = first(it)": "'it' is a Python iterator",
     "import itertools\nit = itertools.count(1)\nfor i in range(2):\n    A[i] = first(it)": "'it' is a Python iterator",
     "it = zip((1, 2), iter((3, 4)))\nif A[0] == 1:\n    first(it)": "'it' is a Python iterator",
+    "x = len(str(A[1]))": "a text with a run-time value is known while the kernel runs",
+    "x = 1 if f'{A[0]}' == '1' else 2": "a text with a run-time value is known while the kernel runs",
+    "d = {f'{A[0]}': 1}": "a text with a run-time value is known while the kernel runs",
+    "v = f'{A[0]}' * 2": "a text with a run-time value is known while the kernel runs",
+    "v = '{}'.format(A[0])": "str.format of a run-time value",
+    "v = 'a'\nif A[0] == 1:\n    v = f'{A[0]}'\nprint(v)": "'v' was assigned inside a run-time condition",
     "for i in range(3):\n    count_calls()": "'CALLS' is a Python variable",
     "if x > 0 and (v := A[x]) > 0:\n    y = v": "`:=` after a run-time operand of `and` or `or`",
 }
