@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tilelang.errors.base import CompileError, Location
+from tilelang.errors.program import RunTimeValueError
 
 
 class SourceUnavailableError(CompileError):
@@ -51,6 +52,17 @@ class StaleValueError(CompileError):
             f"{name!r} was assigned inside a run-time {where} and cannot be used after it",
             location,
             hint=_ONE_TILE if is_memory else f"declare it before: {name} = T.alloc_var(dtype, init=value)",
+        )
+
+
+class ComputedKeyError(RunTimeValueError):
+    """An item of a Python set, or a key of a dict, that the kernel computes: Python tells them apart while it is traced."""
+
+    def __init__(self, location: Location | None = None):
+        super().__init__(
+            "an item of a Python set, or a key of a dict, is a run-time value",
+            location,
+            hint="a tuple may hold it: x in (a, b); T.alloc_local((n,), dtype) is an array of the kernel",
         )
 
 

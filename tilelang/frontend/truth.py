@@ -1,20 +1,27 @@
-"""The truth value of comparisons in the user's own Python.
+"""The truth value of comparisons, and the hash of expressions, in the user's own Python.
 
 ``a == b`` of two expressions is an object that TVM lets stand for the question whether both are the same node. In a rewritten
 function the hooks turn it into a comparison of the kernel; but in a plain helper (``if x == 1``) or in a ``match``,
 Python asks for its truth, and identity would silently choose a branch. There, a comparison of known values has its value,
 and any other is an error.
+
+The hash of an expression is that of the node, so that a plain helper would look in vain for one in a set or a dictionary of
+numbers (``{3: 5}.get(x, 9)``, ``x in {1, 2}``). That is an error, too. A cache of results (``functools.lru_cache``) may take
+expressions, and memory may be a key.
 """
 
 from __future__ import annotations
 
+import functools
 import linecache
 import sys
 import sysconfig
 from collections.abc import Callable
 from typing import Any
 
-from tilelang.errors import RunTimeValueError
+from tilelang.errors import ComputedKeyError, RunTimeValueError
+from tilelang.frontend.builder import active_builder
+from tilelang.frontend.values import ExprLike
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import frame_location, is_user_frame
 
@@ -49,11 +56,36 @@ def _guarded(identity: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return truth
 
 
+def _hash(plain: Callable[[Any], int]) -> Any:
+    def value(self: Any) -> int:
+        frame = sys._getframe(1)
+        if active_builder() is None or not _asks(frame) or isinstance(self, ir.Var) and ir.is_buffer_var(self):
+            return plain(self)
+        if isinstance(self, (ir.IntImm, ir.FloatImm)):
+            return hash(self.value)
+        raise ComputedKeyError(frame_location(frame))
+
+    return value
+
+
+def _asks(frame: Any) -> bool:
+    """Whether a frame is of the user's code, and what it does asks for the hash: no cache of results, and no hash of a class."""
+    code = frame.f_code
+    if not is_user_frame(frame) or code.co_filename.startswith(_LIBRARIES) or code.co_name == "__hash__":
+        return False
+    scopes = (frame.f_locals, frame.f_globals)
+    named = (scope.get(name) for scope in scopes for name in (*code.co_names, *code.co_varnames, *code.co_freevars))
+    return not any(isinstance(each, functools._lru_cache_wrapper) for each in named)
+
+
 def install() -> None:
-    """Gives comparisons their truth value in user code; twice is the same as once."""
+    """Gives comparisons their truth value in user code, and expressions their hash; twice is the same as once."""
     for cls in (ir.EqualOp, ir.NotEqualOp):
         if cls.__bool__.__module__ != __name__:
             cls.__bool__ = _guarded(cls.__bool__)
+    for cls in (ir.ExprWithOp, ExprLike):
+        if getattr(cls.__hash__, "__module__", None) != __name__:
+            cls.__hash__ = _hash(cls.__hash__)
 
 
 install()

@@ -12,6 +12,7 @@ from tvm import ir, tirx
 from tvm.sym import Analyzer
 from tvm.ir import _overload_prim_expr as expression_operators
 from tvm.ir._overload_prim_expr import EqualOp, NotEqualOp
+from tvm.ir.expr import ExprWithOp
 from tvm.ir import Op, Range, SourceName, Span, StringImm, TensorLoad, TensorRegion
 from tvm.target import Target
 from tvm.tirx import (
