@@ -82,6 +82,7 @@ class Builder:
         parallel: how many ``T.Parallel`` are around the present statement, also outside of a macro.
         advanced: the iterators of Python that the program has taken items from.
         stored: changes of Python objects by statements of the program.
+        scopes: the names of the functions that are being traced, innermost last.
         asked: attributes that these have looked for and not found: the object and the name.
         reads: element load, or choice that guards some -> where the program made it, see :mod:`tilelang.frontend.reads`.
         kept: those of which a variable holds the value -> that variable.
@@ -118,6 +119,7 @@ class Builder:
         self.advanced: list[Any] = []
         self.stored: list[Stored] = []
         self.asked: list[tuple[Any, str]] = []
+        self.scopes: list[Any] = []
         self.reads: dict[Any, Place] = {}
         self.kept: dict[Any, Any] = {}
         self.macro_depths: list[int] = []
@@ -262,11 +264,13 @@ class Builder:
         """While a macro's body is traced: ``return``, ``break`` and ``continue`` are the macro's own."""
         self.pending_name = None
         loops, self.loops = self.loops, []
+        depth = len(self.scopes)
         self.macro_depths.append(len(self.frames))
         try:
             yield
         finally:
             self.loops = loops
+            del self.scopes[depth:]
             self.macro_depths.pop()
 
     @contextmanager

@@ -6,13 +6,14 @@ import dis
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
 from enum import Enum
 from functools import lru_cache
 from operator import is_
 from types import CodeType, FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
 from typing import Any
 
-from tilelang.errors import ChangedContainerError, RunTimeValueError
+from tilelang.errors import ChangedContainerError, ComputedKeyError
 from tilelang.frontend.access import is_buffer, names_memory
 from tilelang.frontend.builder import Builder, current
 from tilelang.frontend.frames import Stored
@@ -42,21 +43,11 @@ class State:
         self._advanced = len(current().advanced)
         self._stored = len(current().stored)
         self._asked = len(current().asked)
-        seen: set[int] = set()
-        pending = deque([*names.items(), *shared_generators().items()])
-        while pending and len(seen) < _MOST_OBJECTS:
-            name, value = pending.popleft()
-            if hasattr(type(value), "__next__"):
+        for name, value, items in walked({**names, **shared_generators()}):
+            if items is None:
                 self._iterators.append((name, value, position(value)))
-            if not _is_followed(value) or id(value) in seen:
-                continue
-            seen.add(id(value))
-            items = _items(value)
-            self._held.append((name, value, items))
-            is_object = not isinstance(value, (*CONTAINERS, tuple))
-            inner = _reached_by(value) if isinstance(value, FunctionType) else items
-            if any(map(_is_followed_type, set(map(type, _values(inner))))):
-                pending += [(f"{name}.{key}" if is_object else name, item) for key, item in _pairs(inner)]
+            else:
+                self._held.append((name, value, items))
 
     def refuse_changed(self, where: str) -> None:
         """Refuses a run-time ``where`` ("loop", "condition") whose traced pass has changed what was held before it.
@@ -135,17 +126,35 @@ class State:
         return next((title for title, value, _ in self._held if value is holder), None)
 
 
+def walked(names: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """What names reach that a program may change, nearest first: title, object, and items or attributes; None of an iterator."""
+    seen: set[int] = set()
+    pending = deque(names.items())
+    while pending and len(seen) < _MOST_OBJECTS:
+        name, value = pending.popleft()
+        if id(value) in seen:
+            continue
+        if hasattr(type(value), "__next__"):
+            yield name, value, None
+        if not _is_followed(value):
+            continue
+        seen.add(id(value))
+        items = _items(value)
+        yield name, value, items
+        is_object = not isinstance(value, (*CONTAINERS, tuple))
+        inner = _reached_by(value) if isinstance(value, FunctionType) else items
+        if any(map(_is_followed_type, set(map(type, _values(inner))))):
+            pending += [(f"{name}.{key}" if is_object else name, item) for key, item in _pairs(inner)]
+
+
 def with_known_keys(container: Any) -> Any:
     """A set or dictionary, which tells its items or keys apart while the program is traced.
 
     Raises:
-        RunTimeValueError: the kernel computes one of them.
+        ComputedKeyError: the kernel computes one of them.
     """
     if any(map(_is_computed, container)):
-        raise RunTimeValueError(
-            "an item of a Python set, or a key of a dict, is a run-time value",
-            hint="a tuple may hold it: x in (a, b); T.alloc_local((n,), dtype) is an array of the kernel",
-        )
+        raise ComputedKeyError
     return container
 
 
@@ -193,7 +202,7 @@ def _may_change(kind: type) -> bool:
     """Whether objects of a type hold values that a program may change: containers, and objects of the program's own classes."""
     if issubclass(kind, (*CONTAINERS, tuple, SimpleNamespace)) or has_hidden_state(kind):
         return True
-    is_known = _is_users(kind) or kind.__module__ == "collections"
+    is_known = _is_users(kind) or kind.__module__ == "collections" or is_dataclass(kind) and kind.__module__ == "types"
     return is_known and ("__dict__" in dir(kind) or bool(_slots(kind))) and not issubclass(kind, ModuleType)
 
 
@@ -278,7 +287,7 @@ def _is_changed(before: Any, after: Any) -> bool:
     if before is after or isinstance(before, Unusable):
         return False
     if isinstance(before, LocalVar) and not isinstance(before, ReadVar):
-        return not isinstance(after, LocalVar)
+        return not isinstance(after, LocalVar) or isinstance(after, ReadVar)
     return _is_replaced(before, after) or not is_same(list(_scalars([before])), list(_scalars([after])))
 
 

@@ -97,7 +97,7 @@ class Hooks(NameHooks):
         else:
             key = _python_key(target, key, "__setitem__")
             current().stored.append(Stored(target))
-            target[key] = self.held(item_of(target, key), value)
+            target[key] = self.held(target, item_of(target, key), value)
 
     def augment_item(self, target: Any, key: Any, op: str, mark: Mark, operand: Any) -> None:
         """``target[key] op= operand``.
@@ -122,7 +122,7 @@ class Hooks(NameHooks):
         """
         before = attribute_of(target, name)
         current().stored.append(Stored(target, name, is_missing(target, name), before))
-        setattr(target, name, self.held(before, value))
+        setattr(target, name, self.held(target, before, value))
 
     def augment_attribute(self, target: Any, name: str, op: str, mark: Mark, operand: Any) -> None:
         """``target.name op= operand``.

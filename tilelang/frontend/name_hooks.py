@@ -17,8 +17,9 @@ from tilelang.frontend.declare import declare_argument
 from tilelang.frontend.frames import Stored
 from tilelang.frontend.names import UNBOUND, Names, Outside
 from tilelang.frontend.operators import AUGMENTED
+from tilelang.frontend.shared_variables import part
 from tilelang.frontend.texts import METHODS_OF_TEXTS
-from tilelang.frontend.values import LocalVar, ReadVar, Unusable, as_operand, moment
+from tilelang.frontend.values import LocalVar, Unusable, as_operand, moment
 from tilelang.ir import nodes as ir
 
 _STORING_METHODS = frozenset("append appendleft extend extendleft insert add setdefault update".split())
@@ -42,7 +43,9 @@ class NameHooks:
 
     def names(self, local: dict[str, Any], outside: Outside) -> Names:
         """The names of a function that begins to run."""
-        return Names(local, outside)
+        names = Names(local, outside)
+        current().scopes.append(names)
+        return names
 
     def naming(self, name: str) -> str:
         """Records the name that the next value is assigned to, so that a buffer allocated for it gets this name."""
@@ -65,6 +68,8 @@ class NameHooks:
         builder = current()
         builder.pending_name = None
         before = scope.held(name)
+        if isinstance(before, LocalVar) and not before.fresh:
+            part(builder, before)
         bound = bind(builder, name, before, value)
         if builder.macro_depths and name not in scope:
             refuse_outside_change(builder, scope, name, bound)
@@ -179,15 +184,18 @@ class NameHooks:
         """A value that is stored in an attribute or a container: memory is read now, not where the value is used."""
         return snapshot_items(current(), HELD_BY_PYTHON, value)
 
-    def held(self, before: Any, value: Any) -> Any:
+    def held(self, holder: Any, before: Any, value: Any) -> Any:
         """What an attribute or an item of a container holds after an assignment; to a variable there the value is stored.
 
         Args:
-            before: what it held.
+            holder: the object or container.
+            before: what it held; a variable that has a name is the name's.
             value: the right-hand side.
         """
-        is_variable = isinstance(before, LocalVar) and not isinstance(before, ReadVar)
-        return bind(current(), HELD_BY_PYTHON, before, value) if is_variable else self.keep(value)
+        if not isinstance(before, LocalVar) or not before.fresh:
+            return self.keep(value)
+        part(current(), before, holder)
+        return bind(current(), HELD_BY_PYTHON, before, value)
 
     def method(self, holder: Any, name: str) -> Any:
         """``holder.name`` that is called, where ``holder`` may be a Python container and gets arguments as it can hold them.

@@ -134,6 +134,9 @@ class LocalVar(ExprLike):
 
     indices: tuple[Any, ...] = (0,)
 
+    def __deepcopy__(self, memo: Any) -> Any:
+        return ReadVar(self)
+
     def expr(self) -> Any:
         """A load of the variable."""
         return self.buffer[self.indices]

@@ -364,4 +364,37 @@ x = (p == (1, 2)) + (p == Point(1, 3)) * 10 + (p in [(4, 5), (1, 2)]) * 100 + (p
 y = ({"a": A[1]} == {"a": 1}) + ({"a": A[1]} != {"b": 1}) * 10 + ({"a": [A[2]]} == {"a": [2]}) * 100
 z = ([(A[3], "c")] == [(3, "c")]) + (() == (A[1],)) * 10
 """,
+    """
+import types
+s = Scale(T.alloc_var("int32", init=1))
+c, d, e, t = s.clone(), copy.copy(s), copy.deepcopy(s), types.SimpleNamespace(inner=Scale(0))
+s.lend(t.inner)
+Record = dataclasses.make_dataclass("Record", ["one", "other"])
+r = Record(T.alloc_var("int32", init=1), 2)
+q, p = dataclasses.replace(r, other=4), dataclasses.astuple(r)
+s.v += 2
+r.one = A[5]
+x = s.v + 10 * c.v + 100 * d.v + 1000 * e.v + 10000 * t.inner.lent
+y = r.one + 10 * q.one + 100 * q.other + 1000 * p[0]
+c.v, d.v = A[4], A[5]
+z = c.v + 10 * d.v + 100 * s.v
+""",
+    """
+s, l = Scale(0), []
+def keep():
+    s.w = x
+    l.append({"a": x})
+keep()
+x = 7
+y = s.w + l[0]["a"] * 10
+s.w = 3
+z = x
+t = Scale(T.alloc_var("int32", init=1))
+for i in range(3):
+    x += 1
+    c = copy.copy(t)
+    t.v = A[i]
+    A[i + 4] = c.v
+""",
+    "x = look_up(3) + cached(A[2], 5) + cached(A[3], 5) + (A.index(3) if isinstance(A, list) else 3)",
 ]

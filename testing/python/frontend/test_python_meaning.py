@@ -12,6 +12,8 @@ from tilelang.errors import CompileError
 from . import pieces_of_control_flow, pieces_of_order, pieces_of_values
 
 HELPERS = """
+import copy, dataclasses, functools
+
 def helper(t, k=2):
     return t * k + 1
 
@@ -26,6 +28,13 @@ def two_tiles():
 
 def first(iterator):
     return next(iterator)
+
+def look_up(t):
+    return {{3: 5, 4: 6}}.get(t, 9)
+
+@functools.lru_cache
+def cached(t, k):
+    return t * k
 
 def vararg(*items):
     return sum(items)
@@ -77,6 +86,12 @@ class Scale:
 
     def get(self):
         return self.v
+
+    def clone(self):
+        return Scale(self.v)
+
+    def lend(self, other):
+        other.lent = self.v
 
     def scaled(self, t):
         return t * self.v
@@ -265,6 +280,9 @@ REFUSED = {
     "v = f'{A[0]}' * 2": "a text with a run-time value is known while the kernel runs",
     "v = '{}'.format(A[0])": "str.format of a run-time value",
     "v = 'a'\nif A[0] == 1:\n    v = f'{A[0]}'\nprint(v)": "'v' was assigned inside a run-time condition",
+    "x = look_up(A[3])": "an item of a Python set, or a key of a dict, is a run-time value",
+    "def f(t):\n    return t in {1, 2}\nx = f(A[2])": "an item of a Python set, or a key of a dict, is a run-time value",
+    "s = Scale(T.alloc_var('int32', init=1))\nt = s.clone()\nfor i in range(3):\n    s.v += 1\nx = t.v": "'t.v' is a Python",
     "for i in range(3):\n    count_calls()": "'CALLS' is a Python variable",
     "if x > 0 and (v := A[x]) > 0:\n    y = v": "`:=` after a run-time operand of `and` or `or`",
 }
