@@ -69,16 +69,17 @@ class _Rows:
 
 
 def _row_index(item: Any, size: int, axis: int) -> Any:
-    """An index of a table; one that is provably negative counts from the end, as in Python."""
-    # Python's meaning of negative indices needs their sign: where it is not known, the index is taken as it is.
+    """An index of a table; one that is negative counts from the end, as in Python."""
     index = index_expr(item)
     known = as_int(index)
     if isinstance(known, int):
         if not -size <= known < size:
             raise IndexRangeError("the table", axis, known, size)
         return known % size
-    high = interval_of(index, require_kernel("a constant table").ranges)[1]
-    return index + size if high is not None and high < 0 else index
+    low, high = interval_of(index, require_kernel("a constant table").ranges)
+    if low is not None and low >= 0:
+        return index
+    return index + size if high is not None and high < 0 else ir.Select(index < 0, index + size, index)
 
 
 def _entry(entries: list[Any], dtype: str, place: Any) -> Any:
