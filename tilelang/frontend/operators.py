@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import FLOAT_DIVISION, INTEGER_DIVISION, DtypeError, MisplacedError, OperandError
+from tilelang.errors import FLOAT_DIVISION, INTEGER_DIVISION, DtypeError, MisplacedError, OperandError, RunTimeValueError
 from tilelang.frontend.access import is_buffer
 from tilelang.frontend.builder import current, noted
 from tilelang.frontend.conversion import convert, wrapped
@@ -288,6 +288,19 @@ def _same_items(left: Any, right: Any) -> Any:
     return and_(*(lambda a=a, b=b: _COMPARISONS["Eq"](as_operand(a), as_operand(b)) for a, b in pairs))
 
 
+def _is(left: Any, right: Any) -> bool:
+    """``left is right``.
+
+    Raises:
+        RunTimeValueError: of two numbers one is of the run time; it has no identity.
+    """
+    sides = (left, right)
+    are_numbers = all(isinstance(side, (int, float)) or isinstance(side, ir.PrimExpr) and not is_buffer(side) for side in sides)
+    if are_numbers and any(map(is_symbolic, sides)):
+        raise RunTimeValueError("`is` of a run-time value", hint="== compares values")
+    return left is right
+
+
 _NO_NUMBERS = (type(None), str, bytes, tuple, list, dict, set, frozenset)
 """Objects of Python that no number is equal to."""
 
@@ -319,8 +332,8 @@ _COMPARISONS: Mapping[str, Operator] = {
     "GtE": _ordering(operator.ge),
     "Eq": _equality(operator.eq),
     "NotEq": _equality(operator.ne),
-    "Is": operator.is_,
-    "IsNot": operator.is_not,
+    "Is": _is,
+    "IsNot": lambda left, right: not _is(left, right),
     "In": _contains,
     "NotIn": lambda item, items: not_(_contains(item, items)),
 }

@@ -367,11 +367,6 @@ class _Rewriter(NamesRewriter):
         return self.hook("formatted", self.visit(part.value), ast.Constant(part.conversion), spec, at=part)
 
     def visit_Compare(self, node: ast.Compare) -> Any:
-        # Values of a kernel have no identity: `is` compares what the tracing holds.
-        if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
-            self.generic_visit(node)
-            node.left = self.hook("usable", node.left, at=node.left)
-            return node
         # `x in {a, b}` compares, where a set would tell its items apart while it is traced.
         for position, item in enumerate(node.comparators):
             if isinstance(item, ast.Set) and isinstance(node.ops[position], (ast.In, ast.NotIn)):

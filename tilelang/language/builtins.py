@@ -60,10 +60,10 @@ def _extremum(name: str) -> Callable[..., Any]:
     python, extended = getattr(builtins, name), getattr(math, name)
 
     @functools.wraps(python, assigned=("__name__", "__doc__"))
-    def function(*args: Any, **kwargs: Any) -> Any:
+    def function(*args: Any, key: Any = None, **kwargs: Any) -> Any:
         items = args if len(args) > 1 else list(*args)
-        is_extended = "key" not in kwargs and len(items) > 1 and any(map(_is_run_time, items))
-        return extended(*items) if is_extended else python(items, **kwargs)
+        is_extended = key is None and len(items) > 1 and any(map(_is_run_time, items))
+        return extended(*items) if is_extended else python(items, key=key, **kwargs)
 
     return function
 

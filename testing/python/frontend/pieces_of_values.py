@@ -397,4 +397,10 @@ for i in range(3):
     A[i + 4] = c.v
 """,
     "x = look_up(3) + cached(A[2], 5) + cached(A[3], 5) + (A.index(3) if isinstance(A, list) else 3)",
+    """
+x = [3, 1, 4, 1, 5][-A[2]] + [[1, 2], [3, 4]][A[1] - 2][-A[1]] * 10
+y = max((A[1], A[2]), key=None)
+a = None
+z = (1 if a is None else 2) + 10 * (1 if A is A is not None else 2)
+""",
 ]
