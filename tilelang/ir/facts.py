@@ -15,7 +15,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import NO_ANSWER, constant
 from tilelang.ir.interval import Interval, interval_of
 from tilelang.ir.misjudged import StandIns, hidden, is_misjudged, restored
-from tilelang.ir.visit import LARGE, tree_size, walk_expr
+from tilelang.ir.visit import LARGE, tree_size, variables, walk_expr
 
 _LEAST, _MOST = -(2**63) + 1, 2**63 - 1
 """The bounds that the analyzer gives for a value without a known lower or upper end."""
@@ -74,6 +74,14 @@ class Facts:
                     # In the form that questions about the same values get.
                     stack.enter_context(self._analyzer.constraint_scope(self._seen(self.simplify(fact))))
             yield
+
+    def assume(self, condition: Any) -> None:
+        """Adds what a condition that holds from now on says of each of its variables: bounds, and what divides it."""
+        for var in set(variables(condition)):
+            with self.assuming(condition):
+                found = self._analyzer.const_int_bound(var), self._analyzer.modular_set(var)
+            for info in found:
+                self._analyzer.update(var, info, override=True)
 
     def simplify(self, expr: Any) -> Any:
         """The simplest form; integers stay integers."""

@@ -30,16 +30,30 @@ def assumptions(func: Any) -> tuple[Assumption, ...]:
     Every call reaches them: they are below no condition and in no loop that may be skipped, and are over what the host knows.
     The others (over loaded values, say) are the kernel's.
     """
-    found, values, names = [], {}, host_names(func)
+    names = host_names(func)
+    found = (
+        _assumption(host_value(condition, names), unmet_text(stmt.value, part), stmt.span)
+        for stmt, part, condition in _checked(func)
+    )
+    return (*_widths(func), *found)
+
+
+def facts_of_calls(func: Any) -> tuple[Any, ...]:
+    """The same conditions as expressions over sizes and integer arguments: they hold wherever a kernel of the program runs."""
+    return tuple(condition for _, _, condition in _checked(func))
+
+
+def _checked(func: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """What every call is checked for: the statement, the part of its condition, and that part over what the host knows."""
+    values, names = {}, host_names(func)
     for stmt in _always(func.body):
         if isinstance(stmt, ir.Bind):
             values[stmt.var] = substitute(stmt.value, values)
         condition = assumed(stmt)
         for part in conjuncts(condition) if condition is not None else ():
-            known = host_value(substitute(part, values), names)
-            if known is not None:
-                found.append(_assumption(known, unmet_text(stmt.value, part), stmt.span))
-    return (*_widths(func), *found)
+            over_host = substitute(part, values)
+            if host_value(over_host, names) is not None:
+                yield stmt, part, over_host
 
 
 def _widths(func: Any) -> Iterator[Assumption]:

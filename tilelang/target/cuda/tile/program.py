@@ -18,7 +18,7 @@ from tilelang.ir.span import location_of
 from tilelang.ir.text import expr_text
 from tilelang.ir.visit import variables, walk
 from tilelang.records import Record
-from tilelang.target.assumptions import assumed
+from tilelang.target.assumptions import assumed, facts_of_calls
 from tilelang.target.cuda.tile.host_flow import HostValues
 
 _ONE = (1, 1, 1)
@@ -40,6 +40,7 @@ class Kernel(Record):
         bindings: host values that the kernel may use.
         loops: (variable, extent) of each loop of the host around the kernel, which the kernel gets as an argument.
         within: control flow of the host around the launch; see :attr:`~tilelang.artifact.KernelLaunch.within`.
+        assumed: what every call is checked for (``T.assume``), over sizes and integer arguments.
         gathers: whether a ``T.Parallel`` may be an asynchronous copy; its tile then has a slot for each stage of a pipeline.
     """
 
@@ -52,6 +53,7 @@ class Kernel(Record):
     bindings: tuple[tuple[Any, Any], ...] = ()
     loops: tuple[tuple[Any, Any], ...] = ()
     within: tuple[tuple, ...] = ()
+    assumed: tuple[Any, ...] = ()
     gathers: bool = True
 
     @property
@@ -77,12 +79,14 @@ class Kernel(Record):
         return x, y, z
 
     def facts(self) -> Facts:
-        """What is known of the variables that the kernel gets: bounds of indices, and values."""
+        """What is known of the variables that the kernel gets: bounds of indices, values, and what calls are checked for."""
         facts = Facts()
         for var, extent in self.variables:
             facts.bind_range(var, extent)
         for var, value in self.bindings:
             facts.bind_value(var, value)
+        for condition in self.assumed:
+            facts.assume(condition)
         return facts
 
 
@@ -121,12 +125,14 @@ class _Collector:
 
     Attributes:
         found: the kernels.
+        assumed: what every call is checked for.
         within: the loops and conditions of the host around the next one.
     """
 
     def __init__(self, func: Any):
         self.func = func
         self.host = HostValues(func)
+        self.assumed = facts_of_calls(func)
         self.views: list[Any] = []
         self.found: list[Kernel] = []
         self.within: tuple[tuple, ...] = ()
@@ -212,7 +218,9 @@ class _Collector:
         body = ir.SeqStmt([*self.views, stmt]) if self.views else stmt
         blocks, cluster, threads = (tuple(group) for group in groups.values())
         values = tuple(self.host.values.items())
-        self.found.append(Kernel("", self.func, blocks, cluster, threads, body, values, self.host.loops, self.within))
+        self.found.append(
+            Kernel("", self.func, blocks, cluster, threads, body, values, self.host.loops, self.within, self.assumed)
+        )
 
 
 _STEPS: Mapping[type, Callable[[_Collector, Any, tuple[Any, ...]], None]] = {
