@@ -110,6 +110,34 @@ def test_long_bodies_are_written_out_a_few_times(terms, unroll):
     assert loops == [unroll]
 
 
+@pytest.mark.parametrize(("terms", "unrolled"), [(1, ["", ""]), (12, ["2", ""])])
+def test_long_iterations_that_index_registers_are_not_written_out(terms, unrolled):
+    """NVRTC took 40 s for 400 iterations of 100 terms each; with so many, what they index is local memory."""
+
+    @T.prim_func
+    def main(A: T.Tensor((20, 20), "int32"), B: T.Tensor((2, 20), "int32")):
+        with T.Kernel(1, threads=32):
+            rows, columns = T.alloc_fragment((20,), "int32"), T.alloc_fragment((20,), "int32")
+            T.clear(rows)
+            T.clear(columns)
+            for i, j in T.Parallel(20, 20):
+                term = sum(A[i, (j + k) % 20] * A[j, k] for k in range(terms))
+                rows[i] += term
+                columns[j] -= term
+            T.copy(rows, B[0, :])
+            T.copy(columns, B[1, :])
+
+    assert re.findall(r"#pragma unroll ?(\d*)\n.*[ij]_0 < 20", source(main, "sm_80")) == unrolled
+    a, b, expected = torch.randint(-9, 9, (20, 20)).int(), torch.zeros(2, 20).int(), torch.zeros(2, 20).int()
+    simulate(main, a, b)
+    for i in range(20):
+        for j in range(20):
+            term = sum(a[i, (j + k) % 20] * a[j, k] for k in range(terms))
+            expected[0, i] += term
+            expected[1, j] -= term
+    assert torch.equal(b, expected)
+
+
 def test_only_loops_that_index_registers_are_unrolled():
     """Four threads hold the element, and fill the tile: 4096 iterations of each written out take NVRTC minutes."""
 

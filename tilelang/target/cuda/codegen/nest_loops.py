@@ -6,6 +6,7 @@ contiguous axis the innermost digit may be a vector, which has no loop: what is 
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from tilelang.ir import nodes as ir
@@ -31,6 +32,9 @@ elements of a tile to fill from a register of its own."""
 
 _NODES = 8192
 """Nodes of expressions that those iterations have together at most: 400 iterations of a long expression take NVRTC seconds."""
+
+_MOST_NODES = 4 * _NODES
+"""The same where registers need the iterations: with more of them, the registers are local memory, and NVRTC takes no minutes."""
 
 _ITERATIONS = 64
 """Iterations of a nest on memory alone: more of them cost time to compile and instruction cache."""
@@ -96,8 +100,10 @@ class NestLoops:
         registers = [access for access in self.nest.accesses if not is_memory(access.buffer)]
         if not registers:
             return partly_unrolled(self.loops, code, _iterations_written_out(self.nest.body, self.width))
-        limit = min(_REGISTER_ITERATIONS, max(1, _NODES // (_nodes(self.nest.body) * self.width)))
-        return partly_unrolled(self.loops, code, limit, self._numbering(registers))
+        nodes, numbering = _nodes(self.nest.body) * self.width, self._numbering(registers)
+        if prod(extent for name, extent in self.loops if name in numbering) * nodes > _MOST_NODES:
+            numbering = set()
+        return partly_unrolled(self.loops, code, min(_REGISTER_ITERATIONS, max(1, _NODES // nodes)), numbering)
 
     def _numbering(self, registers: list[Any]) -> set[Name]:
         """The loops that registers are numbered by, which must be known when the kernel is compiled."""
