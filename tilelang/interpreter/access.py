@@ -144,7 +144,15 @@ def check_written(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
     if not fine:
         missing = ~np.asarray(known) if active is True else active & ~known
         missing = np.broadcast_to(missing, np.broadcast_shapes(np.shape(at), np.shape(row), np.shape(missing)))
-        x.find("uninitialised", f"{element_text(view, at, missing)} is read, but nothing has written it")
+        x.find("uninitialised", f"{element_text(view, at, missing)} is read, but {_why_missing(view, at, missing)}")
+
+
+def _why_missing(view: View, at: Any, missing: np.ndarray) -> str:
+    """Why the first missing element holds no value."""
+    lost, cells = view.storage.lost, _cells(view, _first(at, missing))
+    if lost is not None and lost[cells].any():
+        return "several threads or iterations have left different values in it"
+    return "nothing has written it"
 
 
 def check_arrived(x: Any, view: View, row: Any, at: Any, active: Mask, how: str = "used") -> None:
@@ -176,9 +184,7 @@ def element_text(view: View, at: Any, chosen: Any) -> str:
         at: flat positions.
         chosen: a bool for each of them; True for all.
     """
-    chosen = np.asarray(chosen)
-    flat = int(np.asarray(at).flat[0]) if not np.ndim(at) else int(np.broadcast_to(at, chosen.shape).flat[int(np.argmax(chosen))])
-    flat -= view.base
+    flat = _first(at, np.asarray(chosen)) - view.base
     place = [0] * len(view.axes)
     # From the largest stride on, each index is what is left over it. A column-major tensor has its largest stride last.
     for axis in sorted(range(len(place)), key=lambda axis: -view.axes[axis][1]):
@@ -186,6 +192,11 @@ def element_text(view: View, at: Any, chosen: Any) -> str:
         if size > 1 and stride > 0:
             place[axis], flat = divmod(flat, stride)
     return f"{view.name}[{', '.join(map(str, place))}]"
+
+
+def _first(at: Any, chosen: np.ndarray) -> int:
+    """The first chosen position."""
+    return int(np.broadcast_to(at, chosen.shape).flat[int(np.argmax(chosen))]) if np.ndim(at) else int(at)
 
 
 def _cells(view: View, at: Any) -> Any:

@@ -43,7 +43,7 @@ def _copy_for(base: Storage, threads: np.ndarray) -> Storage:
     if held is base and here:
         _merge(copy, [version for owners, version in here if not (owners & ~threads).any()])
         for version in (version for owners, version in here if (owners & ~threads).any()):
-            _lose(copy, _changed(version))
+            copy.lose(_changed(version))
     return copy
 
 
@@ -114,7 +114,7 @@ def _merge(target: Storage, versions: Sequence[Storage]) -> None:
     target.set_cells(cells)
     if target.touched is not None:
         target.touched[0] |= seen
-    _lose(target, disputed)
+    target.lose(disputed)
     target.pending = next((version.pending for version in versions if version.pending is not None), target.pending)
 
 
@@ -122,10 +122,3 @@ def _changed(copy: Storage) -> np.ndarray:
     """Which elements the threads of a copy have changed."""
     assert copy.touched is not None
     return copy.touched[0]
-
-
-def _lose(target: Storage, elements: np.ndarray) -> None:
-    """Some elements hold no value from here on."""
-    if target.written is None:  # all did
-        target.written = np.ones((1, target.cell_count), bool)
-    target.written[0] &= ~elements

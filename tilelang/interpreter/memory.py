@@ -26,6 +26,7 @@ class Storage:
         scope: its storage scope; empty for tensors.
         cell_bits: bits of a cell.
         written: which cells hold a value, or None where all do.
+        lost: cells that had a value until several threads or iterations left different ones, in any row; None where none has.
         access: the record of who touched each cell, made when it is first needed.
         typed: the data under the types that it was accessed by.
         pending: which cells an asynchronous copy or product is still to write.
@@ -44,6 +45,7 @@ class Storage:
         "scope",
         "cell_bits",
         "written",
+        "lost",
         "access",
         "typed",
         "pending",
@@ -63,6 +65,7 @@ class Storage:
         self.written: np.ndarray | None = None
         if fresh:
             self.written = np.zeros((data.shape[0], data.shape[1] * 8 // cell_bits), bool)
+        self.lost: np.ndarray | None = None
         self.access: Any = None
         self.handed: dict[int, dict[int, int]] = {}
         self.typed: dict[Any, np.ndarray] = {}
@@ -119,11 +122,21 @@ class Storage:
             cells = pairs[..., 0] | pairs[..., 1] << 4
         self.data[:] = cells.reshape(self.data.shape)
 
+    def lose(self, cells: np.ndarray, rows: Any = slice(None)) -> None:
+        """Some cells of some rows hold no value from here on, since several were left in them."""
+        if self.written is None:  # all did
+            self.written = np.ones((self.rows, self.cell_count), bool)
+        self.written[rows] &= ~cells
+        if self.lost is None:
+            self.lost = np.zeros(self.cell_count, bool)
+        self.lost |= cells.reshape(-1, self.cell_count).any(axis=0)
+
     def fork(self, rows: np.ndarray) -> Storage:
         """A copy of some rows, one for each lane."""
         twin = Storage.__new__(Storage)
         twin.name, twin.scope, twin.cell_bits, twin.access = self.name, self.scope, self.cell_bits, None
-        twin.touched = twin.blocks = twin.strands = twin.owners = twin.versions = None
+        twin.lost, twin.touched = None if self.lost is None else self.lost.copy(), None
+        twin.blocks = twin.strands = twin.owners = twin.versions = None
         twin.data, twin.typed, twin.pending = self.data[rows], {}, None
         twin.written = None if self.written is None else self.written[rows]
         return twin

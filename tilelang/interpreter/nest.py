@@ -241,11 +241,8 @@ def _join(x: Lanes, base: Storage, copy: Storage, threads: np.ndarray | None) ->
         rows = np.flatnonzero(x.mask) if threads is None else threads
     else:
         rows = np.arange(base.rows)
-    # An element that iterations disagree on holds no value from here on: the record is needed again.
-    if base.written is None:
-        base.written = np.ones((base.rows, base.cell_count), bool)
     stored = copy.cells().reshape(owners, touched.shape[1], base.cell_count, -1)
-    # The value of any iteration that stored; where they differ the element is marked as unwritten below.
+    # The value of any iteration that stored; where they differ the element holds none, see below.
     last = touched.shape[1] - 1 - np.argmax(touched[:, ::-1], axis=1)
     chosen = np.take_along_axis(stored, last[:, None, :, None], axis=1)
     agree = np.all(np.all(stored == chosen, axis=-1) | ~touched, axis=1)
@@ -253,4 +250,7 @@ def _join(x: Lanes, base: Storage, copy: Storage, threads: np.ndarray | None) ->
     cells = base.cells()
     cells[rows] = np.where(changed[..., None], chosen[:, 0], cells[rows])
     base.set_cells(cells)
-    base.written[rows] = np.where(changed, agree, base.written[rows])
+    if base.written is not None:
+        base.written[rows] |= changed
+    if not agree.all():
+        base.lose(changed & ~agree, rows)

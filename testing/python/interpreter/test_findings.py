@@ -90,6 +90,19 @@ def test_an_element_that_nothing_wrote(count, found):
     assert kinds(partly_filled(count), X, Y.clone()) == found
 
 
+def test_an_element_that_iterations_left_different_values_in():
+    @T.prim_func
+    def main(B: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            last = T.alloc_var("int32", init=0)
+            for i in T.Parallel(64):
+                last = i
+            B[0] = last
+
+    (finding,) = interpreter.run(main, torch.zeros(64, dtype=torch.int32))
+    assert "several threads or iterations have left different values in it" in str(finding)
+
+
 def beyond(offset):
     @T.prim_func
     def main(A: T.Tensor((64,), "float32"), n: T.int32, B: T.Tensor((64,), "float32")):
