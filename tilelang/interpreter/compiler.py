@@ -82,6 +82,7 @@ class Compiler:
         stored: the memory that statements change element by element.
         in_nest: the variables of the ``T.Parallel`` that the statement stands in; none where there is none.
         in_turn: fragments whose elements iterations of that use one after another.
+        updated: fragments of which several iterations of it may update one element in one statement.
         loops: how many serial loops stand around it, of those in the ``T.Parallel`` where there is one.
         span: of the statement that is compiled.
         reducers: buffers of ``T.alloc_reducer`` with how they combine values.
@@ -102,6 +103,7 @@ class Compiler:
         self.reducers: dict[Any, str] = {}
         self.in_nest: tuple[Any, ...] = ()
         self.in_turn: set[Any] = set()
+        self.updated: set[Any] = set()
         self.loops = 0
         self.span: Any = None
         self.aliased: set[Any] = set()

@@ -19,7 +19,7 @@ from tilelang.interpreter.state import WARP, Lanes
 from tilelang.interpreter.survey import is_of_registers, is_private, touched
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_barrier, is_declared_fragment, is_fragment, is_memory, lies_in_shared
+from tilelang.ir.memory import is_barrier, is_fragment, is_memory, lies_in_shared
 from tilelang.ir.visit import reads_its_place, walk_expr
 from tilelang.tileop.base import is_tile_op
 
@@ -104,9 +104,7 @@ def _effect(c: Compiler, stmt: Any) -> Callable[[Lanes], None]:
         store(x, x.views[slot], [index(x) for index in indices], stored, tracked)
 
     axes = c.in_nest
-    if not axes or not tracked or not is_declared_fragment(stmt.buffer) or not reads_its_place(stmt):
-        return effect
-    if updates.are_distinct(axes, stmt.indices):
+    if not axes or not tracked or stmt.buffer not in c.updated or not reads_its_place(stmt):
         return effect
     updated = updates.update(c, stmt)
     # Of a loop that each thread runs in whole, the threads' updates are in no order.

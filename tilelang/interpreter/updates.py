@@ -4,12 +4,12 @@ Iterations that update one element do so one after another, so that each sees wh
 accesses they are atomic updates: in no conflict with each other, but with a plain access of another iteration.
 
 Where several statements make an update (``if a[i, j] > most[i]: most[i] = a[i, j]``), iterations that use one element run one
-after another. All accesses have the same indices then, so that nothing is left to record.
+after another. All accesses of a fragment have the same indices then, so that nothing is left to record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,9 @@ from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.races import record_updates
 from tilelang.interpreter.state import Lanes
 from tilelang.ir import nodes as ir
-from tilelang.ir.visit import rebuilt, same_place, walk, walk_expr
-from tilelang.tileop.carried import accumulated, is_of_updates
+from tilelang.ir.memory import is_declared_fragment
+from tilelang.ir.visit import reads_its_place, rebuilt, same_place, walk, walk_expr
+from tilelang.tileop.carried import accumulated, are_equal, is_updated_alone
 
 
 def update(c: Compiler, stmt: Any) -> Callable[[Lanes], None]:
@@ -36,7 +37,7 @@ def update(c: Compiler, stmt: Any) -> Callable[[Lanes], None]:
         active = both(outer, inside)
         if not some(active):
             return
-        for turn in _turns(x, at, active):
+        for turn in _turns(x, [at], active):
             x.mask = turn
             x.values[before] = load(x, view, place)
             store(x, view, place, value(x), tracked=False)
@@ -61,29 +62,50 @@ def by_element(c: Compiler, loops: Sequence[Any], by_thread: bool) -> Callable[[
         by_thread: whether each thread runs it in whole, so that updates are in no order.
     """
     body = loops[-1].body
-    found = set() if by_thread else accumulated(body, c.aliased)
-    if not found or is_of_updates(body, found):
+    found = {} if by_thread else accumulated(body, c.aliased)
+    axes = [loop.loop_var for loop in loops]
+    c.updated = set(_updated(body, axes))
+    kept = {buffer: place for buffer, place in found.items() if not (is_updated_alone(body, buffer) or are_distinct(axes, place))}
+    if not kept:
         return lambda x: [x.mask]
-    place = next(stmt.indices for stmt in walk(body) if isinstance(stmt, ir.BufferStore) and stmt.buffer in found)
-    # An index that the body computes is not known before it runs; then every iteration has a turn of its own.
-    if are_distinct((loop.loop_var for loop in loops), place):
-        return lambda x: [x.mask]
-    c.in_turn = found
+    c.in_turn = set(kept)
     inside = {
         stmt.var if isinstance(stmt, ir.Bind) else stmt.loop_var for stmt in walk(body) if isinstance(stmt, (ir.Bind, ir.For))
     }
-    parts = [part for index in place for part in walk_expr(index)]
-    known = not any(isinstance(part, ir.TensorLoad) or (isinstance(part, ir.Var) and part in inside) for part in parts)
-    indices = [compiled(c, index) for index in place] if known else []
+    distinct: list[Any] = []
+    for place in kept.values():
+        if not any(are_equal(place, other) for other in distinct):
+            distinct.append(place)
+    numbers = [_place(c, place, inside) for place in distinct]
 
     def turns(x: Lanes) -> list[Any]:
-        places = np.zeros(x.lanes, np.int64)
-        for index in indices:
-            value = np.asarray(index(x), np.int64)
-            places = places * int(value.max() - value.min() + 1) + value - value.min()
-        return _turns(x, places, x.mask)
+        return _turns(x, [number(x) for number in numbers], x.mask)
 
     return turns
+
+
+def _updated(body: Any, axes: Sequence[Any]) -> Iterator[Any]:
+    """The fragments of which several iterations may update one element in one statement."""
+    for stmt in walk(body):
+        if isinstance(stmt, ir.BufferStore) and is_declared_fragment(stmt.buffer) and reads_its_place(stmt):
+            if not are_distinct(axes, stmt.indices):
+                yield stmt.buffer
+
+
+def _place(c: Compiler, indices: Sequence[Any], inside: Container[Any]) -> Callable[[Lanes], Any]:
+    """A number of the element that each iteration uses, equal for all where an index is known in the body alone."""
+    parts = [part for index in indices for part in walk_expr(index)]
+    if any(isinstance(part, ir.TensorLoad) or (isinstance(part, ir.Var) and part in inside) for part in parts):
+        return lambda x: np.int64(0)
+    values = [compiled(c, index) for index in indices]
+
+    def number(x: Lanes) -> Any:
+        places = np.zeros(x.lanes, np.int64)
+        for value in (np.asarray(of(x), np.int64) for of in values):
+            places = places * int(value.max() - value.min() + 1) + value - value.min()
+        return places
+
+    return number
 
 
 def _from(old: Any, stmt: Any) -> Any:
@@ -95,17 +117,35 @@ def _from(old: Any, stmt: Any) -> Any:
     return replaced(stmt.value)
 
 
-def _turns(x: Lanes, at: Any, active: Any) -> list[Any]:
-    """The active lanes, as masks in each of which no two have the same element."""
+def _turns(x: Lanes, places: Sequence[Any], active: Any) -> list[Any]:
+    """The active lanes, as masks in each of which no two have the same element, by any of several numbers of theirs."""
     lanes = np.arange(x.lanes) if active is True else np.flatnonzero(active)
-    places = np.broadcast_to(at, (x.lanes,))[lanes]
-    order = np.argsort(places, kind="stable")
-    sorted_places = places[order]
-    ranks = np.empty(lanes.size, np.int64)
-    ranks[order] = np.arange(lanes.size) - np.searchsorted(sorted_places, sorted_places)
+    numbers = [np.broadcast_to(place, (x.lanes,))[lanes] for place in places]
+    ranks = _ranks(numbers[0]) if len(numbers) == 1 else _ranks_by_any(numbers)
     last = int(ranks.max())
     if not last:
         return [active]
     turns = np.full(x.lanes, -1)
     turns[lanes] = ranks
     return [turns == turn for turn in range(last + 1)]
+
+
+def _ranks(numbers: np.ndarray) -> np.ndarray:
+    """How often each number has occurred before."""
+    order = np.argsort(numbers, kind="stable")
+    in_order = numbers[order]
+    ranks = np.empty(numbers.size, np.int64)
+    ranks[order] = np.arange(numbers.size) - np.searchsorted(in_order, in_order)
+    return ranks
+
+
+def _ranks_by_any(numbers: Sequence[np.ndarray]) -> np.ndarray:
+    """The first turn of each lane after those of the lanes before it that share a number with it."""
+    free: list[dict[int, int]] = [{} for _ in numbers]
+    ranks = np.empty(numbers[0].size, np.int64)
+    for lane, own in enumerate(zip(*(each.tolist() for each in numbers))):
+        turn = max(turns.get(number, 0) for turns, number in zip(free, own))
+        ranks[lane] = turn
+        for turns, number in zip(free, own):
+            turns[number] = turn + 1
+    return ranks

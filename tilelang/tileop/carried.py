@@ -8,6 +8,7 @@ its own (docs/semantics.md). ``if x[i] > most: most = x[i]; place = i`` carries 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import tvm_ffi
@@ -63,29 +64,44 @@ def carried(body: Any, axes: Iterable[Any], views: Container[Any] = ()) -> set[A
     return _kept(body, is_local, may_be, views)
 
 
-def accumulated(body: Any, views: Container[Any] = ()) -> set[Any]:
-    """The fragments whose elements iterations of a loop carry to those that use the same element.
+def accumulated(body: Any, views: Container[Any] = ()) -> dict[Any, tuple[Any, ...]]:
+    """The fragments whose elements iterations of a loop carry to those that use the same element, with the indices of each.
 
     ``if x[i, j] > most[i]: most[i] = x[i, j]; place[i] = j`` accumulates both, along ``j``: every access has the same indices.
+    Fragments have the indices of those that their values come from or go to; others, in the same loop, may have their own.
 
     Args:
         body: of the loop.
         views: as for :func:`carried_by`.
     """
-    found = _kept(body, is_declared_fragment, lambda places: all(_are_equal(place, places[0]) for place in places), views)
-    uses = [(buffer, place) for buffer, place, _ in _uses(body) if buffer in found]
-    return found if all(_are_equal(place, uses[0][1]) for _, place in uses) else set()
+    found = _kept(body, is_declared_fragment, lambda places: all(are_equal(place, places[0]) for place in places), views)
+    places = {buffer: place for buffer, place, _ in _uses(body) if buffer in found}
+    together = _connected(found, list(flows(body, set()))) if len(found) > 1 else [found]
+    agree = (group for group in together if all(are_equal(places[one], places[other]) for one, other in pairwise(group)))
+    return {buffer: places[buffer] for group in agree for buffer in group}
 
 
-def is_of_updates(body: Any, memory: Container[Any]) -> bool:
-    """Whether a loop uses some memory in nothing but statements that update one element each (``total[i] += x[i, j]``)."""
-    updates = [stmt for stmt in walk(body) if isinstance(stmt, ir.BufferStore) and reads_its_place(stmt)]
-    alone = sum(stmt.buffer in memory for stmt in updates)
-    loads = sum(same_place(part, stmt) for stmt in updates if stmt.buffer in memory for part in walk_expr(stmt.value))
-    return alone + loads == sum(buffer in memory for buffer, _, _ in _uses(body))
+def _connected(memory: set[Any], moves: list[Flow]) -> list[set[Any]]:
+    """Some memory in groups: a value of one goes to another only within a group."""
+    groups: list[set[Any]] = []
+    for buffer in memory:
+        group = {buffer} | (_reached({buffer}.__contains__, moves) & memory)
+        joined = [other for other in groups if not other.isdisjoint(group)]
+        groups = [*(other for other in groups if other not in joined), group.union(*joined)]
+    return groups
 
 
-def _are_equal(place: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+def is_updated_alone(body: Any, buffer: Any) -> bool:
+    """Whether a loop uses a fragment in nothing but statements that update one element each (``total[i] += x[i, j]``)."""
+    updates = [
+        stmt for stmt in walk(body) if isinstance(stmt, ir.BufferStore) and stmt.buffer.same_as(buffer) and reads_its_place(stmt)
+    ]
+    loads = sum(same_place(part, stmt) for stmt in updates for part in walk_expr(stmt.value))
+    return len(updates) + loads == sum(used.same_as(buffer) for used, _, _ in _uses(body))
+
+
+def are_equal(place: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Whether two accesses have the same indices."""
     return tvm_ffi.structural_equal(list(place), list(other))
 
 

@@ -10,7 +10,7 @@ all threads that hold the element run, and so does a loop whose elements follow 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any, NamedTuple
 
 import tvm_ffi
@@ -66,14 +66,14 @@ def _ordered(loop: Any, reducers: set[Any]) -> Any:
         return loop
     digits = {axis: _digits(stores, axis, body) for axis in axes}
     if not any(digit.summed for found in digits.values() for digit in found):
-        if are_apart([Store(store.indices, guards) for store, guards in stores], axes, [False] * len(axes)):
+        if are_apart([Store(store, guards) for store, guards in stores], axes, [False] * len(axes)):
             return loop
     loops: list[tuple[Any, bool]] = []  # each with whether its iterations accumulate
     for axis, found in digits.items():
         parts, index = _split(axis, found)
         body = body if parts == [axis] else substitute(body, {axis.loop_var: index})
         loops += [(part, digit.summed) for part, digit in zip(reversed(parts), reversed(found))]
-    if not are_apart([Store(store.indices, guards) for store, guards in _stores(body, carried, reducers)], *zip(*loops)):
+    if not are_apart([Store(store, guards) for store, guards in _stores(body, carried, reducers)], *zip(*loops)):
         loops, body = [(axis, True) for axis in axes], axes[-1].body
     if all(summed or as_int(part.extent) == 1 for part, summed in loops):
         reduced = _reduced(loop, carried, reducers)
@@ -88,7 +88,7 @@ def _ordered(loop: Any, reducers: set[Any]) -> Any:
     return body
 
 
-def _reduced(loop: Any, carried: set[Any], reducers: set[Any]) -> Any | None:
+def _reduced(loop: Any, carried: Container[Any], reducers: set[Any]) -> Any | None:
     """A loop whose iterations all add to the same elements, as one that adds to reducers; None where they do more with these."""
     body = parallel_loops(loop)[-1].body
     inside = {
@@ -147,7 +147,7 @@ def _once(body: Any, notes: Any = None) -> Any:
 
 
 def _stores(
-    stmt: Any, carried: set[Any], reducers: set[Any], guards: tuple[Any, ...] = ()
+    stmt: Any, carried: Container[Any], reducers: set[Any], guards: tuple[Any, ...] = ()
 ) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     """The accumulations into fragments in ``stmt``, each with the conditions around it.
 

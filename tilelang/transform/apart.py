@@ -6,6 +6,8 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import tvm_ffi
+
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import conjuncts, variables
@@ -25,12 +27,12 @@ class Store:
     """The elements that a statement stores to.
 
     Args:
-        indices: of the element.
-        guards: the conditions around the statement.
+        store: the statement.
+        guards: the conditions around it.
     """
 
-    def __init__(self, indices: Sequence[Any], guards: Iterable[Any]):
-        self.indices = tuple(indices)
+    def __init__(self, store: Any, guards: Iterable[Any]):
+        self.buffer, self.indices = store.buffer, tuple(store.indices)
         self.guards = [part for guard in guards for part in conjuncts(guard)]
 
 
@@ -42,7 +44,10 @@ def are_apart(stores: Iterable[Store], axes: Sequence[Any], within: Sequence[boo
         axes: the loops around them.
         within: for each axis whether the iterations along it are one thread's.
     """
-    unclear = [store for store in stores if not _are_axes(store, axes, within)]
+    by_buffer: dict[Any, list[Store]] = {}
+    for store in stores:
+        by_buffer.setdefault(store.buffer, []).append(store)
+    unclear = [found for found in by_buffer.values() if not _are_axes(found, axes, within)]
     extents = [as_int(axis.extent) for axis in axes]
     if not unclear or not all(isinstance(extent, int) for extent in extents):
         return not unclear
@@ -51,19 +56,34 @@ def are_apart(stores: Iterable[Store], axes: Sequence[Any], within: Sequence[boo
     numbers = np.indices(tuple(extents), dtype=np.int64).reshape(len(axes), -1)
     values = {axis.loop_var: each for axis, each in zip(axes, numbers)}
     threads = numbers[[number for number, own in enumerate(within) if not own]]
-    for store in unclear:
-        for outside in _OUTSIDE:
-            try:
-                place = np.stack([np.broadcast_to(_value(index, values, outside), numbers.shape[1:]) for index in store.indices])
-            except (_NotKnown, ZeroDivisionError):
-                return False
-            runs = np.ones(numbers.shape[1:], bool)
-            for guard in store.guards:
-                runs &= _may_hold(guard, values, outside)
-            by_thread = np.vstack([place, threads])
-            if np.unique(place[:, runs], axis=1).shape[1] != np.unique(by_thread[:, runs], axis=1).shape[1]:
-                return False
-    return True
+    return all(_is_each_of_one_thread(found, values, threads, outside) for found in unclear for outside in _OUTSIDE)
+
+
+def _is_each_of_one_thread(stores: Sequence[Store], values: Mapping[Any, Any], threads: Any, outside: int) -> bool:
+    """Whether the iterations that store to an element are all of one thread.
+
+    Args:
+        stores: the statements that store to the buffer.
+        values: of the axes, in each iteration.
+        threads: the values of those that are shared out, a column for each iteration.
+        outside: the value of what is the same in all iterations.
+    """
+    import numpy as np
+
+    places, owners = [], []
+    for store in stores:
+        count = threads.shape[1]
+        try:
+            place = np.stack([np.broadcast_to(_value(index, values, outside), count) for index in store.indices])
+        except (_NotKnown, ZeroDivisionError):
+            return False
+        runs = np.ones(count, bool)
+        for guard in store.guards:
+            runs &= _may_hold(guard, values, outside)
+        places.append(place[:, runs])
+        owners.append(threads[:, runs])
+    place, owner = np.hstack(places), np.hstack(owners)
+    return np.unique(place, axis=1).shape[1] == np.unique(np.vstack([place, owner]), axis=1).shape[1]
 
 
 def _may_hold(guard: Any, values: Mapping[Any, Any], outside: int) -> Any:
@@ -77,9 +97,12 @@ def _may_hold(guard: Any, values: Mapping[Any, Any], outside: int) -> Any:
         return True
 
 
-def _are_axes(store: Store, axes: Sequence[Any], within: Sequence[bool]) -> bool:
-    """Whether each axis that is shared out is an index by itself, as in most programs."""
-    return all(own or any(index.same_as(axis.loop_var) for index in store.indices) for axis, own in zip(axes, within))
+def _are_axes(stores: Sequence[Store], axes: Sequence[Any], within: Sequence[bool]) -> bool:
+    """Whether all store to one place, of which each axis that is shared out is an index by itself, as in most programs."""
+    indices = stores[0].indices
+    if not all(tvm_ffi.structural_equal(list(indices), list(store.indices)) for store in stores[1:]):
+        return False
+    return all(own or any(index.same_as(axis.loop_var) for index in indices) for axis, own in zip(axes, within))
 
 
 class _NotKnown(Exception):

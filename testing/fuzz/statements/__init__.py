@@ -32,6 +32,7 @@ from testing.fuzz.statements import (  # noqa: F401
     threads,
     tile_layouts,
     type_ends,
+    updates,
     vectors,
     waits,
 )

@@ -167,6 +167,75 @@ def test_several_statements_update_one_element(target, kind):
     torch.testing.assert_close(b, expected)
 
 
+ELSEWHERE = {
+    # what an iteration does to elements of two fragments
+    "shifted": lambda own, other, x, i: [add(own, i, x), add(own, (i + 5) % 48, -2 * x)],
+    "one for all": lambda own, other, x, i: [add(own, i, x), add(own, 10, x)],
+    "by branches": lambda own, other, x, i: [raise_to(own, 3, x), raise_to(other, i // 2, -x)],
+}
+
+
+@T.macro
+def add(values, at, x):
+    values[at] += x
+
+
+@T.macro
+def raise_to(values, at, x):
+    if x > values[at]:
+        values[at] = x
+
+
+@pytest.mark.parametrize("target", ["interpret", "cpu", "sm_80", "sm_90a"])
+@pytest.mark.parametrize("kind", ELSEWHERE)
+def test_an_iteration_updates_several_elements(target, kind):
+    update = ELSEWHERE[kind]
+
+    @T.prim_func
+    def main(A: T.Tensor((48,), "int32"), B: T.Tensor((2, 48), "int32")):
+        with T.Kernel(1, threads=64):
+            own, other = T.alloc_fragment((48,), "int32"), T.alloc_fragment((48,), "int32")
+            T.clear(own)
+            T.clear(other)
+            for i in T.Parallel(48):
+                update(own, other, A[i], i)
+            T.copy(own, B[0, :])
+            T.copy(other, B[1, :])
+
+    a, b = torch.randint(-99, 99, (48,)).int(), torch.zeros(2, 48).int()
+    if target.startswith("sm"):
+        simulate(main, a, b, arch=target)
+    else:
+        tilelang.compile(main, target=target)(a, b)
+    expected = torch.zeros(2, 48).int()
+    for i, x in enumerate(a.tolist()):
+        if kind == "by branches":
+            expected[0, 3] = max(expected[0, 3], x)
+            expected[1, i // 2] = max(expected[1, i // 2], -x)
+        else:
+            place, factor = ((i + 5) % 48, -2) if kind == "shifted" else (10, 1)
+            expected[0, i] += x
+            expected[0, place] += factor * x
+    assert torch.equal(b, expected)
+
+
+def test_values_of_one_fragment_update_another_at_the_same_indices_only():
+    @T.prim_func
+    def main(A: T.Tensor((8, 4), "float32"), B: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32):
+            most, place = T.alloc_fragment((8,), "float32"), T.alloc_fragment((8,), "float32")
+            T.clear(most)
+            T.clear(place)
+            for i, j in T.Parallel(8, 4):
+                if A[i, j] > most[i]:
+                    most[i] = A[i, j]
+                    place[j] = i
+            T.copy(place, B)
+
+    with pytest.raises(InterpreterError, match="race"):
+        tilelang.compile(main, target="interpret")(torch.rand(8, 4), torch.zeros(8))
+
+
 def test_a_product_over_a_third_axis():
     @T.prim_func
     def main(A: T.Tensor((32, 24), "float32"), B: T.Tensor((24, 16), "float32"), C: T.Tensor((32, 16), "float32")):
