@@ -43,7 +43,7 @@ def keyword_hint(error: BaseException, find: Callable[[str], Any]) -> str | None
     import difflib
 
     names = [parameter.name for parameter in inspect.signature(function).parameters.values() if parameter.kind in _NAMED]
-    near = difflib.get_close_matches(found[2], names, n=1)
+    near = [name for name in names if found[2] in name.split("_")] or difflib.get_close_matches(found[2], names, n=1)
     return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}" if names else None
 
 

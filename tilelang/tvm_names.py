@@ -74,9 +74,10 @@ def _subscript(of_expr: Callable[[Any, Any], Any], expression: type) -> Callable
 def _not_iterable(value: Any) -> Any:
     """``for x in A``: TVM's values have subscripts without an end, by which Python would go on for ever."""
     from tilelang.errors import OperandError
+    from tilelang.errors.tracing import LOOP_OVER_A_TENSOR
 
     what = f"the tensor {value.name}" if hasattr(value, "shape") else "a run-time value"
-    raise OperandError(f"{what} cannot be iterated over", hint="for i in T.serial(n): ... A[i] ..., or T.Parallel")
+    raise OperandError(f"{what} cannot be iterated over", hint=LOOP_OVER_A_TENSOR)
 
 
 def _plus(x: Any) -> Any:

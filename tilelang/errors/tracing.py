@@ -125,6 +125,14 @@ FLOAT_DIVISION = "use T.floor(a / b), T.fmod(a, b)"
 
 _BITS = "T.reinterpret(x, 'int32') has the bits of a float32, T.cast(x, 'int32') its value"
 
+_OPERATORS = "operators are functions: T.reduce_sum(tile, out, dim=1), T.transpose(tile, out), T.exp(x), T.cast(x, dtype)"
+
+LOOP_OVER_A_TENSOR = "for i in T.serial(n): ... A[i] ..., or T.Parallel"
+"""What to do where a tensor is iterated over."""
+
+_SLICE = "'(?:Slice|StridedSlice|Computed)'"
+"""How Python's messages name slices and arithmetic on them."""
+
 _SCALAR = "'(?:Add|Sub|Mul|Div|Mod|FloorDiv|FloorMod|Min|Max|Cast|Call|Select|Let|EQ|NE|LT|LE|GT|GE|And|Or|Not|IntImm|FloatImm)'"
 """How Python's messages name the type of a value that the kernel computes."""
 
@@ -194,8 +202,10 @@ _MEANINGS: tuple[tuple[str, str | None, str | None], ...] = (
     (
         rf"(?:'(?:Var|TensorLoad)' object|{_SCALAR} object) has no attribute '(\w+)'",
         r"tensors and scalars of a kernel have no attribute '\1'",
-        "operators are functions: T.reduce_sum(tile, out, dim=1), T.exp(x), T.cast(x, dtype)",
+        _OPERATORS,
     ),
+    (f"{_SLICE} object has no attribute '(\\w+)'", r"slices of a kernel have no attribute '\1'", _OPERATORS),
+    (f"{_SLICE} object is not iterable", "a slice of a kernel cannot be iterated over", LOOP_OVER_A_TENSOR),
     ("Type ir.PrimType does not support subscript", "a scalar of a kernel has no elements", ARRAY_OF_THE_KERNEL),
     (
         f"{_SCALAR} object is not callable|A primitive-valued expression cannot be called",

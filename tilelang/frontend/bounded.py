@@ -18,7 +18,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.interval import interval_of
 from tilelang.ir.memory import lies_in_shared
 from tilelang.ir.text import expr_text
-from tilelang.ir.visit import variables
+from tilelang.ir.visit import reads_memory, variables
 
 
 def note_bounds(builder: Builder, test: Any) -> None:
@@ -74,14 +74,18 @@ def largest_sizes(what: str, sizes: Sequence[Any], builder: Builder) -> list[int
 def _largest_size(what: str, size: Any, builder: Builder) -> int:
     largest = size if isinstance(size, int) else interval_of(size, builder.ranges)[1]
     if largest is None:
-        bounds = " and ".join(f"{name} <= 256" for name in sorted({str(var.name) for var in variables(size)}))
-        raise RunTimeValueError(
-            f"{what}: the size {expr_text(size)} has no bound at compile time",
-            hint=f"T.assume({bounds}) above it, on a path that every call takes, gives it one" if bounds else None,
-        )
+        raise RunTimeValueError(f"{what}: the size {expr_text(size)} has no bound at compile time", hint=_how_to_bound(size))
     if largest <= 0:
         raise ShapeError(f"{what}: every size must be positive", hint=f"got {size}")
     return largest
+
+
+def _how_to_bound(size: Any) -> str | None:
+    """A statement that bounds ``size``: its variables, and, where it reads memory, which may change, its value under a name."""
+    if reads_memory(size):
+        return "a name holds what it is now: n = the size; T.assume(n <= 256); then n in its place"
+    bounds = " and ".join(f"{name} <= 256" for name in sorted({str(var.name) for var in variables(size)}))
+    return f"T.assume({bounds}) above it, on a path that every call takes, gives it one" if bounds else None
 
 
 def leading_part(buffer: Any, sizes: Sequence[Any]) -> Any:

@@ -39,7 +39,8 @@ class LoopSpec:
     def __iter__(self) -> Any:
         raise MisplacedError(
             "a run-time loop in a plain Python function",
-            hint="decorate the function with @T.macro to trace its loops; enumerate and zip are such, too: use range",
+            hint="decorate the function with @T.macro to trace its loops; enumerate and zip are such, too: use range;"
+            " a comprehension takes a range of constant length",
         )
 
     def __enter__(self) -> Any:

@@ -291,7 +291,9 @@ def as_expr(value: Any, dtype: str | None = None) -> Any:
     value = as_operand(value)
     if isinstance(value, ir.PrimExpr):
         if ir.is_buffer_var(value):
-            raise _operand_error(f"buffer {value.name} is used as a scalar", f"index it, for example {value.name}[0]")
+            element, whole = (", ".join([index] * len(value.shape)) for index in ("0", ":"))
+            hint = f"{value.name}[{element}] is an element, and {value.name}[{whole}] all of them"
+            raise _operand_error(f"buffer {value.name} is used as a scalar", hint if element else None)
         return value
     if isinstance(value, bool):
         return ir.IntImm("bool", int(value))

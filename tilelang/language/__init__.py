@@ -163,7 +163,7 @@ def _elsewhere(name: str) -> Any:
     from tilelang.unknown import unknown_attribute
 
     if name in INSTEAD:
-        raise AttributeError(f"tilelang.language has no {name!r}: {INSTEAD[name]}")
+        raise AttributeError(f"tilelang.language has no {name!r}: {INSTEAD[name]}", name=name, obj=None)
     value = refused(__name__, name)
     if value is None:
         raise unknown_attribute(f"tilelang.language has no {name!r}", name, __all__, cutoff=0.7)

@@ -91,6 +91,18 @@ def test_a_size_without_a_bound():
                 T.alloc_shared((n + 1,), "float32")  # <- error
 
 
+@pytest.mark.parametrize("size", ["element", "variable"])
+def test_a_size_that_may_change_is_bounded_under_a_name(size):
+    with error_at_mark(CompileError, "hint: a name holds what it is now: n = the size"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "int32")):
+            with T.Kernel(1, threads=32):
+                n = T.alloc_var("int32", init=A[0]) if size == "variable" else A
+                T.assume(A[0] <= 64)
+                T.alloc_shared((n if size == "variable" else n[0],), "float32")  # <- error
+
+
 @pytest.mark.parametrize("around", ["skipped loop", "while", "after a return"])
 def test_a_bound_that_some_calls_do_not_reach(around):
     """A call checks only the T.assume that every call reaches; a bound that it did not check would let a tile overflow."""

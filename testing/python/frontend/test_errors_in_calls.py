@@ -365,14 +365,24 @@ def test_a_tile_operator_in_a_parallel_loop_has_the_name_that_the_program_calls(
                     perform(A, row, sums)
 
 
-def test_a_mistaken_keyword_offers_the_near_one():
-    with error_at_mark(TraceError, r"unexpected keyword argument 'num_stage'(?s:.*)did you mean 'num_stages'"):
+@pytest.mark.parametrize("mistaken", ["num_stage", "stages"])
+def test_a_mistaken_keyword_offers_the_near_one(mistaken):
+    with error_at_mark(TraceError, rf"unexpected keyword argument '{mistaken}'(?s:.*)did you mean 'num_stages'"):
 
         @T.prim_func
         def main(A: T.Tensor((8,), "float32")):
             with T.Kernel(1):
-                for i in T.Pipelined(3, num_stage=2):  # <- error
+                for i in T.Pipelined(3, **{mistaken: 2}):  # <- error
                     A[i] = 1
+
+
+def test_a_name_whose_error_says_what_to_use_has_no_other_hint():
+    with error_at_mark(TraceError, r"no 'atomic_cas': the atomic operations are T.atomic_add(?!(?s:.*)did you mean)"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "int32")):
+            with T.Kernel(1):
+                T.atomic_cas(A[0], 0, 1)  # <- error
 
 
 def test_names_and_orders_of_other_languages():

@@ -39,6 +39,15 @@ def test_enumerate_of_a_run_time_loop():
                     A[i] = place
 
 
+def test_comprehension_over_a_run_time_range():
+    with error_at_mark(CompileError, "a comprehension takes a range of constant length"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "int32"), n: T.int32):
+            with T.Kernel(1):
+                A[0] = sum(A[i] for i in range(n))  # <- error
+
+
 def test_match_of_a_run_time_value():
     with error_at_mark(CompileError, "match compares in Python; write if and elif"):
 

@@ -34,7 +34,16 @@ def main(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
         exec(program, {"T": T})
 
 
-@pytest.mark.parametrize("use, said", [("A.sum()", "have no attribute 'sum'"), ("len(A)", r"has no len\(\)")])
+@pytest.mark.parametrize(
+    "use, said",
+    [
+        ("A.sum()", "have no attribute 'sum'"),
+        ("A[0:4].T", "slices of a kernel have no attribute 'T'(?s:.*)T.transpose"),
+        ("len(A)", r"has no len\(\)"),
+        ("max(A[:])", "a slice of a kernel cannot be iterated over(?s:.*)for i in T.serial"),
+        ("T.exp(A)", r"A\[0\] is an element, and A\[:\] all of them"),
+    ],
+)
 def test_tensor_used_like_an_array(use: str, said: str):
     program = f"@T.prim_func\ndef main(A: T.Tensor((8,), 'float32')):\n    with T.Kernel(1):\n        A[0] = {use}"
     with pytest.raises(CompileError, match=said):
