@@ -51,6 +51,20 @@ def reduce_all(draw: Draw, scope: Scope) -> Stmt | None:
     return Stmt("reduce_all", (call,), writes=(target.name,))
 
 
+@statement("reduce_arg", 0.7)
+def reduce_arg(draw: Draw, scope: Scope) -> Stmt | None:
+    """Where the largest or smallest element along an axis is."""
+    shape = a_shape(draw, draw.pick([1, 2, 2, 3]))
+    dim = draw.random.randrange(len(shape))
+    rest = tuple(size for n, size in enumerate(shape) if n != dim) or ("1",)
+    dtype = draw.pick(["float32", "float32", "int32", "float16", "bfloat16", "int8"])
+    source, of = operand(draw, scope, shape, (dtype,))
+    target, to = operand(draw, scope, rest, ("int32", "int64"), wide=True, apart=(of.name,))
+    dim, rank = counted(dim, source, target, len(shape))
+    call = f"T.reduce_arg{draw.pick(['max', 'min'])}({source}, {target}, dim={dim if draw.chance(0.7) else dim - rank})"
+    return Stmt("reduce_arg", (call,), writes=(to.name,))
+
+
 @statement("scan", 1.5)
 def scan(draw: Draw, scope: Scope) -> Stmt | None:
     """Running sums to another tile, running maxima in place too."""

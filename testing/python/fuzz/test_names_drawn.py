@@ -57,7 +57,6 @@ NOT_DRAWN = {
     "of the compiler, not of kernels": "is_float4 is_float4_e2m1fn is_f8f6f4_family get_tvm_dtype",
     "output, the end of a kernel, numbers that are not small": "print device_assert_with_msg rng_init rng_rand rng_rand_float",
     "classes of the program: test_scheduler.py": "BaseTileScheduler meta_class inline",
-    "made of two reductions, which are drawn: test_reduce.py": "reduce_argmax reduce_argmin",
     "another name of what is drawn": "im2col allocate make_tensor_from_addr Ptr",
 }
 
