@@ -15,7 +15,7 @@ from tilelang.interpreter.survey import evaluated
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_global
 from tilelang.ir.visit import walk_expr
-from tilelang.tileop.thread import intrinsic_name
+from tilelang.tileop.thread import NAMED_BARRIERS, counts_warps, intrinsic_name
 
 STEPS: dict[str, Callable[[Compiler, Any, Any], Step]] = {}
 """Intrinsic -> what makes its step, of ``(compiler, call, span)``."""
@@ -141,14 +141,23 @@ class ThreadBarrier:
 
 @waits("sync_threads")
 def _sync_threads(c: Compiler, call: Any, span: Any) -> Step:
-    number = compiled(c, call.args[0]) if call.args else None
-    count = compiled(c, call.args[1]) if len(call.args) > 1 else None
+    return _barrier_step(span, _hardware_barrier(c, call), "threads that do not come to the barrier")
+
+
+def _hardware_barrier(c: Compiler, call: Any) -> Callable[[Lanes], tuple[ThreadBarrier, int | None]]:
+    """The barrier that a call names, 0 if it names none, and how many threads meet there: None for those of the block."""
+    number, count = ([compiled(c, arg) for arg in call.args] + [None, None])[:2]
 
     def barrier_of(x: Lanes) -> tuple[ThreadBarrier, int | None]:
         key = 0 if number is None else x.uniform(number(x))
-        return x.block.thread_barrier(key), None if count is None else x.uniform(count(x))
+        needed = None if count is None else x.uniform(count(x))
+        if key not in NAMED_BARRIERS:
+            x.find("barrier", f"a block has the barriers 0 to {NAMED_BARRIERS[-1]}, and none of number {key}")
+        if needed is not None and not counts_warps(needed):
+            x.find("barrier", f"the threads that meet at a barrier are whole warps, and {needed} is no positive multiple of 32")
+        return x.block.thread_barrier(key), needed
 
-    return _barrier_step(span, barrier_of, "threads that do not come to the barrier")
+    return barrier_of
 
 
 def _barrier_step(span: Any, barrier_of: Callable[[Lanes], tuple[ThreadBarrier, int | None]], what: str) -> Step:
@@ -182,11 +191,12 @@ def _barrier_step(span: Any, barrier_of: Callable[[Lanes], tuple[ThreadBarrier, 
 
 @waits("named_barrier_arrive")
 def _named_arrive(c: Compiler, call: Any, span: Any) -> Step:
-    number, count = compiled(c, call.args[0]), compiled(c, call.args[1])
+    barrier_of = _hardware_barrier(c, call)
 
     def run(x: Lanes) -> bool:
         x.begin(span)
-        x.block.thread_barrier(x.uniform(number(x))).arrive(x, x.uniform(count(x)))
+        barrier, needed = barrier_of(x)
+        barrier.arrive(x, needed)
         return False
 
     return Step(run)

@@ -1,4 +1,4 @@
-"""Barriers by number, as older releases of the language had them.
+"""Barriers by number: the hardware's, and those of a list, as older releases of the language had them.
 
 A kernel makes one list of barriers, ``T.create_list_of_mbarrier(128, 128)``, and names them by their numbers:
 ``T.mbarrier_wait_parity(0, parity)``, ``T.mbarrier_arrive(ko % 2)``. The list is a buffer of ``T.alloc_barrier``.
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.errors import MisplacedError, OperandError
+from tilelang.errors import MisplacedError, OperandError, OptionError
 from tilelang.frontend.builder import require_kernel
-from tilelang.frontend.values import as_operand
+from tilelang.frontend.values import as_operand, is_symbolic
 from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
 from tilelang.language.memory import alloc_barrier
+from tilelang.tileop.thread import NAMED_BARRIERS, counts_warps
 
 
 def create_list_of_mbarrier(*arrive_counts: Any) -> Any:
@@ -62,3 +64,35 @@ def numbered(number: Any, what: str) -> Any:
     if barriers is None:
         raise OperandError(f"{what}: the kernel has no list of barriers", hint="T.alloc_barrier makes barriers, as buffers")
     return barriers[number]
+
+
+def named_barrier(number: Any, what: str) -> Any:
+    """The number of a hardware barrier, an int32 expression.
+
+    Args:
+        number: the expression.
+        what: the function that it is given to, for errors.
+
+    Raises:
+        OptionError: the hardware has no such barrier.
+    """
+    if not is_symbolic(number) and as_int(number) not in NAMED_BARRIERS:
+        raise OptionError(f"{what}: a block has the barriers 0 to {NAMED_BARRIERS[-1]}, and none of number {number}")
+    return number
+
+
+def threads_of_warps(count: Any, what: str) -> Any:
+    """How many threads meet at a hardware barrier, an int32 expression.
+
+    Args:
+        count: the expression.
+        what: the function that it is given to, for errors.
+
+    Raises:
+        OptionError: they are no whole warps, which are what the hardware counts.
+    """
+    if not is_symbolic(count) and not counts_warps(as_int(count)):
+        raise OptionError(
+            f"{what}: the threads that meet at a barrier are whole warps, and {count} is no positive multiple of 32"
+        )
+    return count

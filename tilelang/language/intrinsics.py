@@ -18,7 +18,7 @@ from tilelang.frontend.positions import index_to_coordinates, linear_index
 from tilelang.frontend.values import as_expr, as_operand, is_symbolic
 from tilelang.ir.expr import as_int
 from tilelang.language import calls
-from tilelang.language.barriers import is_number, numbered
+from tilelang.language.barriers import is_number, named_barrier, numbered, threads_of_warps
 from tilelang.language.math import condition
 from tilelang.language.signatures import parameters, taking
 from tilelang.tileop.thread import FULL_MASK, INTRINSICS
@@ -44,6 +44,10 @@ def _integer(value: Any, name: str) -> Any:
     if "float" in dtype_of(expr):
         raise DtypeError(f"T.{name} takes integers, got {dtype_of(expr)}")
     return expr
+
+
+def _index(value: Any, name: str) -> Any:
+    return convert(_integer(value, name), "int32")
 
 
 def _mask(value: Any, name: str) -> Any:
@@ -83,7 +87,9 @@ def _refuse_mask_first(signature: inspect.Signature, given: Sequence[Any], name:
 _ARGUMENTS: dict[str, Callable[[Any, str], Any]] = {
     "value": lambda value, name: as_expr(value),
     "integer": _integer,
-    "index": lambda value, name: convert(_integer(value, name), "int32"),
+    "index": _index,
+    "named": lambda value, name: named_barrier(_index(value, name), f"T.{name}"),
+    "threads": lambda value, name: threads_of_warps(_index(value, name), f"T.{name}"),
     "mask": _mask,
     "predicate": lambda value, name: convert(condition(value), "int32"),
     "constant": _constant,
@@ -153,12 +159,12 @@ _DEFAULTS = {"None": None, "0": 0, "True": 1, "32": 32, "FULL": FULL_MASK}
 _ROWS = [
     # Threads of a block, blocks of a grid -----------------------------------------------------------------------------
     _Row(
-        "sync_threads(barrier_id: index = None, arrive_count: index = None)",
+        "sync_threads(barrier_id: named = None, arrive_count: threads = None)",
         "sync_threads",
         "Waits for every thread of the block, or for ``arrive_count`` threads at named barrier ``barrier_id``.",
     ),
     _Row(
-        "named_barrier_arrive(barrier_id: index, thread_count: index)",
+        "named_barrier_arrive(barrier_id: named, thread_count: threads)",
         "named_barrier_arrive",
         "Arrives at a named barrier that ``thread_count`` threads complete, without waiting.",
     ),

@@ -19,6 +19,15 @@ _PURE, _UPDATE = 1, 3
 FULL_MASK = 0xFFFFFFFF
 """The mask of all lanes of a warp."""
 
+NAMED_BARRIERS = range(16)
+"""The numbers of a block's hardware barriers; 0 is that of ``T.sync_threads()``."""
+
+
+def counts_warps(threads: int) -> bool:
+    """Whether ``threads`` may meet at a hardware barrier, which counts warps."""
+    return threads > 0 and threads % 32 == 0
+
+
 _EXCHANGES = ("shfl_", "match_", "any_sync", "all_sync", "ballot_sync", "warp_reduce_", "syncthreads_")
 _MASKED = ("_sync", "shfl_xor", "shfl_up", "shfl_down")
 """Calls whose last argument is the mask of the lanes that take part."""

@@ -1,4 +1,4 @@
-"""Barriers between the statements of a ``T.Parallel``."""
+"""Barriers between the statements of a ``T.Parallel``, and their numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from testing.python.target.definition import GPU, check_meaning
-from tilelang.errors import CompileError
+from tilelang.errors import CompileError, OptionError
 
 from .support import error_at_mark
 
@@ -84,3 +84,16 @@ def test_a_program_whose_kernels_never_run(target):
     with tilelang.simulator():
         tilelang.compile(main, target=target)(a, 3)
     assert not a.any()
+
+
+@pytest.mark.parametrize(
+    "number, threads, said", [(16, 64, "and none of number 16"), (-1, 64, "of number -1"), (1, 40, "and 40 is no positive")]
+)
+@pytest.mark.parametrize("wait", [T.sync_threads, T.named_barrier_arrive])
+def test_a_barrier_that_the_hardware_does_not_have(wait, number, threads, said):
+    with error_at_mark(OptionError, said):
+
+        @T.prim_func
+        def main(A: T.Tensor((64,), "float32")):
+            with T.Kernel(1, threads=64):
+                wait(number, threads)  # <- error

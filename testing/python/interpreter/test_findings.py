@@ -120,6 +120,19 @@ def test_an_index_outside_of_a_tile(offset, found):
     assert kinds(beyond(offset), X, offset, Y.clone()) == found
 
 
+@pytest.mark.parametrize(
+    "number, threads, found", [(15, 64, []), (16, 64, ["barrier"]), (-1, 64, ["barrier"]), (1, 40, ["barrier"])]
+)
+def test_a_barrier_that_the_hardware_does_not_have(number, threads, found):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32"), number: T.int32, threads: T.int32):
+        with T.Kernel(1, threads=64):
+            T.sync_threads(number, threads)
+            A[T.get_thread_binding()] = 1
+
+    assert kinds(main, torch.zeros(64, dtype=torch.int32), number, threads) == found
+
+
 def test_a_finding_names_the_line_the_block_and_the_iterations():
     (finding,) = interpreter.run(neighbours(1), X, Y.clone())
     assert finding.block == (0,)
