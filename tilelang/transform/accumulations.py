@@ -32,6 +32,7 @@ from tilelang.ir.visit import (
     walk,
     with_children,
 )
+from tilelang.layout.fragment import FragmentLayout
 from tilelang.tileop.carried import accumulated
 from tilelang.tileop.reduce import FinalizeReducer
 from tilelang.transform.apart import Store, are_apart
@@ -39,6 +40,8 @@ from tilelang.transform.substitute import substitute
 
 WITHIN_THREAD = "tl.within_thread"
 """The note of a loop of a ``T.Parallel`` whose iterations, for fixed values of the other loops, one thread runs."""
+
+_LAYOUT = "tl.loop_layout"
 
 _ZERO = ir.IntImm("int32", 0)
 
@@ -62,8 +65,13 @@ def _ordered(loop: Any, reducers: set[Any]) -> Any:
     body = axes[-1].body
     carried = accumulated(body)
     stores = list(_stores(body, carried, reducers))
-    if not stores or "tl.loop_layout" in loop.annotations:  # most loops
+    if not stores:  # most loops
         return loop
+    if _LAYOUT in loop.annotations:
+        if _fits(str(loop.annotations[_LAYOUT]), stores, axes):
+            return loop
+        notes = {name: value for name, value in loop.annotations.items() if name != _LAYOUT}
+        loop = ir.For(loop.loop_var, loop.min, loop.extent, loop.kind, loop.body, annotations=notes, span=loop.span)
     digits = {axis: _digits(stores, axis, body) for axis in axes}
     if not any(digit.summed for found in digits.values() for digit in found):
         if are_apart([Store(store, guards) for store, guards in stores], axes, [False] * len(axes)):
@@ -86,6 +94,14 @@ def _ordered(loop: Any, reducers: set[Any]) -> Any:
             notes[WITHIN_THREAD] = True
         body = ir.For(part.loop_var, part.min, part.extent, ir.ForKind.PARALLEL, body, annotations=notes, span=part.span)
     return body
+
+
+def _fits(layout: str, stores: list[Any], axes: list[Any]) -> bool:
+    """Whether a ``loop_layout`` gives iterations that update one element to one thread. One of another shape is an error later on."""
+    given = FragmentLayout.from_text(layout)
+    if given.shape != tuple(as_int(axis.extent) for axis in axes):
+        return True
+    return are_apart([Store(store, guards) for store, guards in stores], axes, [False] * len(axes), given)
 
 
 def _reduced(loop: Any, carried: Container[Any], reducers: set[Any]) -> Any | None:

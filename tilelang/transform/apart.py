@@ -11,6 +11,7 @@ import tvm_ffi
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import conjuncts, variables
+from tilelang.layout.fragment import FragmentLayout
 
 _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
     ir.Add: operator.add, ir.Sub: operator.sub, ir.Mul: operator.mul, ir.FloorDiv: operator.floordiv, ir.FloorMod: operator.mod,
@@ -36,13 +37,14 @@ class Store:
         self.guards = [part for guard in guards for part in conjuncts(guard)]
 
 
-def are_apart(stores: Iterable[Store], axes: Sequence[Any], within: Sequence[bool]) -> bool:
+def are_apart(stores: Iterable[Store], axes: Sequence[Any], within: Sequence[bool], layout: FragmentLayout | None = None) -> bool:
     """Whether no two iterations that may be different threads' store to one element; False where that is not known.
 
     Args:
         stores: the statements.
         axes: the loops around them.
         within: for each axis whether the iterations along it are one thread's.
+        layout: says which thread runs an iteration, if it is known; the axes have its shape.
     """
     by_buffer: dict[Any, list[Store]] = {}
     for store in stores:
@@ -55,7 +57,10 @@ def are_apart(stores: Iterable[Store], axes: Sequence[Any], within: Sequence[boo
 
     numbers = np.indices(tuple(extents), dtype=np.int64).reshape(len(axes), -1)
     values = {axis.loop_var: each for axis, each in zip(axes, numbers)}
-    threads = numbers[[number for number, own in enumerate(within) if not own]]
+    if layout is None:
+        threads = numbers[[number for number, own in enumerate(within) if not own]]
+    else:
+        threads = layout.locate(tuple(numbers))[0][None]
     return all(_is_each_of_one_thread(found, values, threads, outside) for found in unclear for outside in _OUTSIDE)
 
 

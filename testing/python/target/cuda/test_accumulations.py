@@ -236,6 +236,32 @@ def test_values_of_one_fragment_update_another_at_the_same_indices_only():
         tilelang.compile(main, target="interpret")(torch.rand(8, 4), torch.zeros(8))
 
 
+LAYOUTS = {
+    # which thread runs iteration (i, j), and its register
+    "a row in a thread": lambda i, j: (i, j),
+    "a row in 16 threads": lambda i, j: ((i * 16 + j) % 64, i // 4),
+}
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("axis", ["rows", "columns"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_layout_that_spreads_an_element_over_threads_has_no_effect(arch, axis, layout):
+    @T.prim_func
+    def main(A: T.Tensor((64, 16), "int32"), B: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            own = T.alloc_fragment((64,), "int32")
+            T.clear(own)
+            for i, j in T.Parallel(64, 16, loop_layout=T.Fragment((64, 16), forward_fn=LAYOUTS[layout])):
+                own[i if axis == "rows" else j] += A[i, j]
+            T.copy(own, B)
+
+    a, b = torch.randint(-99, 99, (64, 16)).int(), torch.zeros(64).int()
+    simulate(main, a, b, arch=arch)
+    expected = a.sum(1) if axis == "rows" else torch.nn.functional.pad(a.sum(0), (0, 48))
+    assert torch.equal(b, expected.int())
+
+
 def test_a_product_over_a_third_axis():
     @T.prim_func
     def main(A: T.Tensor((32, 24), "float32"), B: T.Tensor((24, 16), "float32"), C: T.Tensor((32, 16), "float32")):
