@@ -10,7 +10,7 @@ all threads that hold the element run, and so does a loop whose elements follow 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import tvm_ffi
@@ -23,7 +23,6 @@ from tilelang.ir.region import Region
 from tilelang.ir.visit import (
     children,
     computed_from,
-    conjuncts,
     expressions,
     is_parallel,
     mentions,
@@ -74,34 +73,46 @@ def _ordered(loop: Any, reducers: set[Any]) -> Any:
         loop = ir.For(loop.loop_var, loop.min, loop.extent, loop.kind, loop.body, annotations=notes, span=loop.span)
     digits = {axis: _digits(stores, axis, body) for axis in axes}
     if not any(digit.summed for found in digits.values() for digit in found):
-        if are_apart([Store(store, guards) for store, guards in stores], axes, [False] * len(axes)):
+        if are_apart(stores, axes, [False] * len(axes)):
             return loop
-    loops: list[tuple[Any, bool]] = []  # each with whether its iterations accumulate
-    for axis, found in digits.items():
-        parts, index = _split(axis, found)
-        body = body if parts == [axis] else substitute(body, {axis.loop_var: index})
-        loops += [(part, digit.summed) for part, digit in zip(reversed(parts), reversed(found))]
-    if not are_apart([Store(store, guards) for store, guards in _stores(body, carried, reducers)], *zip(*loops)):
+    loops, body = _by_digits(digits, body)
+    parts, within = zip(*loops)
+    if not are_apart(_stores(body, carried, reducers), parts, within):
         loops, body = [(axis, True) for axis in axes], axes[-1].body
     if all(summed or as_int(part.extent) == 1 for part, summed in loops):
         reduced = _reduced(loop, carried, reducers)
         if reduced is not None:
             return reduced
         loops.insert(0, (_once(body), False))
+    return _nested(loops, body, loop.annotations)
+
+
+def _by_digits(digits: Mapping[Any, list[_Digit]], body: Any) -> tuple[list[tuple[Any, bool]], Any]:
+    """Loops over the digits of axes, each with whether its iterations accumulate, and the body in terms of them."""
+    loops = []
+    for axis, found in digits.items():
+        parts, index = _split(axis, found)
+        body = body if parts == [axis] else substitute(body, {axis.loop_var: index})
+        loops += [(part, digit.summed) for part, digit in zip(reversed(parts), reversed(found))]
+    return loops, body
+
+
+def _nested(loops: list[tuple[Any, bool]], body: Any, annotations: Mapping[str, Any]) -> Any:
+    """A ``T.Parallel`` of these loops, some of them within a thread."""
     for number, (part, summed) in reversed(list(enumerate(loops))):
-        notes = {**loop.annotations, "tl.parallel": len(loops)} if number == 0 else {}
+        notes = {**annotations, "tl.parallel": len(loops)} if number == 0 else {}
         if summed:
             notes[WITHIN_THREAD] = True
         body = ir.For(part.loop_var, part.min, part.extent, ir.ForKind.PARALLEL, body, annotations=notes, span=part.span)
     return body
 
 
-def _fits(layout: str, stores: list[Any], axes: list[Any]) -> bool:
-    """Whether a ``loop_layout`` gives iterations that update one element to one thread. One of another shape is an error later on."""
+def _fits(layout: str, stores: list[Store], axes: list[Any]) -> bool:
+    """Whether a ``loop_layout`` gives iterations that update one element to one thread. Another shape is an error later on."""
     given = FragmentLayout.from_text(layout)
     if given.shape != tuple(as_int(axis.extent) for axis in axes):
         return True
-    return are_apart([Store(store, guards) for store, guards in stores], axes, [False] * len(axes), given)
+    return are_apart(stores, axes, [False] * len(axes), given)
 
 
 def _reduced(loop: Any, carried: Container[Any], reducers: set[Any]) -> Any | None:
@@ -111,7 +122,7 @@ def _reduced(loop: Any, carried: Container[Any], reducers: set[Any]) -> Any | No
         stmt.var if isinstance(stmt, ir.Bind) else stmt.loop_var for stmt in walk(loop) if isinstance(stmt, (ir.Bind, ir.For))
     }
     parts: dict[Any, Any] = {}  # store -> the reducer that it adds to
-    for store, _ in _stores(body, carried, reducers):
+    for store in (each.stmt for each in _stores(body, carried, reducers)):
         buffer = store.buffer
         uses = sum(part.same_as(buffer) for part in expressions(body))
         # The two uses are the store and the load in its value: any other would see what one thread has summed so far.
@@ -162,10 +173,8 @@ def _once(body: Any, notes: Any = None) -> Any:
     return ir.For(ir.Var("once", "int32"), _ZERO, constant(1), ir.ForKind.PARALLEL, body, annotations=notes, span=body.span)
 
 
-def _stores(
-    stmt: Any, carried: Container[Any], reducers: set[Any], guards: tuple[Any, ...] = ()
-) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """The accumulations into fragments in ``stmt``, each with the conditions around it.
+def _stores(stmt: Any, carried: Container[Any], reducers: set[Any], guards: tuple[Any, ...] = ()) -> Iterator[Store]:
+    """The accumulations into fragments in ``stmt``.
 
     Args:
         stmt: the statement.
@@ -175,7 +184,7 @@ def _stores(
     """
     if isinstance(stmt, ir.BufferStore) and is_fragment(stmt.buffer) and stmt.buffer not in reducers:
         if stmt.buffer in carried or reads_its_place(stmt):
-            yield stmt, guards
+            yield Store(stmt, guards)
     for child in children(stmt):
         inside = guards
         if isinstance(stmt, ir.IfThenElse):
@@ -190,10 +199,10 @@ class _Digit(NamedTuple):
     summed: bool
 
 
-def _digits(stores: list[Any], axis: Any, body: Any) -> list[_Digit]:
+def _digits(stores: list[Store], axis: Any, body: Any) -> list[_Digit]:
     """An axis as digits, minor first, as far as the indices of the stores show; one digit where its extent is not known."""
     extent = as_int(axis.extent)
-    distances = {distance for store, guards in stores for distance in _distances(store, guards, axis, body)}
+    distances = {distance for store in stores for distance in _distances(store, axis, body)}
     if not isinstance(extent, int):
         return [_Digit(0, bool(distances))]
     weights = [weight for weight in range(1, extent + 1) if extent % weight == 0]
@@ -229,15 +238,15 @@ def _split(axis: Any, digits: list[_Digit]) -> tuple[list[Any], Any]:
     return loops, index
 
 
-def _distances(store: Any, guards: tuple[Any, ...], axis: Any, body: Any) -> Iterator[int]:
+def _distances(store: Store, axis: Any, body: Any) -> Iterator[int]:
     """How far apart along ``axis`` iterations are that store to one element, as far as the indices show.
 
     Looked at are neighbours, powers of two, and divisors of the extent.
     """
     moved = computed_from([axis.loop_var], body)
-    if any(_is_single(part, axis) for guard in guards for part in conjuncts(guard)):
+    if any(_is_single(part, axis) for part in store.guards):
         return
-    indices = [index for index in store.indices if mentions(index, moved)]
+    indices = [index for index in store.stmt.indices if mentions(index, moved)]
     if any(index.same_as(axis.loop_var) or mentions(index, moved - {axis.loop_var}) for index in indices):
         return
     extent = as_int(axis.extent)

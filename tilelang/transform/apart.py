@@ -25,15 +25,15 @@ _OUTSIDE = (0, 1_000_003)
 
 
 class Store:
-    """The elements that a statement stores to.
+    """A store to an element.
 
-    Args:
-        store: the statement.
-        guards: the conditions around it.
+    Attributes:
+        stmt: the statement.
+        guards: the conditions around it, of which all must hold.
     """
 
-    def __init__(self, store: Any, guards: Iterable[Any]):
-        self.buffer, self.indices = store.buffer, tuple(store.indices)
+    def __init__(self, stmt: Any, guards: Iterable[Any]):
+        self.stmt = stmt
         self.guards = [part for guard in guards for part in conjuncts(guard)]
 
 
@@ -48,7 +48,7 @@ def are_apart(stores: Iterable[Store], axes: Sequence[Any], within: Sequence[boo
     """
     by_buffer: dict[Any, list[Store]] = {}
     for store in stores:
-        by_buffer.setdefault(store.buffer, []).append(store)
+        by_buffer.setdefault(store.stmt.buffer, []).append(store)
     unclear = [found for found in by_buffer.values() if not _are_axes(found, axes, within)]
     extents = [as_int(axis.extent) for axis in axes]
     if not unclear or not all(isinstance(extent, int) for extent in extents):
@@ -79,7 +79,7 @@ def _is_each_of_one_thread(stores: Sequence[Store], values: Mapping[Any, Any], t
     for store in stores:
         count = threads.shape[1]
         try:
-            place = np.stack([np.broadcast_to(_value(index, values, outside), count) for index in store.indices])
+            place = np.stack([np.broadcast_to(_value(index, values, outside), count) for index in store.stmt.indices])
         except (_NotKnown, ZeroDivisionError):
             return False
         runs = np.ones(count, bool)
@@ -104,8 +104,8 @@ def _may_hold(guard: Any, values: Mapping[Any, Any], outside: int) -> Any:
 
 def _are_axes(stores: Sequence[Store], axes: Sequence[Any], within: Sequence[bool]) -> bool:
     """Whether all store to one place, of which each axis that is shared out is an index by itself, as in most programs."""
-    indices = stores[0].indices
-    if not all(tvm_ffi.structural_equal(list(indices), list(store.indices)) for store in stores[1:]):
+    indices = list(stores[0].stmt.indices)
+    if not all(tvm_ffi.structural_equal(indices, list(store.stmt.indices)) for store in stores[1:]):
         return False
     return all(own or any(index.same_as(axis.loop_var) for index in indices) for axis, own in zip(axes, within))
 
