@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -40,6 +41,8 @@ class Lowered(Record):
     dumps: Mapping[str, bytes]
 
 
+_DRIVER_HEADER = re.compile(r"^\s*#\s*include\s*[<\"]cuda\.h[>\"]", re.M)
+
 _EXCHANGED = 16 * 1024
 """Bytes of shared memory that reductions may take to exchange all their results, about."""
 
@@ -70,7 +73,9 @@ def lower(func: Any, request: CompileRequest) -> Lowered:
     globals_ = Printer().instruction(GRID_DECLARATION) if GRID_STATE.text in mentioned else []
     body = "\n".join(filter(None, [str(imported), *globals_, kernels]))
     launches = tuple(kernel.launch for kernel in texts)
-    generated = prelude(mentioned) + "\n" + body
+    # The driver's header declares what the headers of kernels would declare in its absence.
+    driver = "#include <cuda.h>\n" if _DRIVER_HEADER.search(str(imported)) else ""
+    generated = driver + prelude(mentioned) + "\n" + body
     source = rewritten("cuda", generated, request.target)
     known = texts if source == generated else ()  # of lines that a user's function wrote nothing is known
     return Lowered(source, launches, origins_file(source, known), result.seconds, result.dumps)

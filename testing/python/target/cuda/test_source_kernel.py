@@ -93,3 +93,22 @@ def test_foreign_code_gets_the_address_that_is_chosen(arch):
         with tilelang.simulator(strict=True):
             kernel(a, b, chosen)
         assert a[:, 5].tolist() == expected and b[:, 5].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_imported_source_may_include_the_drivers_header(arch):
+    source = "#include <cstdio>\n#include <cuda.h>\n__device__ int size_of_map(int x) { return x + sizeof(CUtensorMap); }"
+
+    @T.prim_func
+    def main(A: T.Tensor((32, 32), "float32"), B: T.Tensor((32, 32), "float32"), C: T.Tensor((1,), "int32")):
+        with T.Kernel(1, threads=32):
+            T.import_source(source)
+            tile = T.alloc_shared((32, 32), "float32")
+            T.copy(A, tile)  # by a tensor map on sm_90a
+            T.copy(tile, B)
+            C[0] = T.call_extern("int32", "size_of_map", 2)
+
+    a, b, c = torch.randn(32, 32), torch.zeros(32, 32), torch.zeros(1, dtype=torch.int32)
+    with tilelang.simulator():
+        tilelang.compile(main, target=cuda(arch))(a, b, c)
+    assert torch.equal(a, b) and c.item() == 130

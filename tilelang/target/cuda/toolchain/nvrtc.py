@@ -24,6 +24,9 @@ _ROOTED_NAME = f"/{SOURCE_NAME}"
 
 _SUCCESS = 0
 _BASE_OPTIONS = ("--std=c++17", "--generate-line-info", "--ptxas-options=-v")
+_FIRST_HEADERS = "tl_templates/nvrtc/first"
+"""Headers that are taken in the place of the toolkit's."""
+
 _STANDARD_HEADERS = "tl_templates/nvrtc"
 """Headers of the C library that device code of users includes; where the directories before have one, that is taken."""
 
@@ -96,8 +99,9 @@ def _compiled(source: str, options: tuple[str, ...]) -> DeviceBinary:
     program = ctypes.c_void_p()
     _check(library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), _ROOTED_NAME.encode(), 0, None, None))
     try:
-        folders = filter(None, (template_directory(), cuda_include_directory(), template_directory() / _STANDARD_HEADERS))
-        texts = [text.encode() for text in (*options, *_BUILTINS, *(f"--include-path={folder}" for folder in folders))]
+        templates = template_directory()
+        folders = (templates / _FIRST_HEADERS, templates, cuda_include_directory(), templates / _STANDARD_HEADERS)
+        texts = [text.encode() for text in (*options, *_BUILTINS, *(f"--include-path={folder}" for folder in folders if folder))]
         status = library.nvrtcCompileProgram(program, len(texts), (ctypes.c_char_p * len(texts))(*texts))
         log = _fetch(program, "ProgramLog").rstrip(b"\0").decode(errors="replace").strip()
         log = log.replace(_ROOTED_NAME, SOURCE_NAME)
