@@ -31,7 +31,7 @@ DIFFERS = {
     },
     "tilelang.language.max_value": "gives a Python number, not a constant of the IR",
     "tilelang.language.min_value": "gives a Python number, not a constant of the IR",
-    "tilelang.language.cast": "rounds to nearest even; other `round=` is refused",
+    "tilelang.language.cast": 'rounds floats to nearest even by default; `round="rs"` is refused',
     "tilelang.language.ceildiv": "rounds up for negative divisors too",
     "tilelang.lower": "gives an artifact of plain data: sources and binaries, no TVM module",
     "tilelang.env": "a module; the settings are `tilelang.env.env`",

@@ -18,7 +18,9 @@ def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any =
     Args:
         value: a scalar, a vector or a tile.
         dtype: the new element type.
-        round, rbits: only their defaults, and ``round="rn"``, are accepted.
+        round: of floats that become narrower, ``"rz"`` rounds toward zero, ``"rp"`` up, ``"rm"`` down, and ``"rn"`` to the
+            nearest, as without it; of floats that become integers only ``"rz"`` is accepted.
+        rbits: only None is accepted.
         sat: False makes NaN of what is beyond the range of float8_e4m3fn, and infinity of what is beyond float8_e5m2's; float16
             and bfloat16 overflow to infinity in any case.
 
@@ -36,7 +38,7 @@ def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any =
         from tilelang.frontend.tiles import as_vector, elementwise
 
         if kind.lanes == 1:
-            return elementwise(lambda each: cast(each, kind, sat=sat), value)
+            return elementwise(lambda each: cast(each, kind, round, sat), value)
         value = as_vector(value)
     if isinstance(value, int) and kind.kind == "bool":
         value = bool(value)
@@ -44,7 +46,13 @@ def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any =
         value = wrapped(value, kind)
     expr = as_expr(value, None if isinstance(value, float) and not kind.is_float else kind.base)
     found = convert(_kept_wide(expr) if dtype_of(expr).base == kind.base else expr, kind, kind.lanes)
-    return found if sat or not (kind.is_float and kind.bits <= 8) else _unsaturated(expr, found, kind)
+    if round in ("", "rn" if kind.is_float else "rz"):
+        return found if sat or not (kind.is_float and kind.bits <= 8) else _unsaturated(expr, found, kind)
+    if not sat:
+        raise UnsupportedError(f"T.cast(sat=False, round={round!r}): what leaves the range is rounded to the nearest value")
+    from tilelang.language.rounding import directed
+
+    return directed(expr, found, kind, round)
 
 
 _OVERFLOW = {"float8_e4m3fn": (operator.gt, 464.0, 0x7F), "float8_e5m2": (operator.ge, 61440.0, 0x7C)}
@@ -78,8 +86,8 @@ def _kept_wide(expr: Any) -> Any:
 def _check_rounding(round: str, rbits: Any) -> None:
     if round == "rs" or rbits is not None:
         raise UnsupportedError("T.cast(round='rs', rbits=...): stochastic rounding is of sm_100 and not lowered yet")
-    if round not in ("", "rn"):
-        raise UnsupportedError(f"T.cast(round={round!r}): conversions round to nearest even")
+    if round not in ("", "rn", "rz", "rp", "rm"):
+        raise OperandError(f"T.cast(round={round!r}): the modes are 'rn', 'rz' (toward zero), 'rp' (up) and 'rm' (down)")
 
 
 def Cast(dtype: Any, value: Any) -> Any:
