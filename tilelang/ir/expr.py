@@ -11,6 +11,7 @@ import tvm_ffi
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.misjudged import StandIns, hidden, is_misjudged, restored
+from tilelang.ir.rounding import LAYOUTS, round_constant
 from tilelang.ir.visit import is_large, walk_expr
 
 _READS_ONLY = 2
@@ -74,11 +75,13 @@ def constant(value: Any, dtype: str = "int32") -> Any:
 
 
 def float_constant(value: float, dtype: str) -> Any:
-    """A number as an expression of a floating-point type.
+    """A number as an expression of a floating-point type; one beyond the type's range as what a conversion gives.
 
     TVM takes formats whose name ends in ``u`` for unsigned, and refuses negative constants of them: these are converted from
     float32.
     """
+    if dtype in LAYOUTS and abs(value) > LAYOUTS[dtype][2]:
+        value = round_constant(value, dtype)
     if dtype.endswith(("fnuz", "fnu")) and value < 0:
         return ir.Cast(dtype, ir.FloatImm("float32", value))
     return ir.FloatImm(dtype, value)

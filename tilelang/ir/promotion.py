@@ -23,6 +23,7 @@ from tvm.ir.prim import _ffi_api
 
 from tilelang.dtypes import canonical
 from tilelang.errors import OperandError
+from tilelang.ir.rounding import LAYOUTS, round_constant
 
 _ARITHMETIC = ("_OpAdd", "_OpSub", "_OpMul")
 _DIVISIONS = ("_OpFloorDiv", "_OpFloorMod", "_OpTruncDiv", "_OpTruncMod")
@@ -59,6 +60,8 @@ def promoted(a: Any, b: Any) -> tuple[Any, Any]:
 
 def _with_number(a: Any, number: Any) -> tuple[Any, Any]:
     kind = canonical(str(a.ty))
+    if kind.is_float and number == number:
+        return a, _rounded(number, kind.base if isinstance(number, int) else "float32")
     if isinstance(number, float) or not kind.is_integer:
         return a, number
     if kind.bits < 32:
@@ -67,6 +70,12 @@ def _with_number(a: Any, number: Any) -> tuple[Any, Any]:
     modulus = 1 << kind.bits
     low = -(modulus >> 1) if kind.kind == "int" else 0
     return a, tirx.const((int(number) - low) % modulus + low, kind.base)
+
+
+def _rounded(number: Any, dtype: str) -> Any:
+    """A number beside a float of a type; beyond that type's range it is what a conversion gives."""
+    is_beyond = dtype in LAYOUTS and abs(number) > LAYOUTS[dtype][2]
+    return tirx.FloatImm(dtype, round_constant(float(number), dtype)) if is_beyond else number
 
 
 def _with_expression(a: Any, b: Any) -> tuple[Any, Any]:
