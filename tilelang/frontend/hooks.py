@@ -375,7 +375,11 @@ def _python_key(target: Any, key: Any, method: str) -> Any:
     own = getattr(type(target), method, None)
     takes_any = isinstance(target, BufferLike) or not isinstance(own, (MethodDescriptorType, WrapperDescriptorType, NoneType))
     is_tile_of_dict = is_buffer(key) and isinstance(target, Mapping)
-    return key if takes_any or is_tile_of_dict else compile_time_index(key)
+    if takes_any or is_tile_of_dict:
+        return key
+    if isinstance(key, slice):
+        return slice(*map(compile_time_index, (key.start, key.stop, key.step)))
+    return compile_time_index(key)
 
 
 def _is_run_time(index: Any) -> bool:

@@ -283,6 +283,7 @@ REFUSED = {
     "x = look_up(A[3])": "an item of a Python set, or a key of a dict, is a run-time value",
     "def f(t):\n    return t in {1, 2}\nx = f(A[2])": "an item of a Python set, or a key of a dict, is a run-time value",
     "s = Scale(T.alloc_var('int32', init=1))\nt = s.clone()\nfor i in range(3):\n    s.v += 1\nx = t.v": "'t.v' is a Python",
+    "v = [1, 2, 3][A[1] :]": "a Python sequence is indexed with a run-time value",
     "x = 1 if A[0] is A[1] else 2": "`is` of a run-time value",
     "x = 1 if (A[0] > 0) is not True else 2": "`is` of a run-time value",
     "for i in range(3):\n    count_calls()": "'CALLS' is a Python variable",
