@@ -44,9 +44,10 @@ def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any =
         value = bool(value)
     elif isinstance(value, int) and kind.is_integer:
         value = wrapped(value, kind)
-    expr = as_expr(value, None if isinstance(value, float) and not kind.is_float else kind.base)
+    is_nearest = round in ("", "rn" if kind.is_float else "rz")
+    expr = as_expr(value, kind.base if is_nearest and (kind.is_float or not isinstance(value, float)) else None)
     found = convert(_kept_wide(expr) if dtype_of(expr).base == kind.base else expr, kind, kind.lanes)
-    if round in ("", "rn" if kind.is_float else "rz"):
+    if is_nearest:
         return found if sat or not (kind.is_float and kind.bits <= 8) else _unsaturated(expr, found, kind)
     if not sat:
         raise UnsupportedError(f"T.cast(sat=False, round={round!r}): what leaves the range is rounded to the nearest value")

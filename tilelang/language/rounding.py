@@ -38,6 +38,9 @@ def directed(value: Any, nearest: Any, kind: DType, round: str) -> Any:
         kind: the new type.
         round: ``"rz"``, ``"rp"`` or ``"rm"``.
 
+    Returns:
+        An expression of the new type.
+
     Raises:
         UnsupportedError: an integer or a vector, or a type that is not rounded so.
     """

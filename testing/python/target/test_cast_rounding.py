@@ -52,6 +52,8 @@ def test_doubles_and_what_is_no_number(target):
         with T.Kernel(1, threads=32):
             for i in T.Parallel(4):
                 B[i] = T.cast(A[i], "float32", round="rp") + T.cast(T.float16(1), "float32", round="rz")
+                if i == 0:
+                    B[i] += T.cast(65519.0, "float16", round="rz") - 65504
 
     got = run(main, target, torch.tensor([0.1, -0.1, float("nan"), 1 + 2.0**-40], dtype=torch.float64))
     up = torch.tensor([0.1, -0.1, 0.0, 1 + 2.0**-23])
