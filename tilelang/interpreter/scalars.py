@@ -16,6 +16,7 @@ from tilelang.interpreter.numbers import element
 from tilelang.interpreter.rounding import EXACT, rounded
 from tilelang.interpreter.state import Lanes
 from tilelang.tileop.base import plain
+from tilelang.tileop.thread import packed_halves
 
 
 def _fast(name: str) -> Callable[[Compiler, Any], Evaluate]:
@@ -61,6 +62,11 @@ def _extremum(choose: np.ufunc) -> Callable[[Compiler, Any], Evaluate]:
 # NaN where either operand is; T.max and T.min prefer the number.
 intrinsic("max_nan")(_extremum(np.maximum))
 intrinsic("min_nan")(_extremum(np.minimum))
+
+
+@intrinsic("pack_b16")
+def _packed(c: Compiler, call: Any) -> Evaluate:
+    return compiled(c, packed_halves(call))
 
 
 @intrinsic("ldg")

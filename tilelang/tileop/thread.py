@@ -103,6 +103,7 @@ INTRINSICS: Mapping[str, Intrinsic] = {
             clamp same pure
             max_nan same pure
             min_nan same pure
+            pack_b16 int32 pure
             ldg same pure
             """,
             threads=False,
@@ -203,6 +204,12 @@ def intrinsic_call(name: str, *args: Any, dtype: str | None = None, attrs: dict[
     result = dtype or (str(converted[0].ty) if row.result == "same" else "int32" if row.result == "void" else row.result)
     node = ir.ir.make_node("ir.DictAttrs", **attrs) if attrs else None
     return ir.Call(ir.Op.get(f"tl.{name}"), converted, attrs=node, ret_ty=result, span=span)
+
+
+def packed_halves(call: Any) -> Any:
+    """What ``tl.pack_b16(a, b)`` computes: the bits of two values of 16 bits in an int32, the first one low."""
+    low, high = (ir.Cast("uint32", ir.tirx.reinterpret("uint16", half)) for half in call.args)
+    return ir.tirx.reinterpret("int32", low | high << 16)
 
 
 def is_jump(stmt: Any) -> bool:

@@ -16,6 +16,7 @@ from tilelang.target.cpu import rounding
 from tilelang.target.cpu.atomic import atomic_load, atomic_store, atomic_update, consecutive_update
 from tilelang.target.cpu.lower import STATEMENTS
 from tilelang.target.cpu.mathops import OPERATORS, clamp, propagating
+from tilelang.tileop.thread import packed_halves
 
 
 def _dp4a(node: Any) -> Any:
@@ -59,6 +60,7 @@ EXPRESSIONS: dict[str, Callable[[Any, Any], Any]] = {
     "tl.fast_rcp": _plain(_reciprocal),
     "tl.fma": OPERATORS["tirx.fma"],
     "tl.clamp": clamp,
+    "tl.pack_b16": lambda legalizer, node: legalizer.expr(packed_halves(node)),
     "tl.max_nan": propagating(operator.lt),
     "tl.min_nan": propagating(operator.gt),
     **{f"tl.ieee_{name}": rounding.operation(name) for name in ("add", "sub", "mul", "div", "rcp", "fma", "sqrt")},

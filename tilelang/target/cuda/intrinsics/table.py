@@ -16,7 +16,7 @@ from tilelang.target.cuda.intrinsics import tensor_maps, values
 from tilelang.target.cuda.intrinsics.values import RNG_STATE, Rule, atomic, atomic_vector, call, ieee, matrix, single, vote
 from tilelang.target.cuda.ir.instructions import CommitBulk, CommitCopies, CommitProducts, FenceAsync, FenceProducts
 from tilelang.target.cuda.ir.values import AddressOf, Call, Value
-from tilelang.tileop.thread import INTRINSICS, intrinsic_name
+from tilelang.tileop.thread import INTRINSICS, intrinsic_name, packed_halves
 
 BLOCK = 1 << 16
 """The group of what all threads of a block agree on, however many they are."""
@@ -131,6 +131,7 @@ _ROWS = [
     Intrinsic("fast_rcp", values.reciprocal),
     *(Intrinsic(f"ieee_{name}", ieee(name)) for name in ("add", "sub", "mul", "fma", "rcp", "sqrt", "rsqrt", "div")),
     Intrinsic("fma", values.fma),
+    Intrinsic("pack_b16", lambda call, emitter: emitter.value(packed_halves(call))),
     *(Intrinsic(name, values.limited(f"tl::{name}")) for name in ("clamp", "max_nan", "min_nan")),
     # Numbers of threads, and what threads tell each other
     Intrinsic("lane_idx", digit=(1, WARP)),
