@@ -14,6 +14,7 @@ VENDOR = "it is for devices of another vendor; kernels are compiled for CPUs and
 SM_100 = "it is of sm_100 and later, for which nothing is generated yet"
 OLD = "it is of architectures before sm_80"
 BY_HAND = "fragments and descriptors of tensor cores are laid out by the compiler: use T.gemm, T.wgmma_gemm, or T.ptx_mma"
+PARTIALS = "partial results of a reducer are laid out by the compiler: leave its layout out, it changes no result"
 BARRIERS = "barriers are made ready by T.alloc_barrier(arrivals), used by T.mbarrier_*, and filled by T.tma_copy"
 PASSES = "it is a part of that package's compiler; `tilelang.lower` and the steps of a target's pipeline.py are this one's"
 TVM = "it builds TVM's own programs; programs of this language have T.Kernel, tensors and tile operators"
@@ -51,9 +52,10 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         ),
         OLD: "ptx_mma_sm70 tvm_bmma_sync tvm_fill_fragment tvm_load_matrix_sync tvm_mma_sync tvm_store_matrix_sync",
         BY_HAND: (
-            "PartialFragment SparseTensorCoreIntrinEmitter WGSparseTensorCoreIntrinEmitter mma_fill mma_store ptx_mma_sp"
+            "SparseTensorCoreIntrinEmitter WGSparseTensorCoreIntrinEmitter mma_fill mma_store ptx_mma_sp"
             " ptx_wgmma_sp_rs ptx_wgmma_sp_ss validate_gemm_ab_dtypes"
         ),
+        PARTIALS: "PartialFragment",
         BARRIERS: "create_barriers ptx_cp_async_barrier ptx_cp_async_bulk ptx_wait_barrier",
         SCHEDULES: (
             "ProducerLoad WSID WSInstr WSOpRef WSPipeline WSRole WSSchedule WSScope WSSync WSSyncKind"
@@ -110,7 +112,8 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         ),
         SM_100: "make_tcgen05mma_swizzled_layout",
         OLD: "make_volta_swizzled_layout",
-        BY_HAND: ("PartialFragment make_cutlass_metadata_layout make_fully_replicated_partial_fragment make_strided_slice"),
+        BY_HAND: "make_cutlass_metadata_layout make_strided_slice",
+        PARTIALS: "PartialFragment make_fully_replicated_partial_fragment",
     },
     "tilelang.profiler": {PASSES: "BaseKernelAdapter"},
     "tilelang.profiler.bench": {VENDOR: "IS_NPU"},
