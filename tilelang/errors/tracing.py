@@ -193,7 +193,12 @@ _MEANINGS: tuple[tuple[str, str | None, str | None], ...] = (
         r"'\1' holds nothing here",
         "assign it in a statement before; `del` is done while the kernel is traced, also in a run-time condition",
     ),
-    ("can only concatenate tuple", "a tuple is used as a number", IS_TUPLE),
+    (
+        r"can only concatenate tuple|unsupported operand type\(s\) for .*'tuple'|bad operand type for .*: 'tuple'"
+        "|multiply sequence by non-int",
+        "a tuple is used as a number",
+        IS_TUPLE,
+    ),
     (
         "unsupported operand type.* 'Var'",
         None,
