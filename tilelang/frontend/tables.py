@@ -19,6 +19,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.interval import interval_of
 from tilelang.ir.memory import ARRAY
+from tilelang.ir.visit import reads_memory
 
 _LARGEST_SELECTION_TREE = 64
 """Largest number of entries of a table that becomes a tree of selections, which is then six comparisons deep."""
@@ -76,10 +77,15 @@ def _row_index(item: Any, size: int, axis: int) -> Any:
         if not -size <= known < size:
             raise IndexRangeError("the table", axis, known, size)
         return known % size
-    low, high = interval_of(index, require_kernel("a constant table").ranges)
+    builder = require_kernel("a constant table")
+    low, high = interval_of(index, builder.ranges)
     if low is not None and low >= 0:
         return index
-    return index + size if high is not None and high < 0 else ir.Select(index < 0, index + size, index)
+    if high is not None and high < 0:
+        return index + size
+    counted = ir.Select(index < 0, index + size, index)
+    # Each comparison of a tree has it. What reads memory stays where the program may guard it.
+    return counted if reads_memory(counted) else builder.bind("place", counted)
 
 
 def _entry(entries: list[Any], dtype: str, place: Any) -> Any:
