@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tilelang.language as T
-from testing.python.target.cuda.support import source
+from testing.python.target.cuda.support import simulate, source
 from testing.python.target.definition import check_meaning
 from tilelang.errors import DivergenceError
 from tilelang.interpreter.survey import TAKING_PART
@@ -431,3 +431,100 @@ def test_a_branch_without_barriers_between_those_of_a_ring(first, count) -> None
 
     a, c, d = torch.arange(128.0).reshape(STEPS, 32), torch.zeros(STEPS, 32), torch.zeros(64)
     check_meaning(main, a, c, d)
+
+
+@T.macro
+def of_an_mbarrier(A, B, s, full, tx):
+    with T.ws(1):
+        T.copy(A, s)
+        T.mbarrier_arrive(full)
+    with T.ws(0):
+        if tx >= 32:
+            T.mbarrier_wait_parity(full, 0)
+        for i in T.Parallel(64):
+            B[i] = s[63 - i]
+
+
+@T.macro
+def of_one_thread(A, B, s, full, tx):
+    with T.ws(1):
+        T.copy(A, s)
+        T.mbarrier_arrive(full)
+    with T.ws(0):
+        if tx == 5:
+            T.mbarrier_wait_parity(full, 0)
+        B[tx % 64] = s[63 - tx % 64]
+
+
+@T.macro
+def before_a_write(A, B, s, full, tx):
+    with T.ws(1):
+        B[tx - 128 if tx < 192 else 0] = s[63 - (tx - 128 if tx < 192 else 0)]
+        T.mbarrier_arrive(full)
+    with T.ws(0):
+        if tx < 32:
+            T.mbarrier_wait_parity(full, 0)
+        T.copy(A, s)
+
+
+@T.macro
+def of_a_named_barrier(A, B, s, full, tx):
+    with T.ws(1):
+        T.copy(A, s)
+        T.named_barrier_arrive(3, 160)
+    with T.ws(0):
+        if tx < 32:
+            T.sync_threads(3, 160)
+        B[tx % 64] = s[63 - tx % 64]
+
+
+@T.macro
+def of_a_flag(A, B, s, full, tx):
+    flag = T.alloc_shared((1,), "int32")
+    if tx == 0:
+        flag[0] = 0
+    T.sync_threads()
+    with T.ws(1):
+        T.copy(A, s)
+        T.sync_threads(1, 128)
+        if tx == 128:
+            T.atomic_store(flag[0], 1, memory_order="release")
+    with T.ws(0):
+        if tx == 0:
+            while T.atomic_load(flag[0], memory_order="acquire") == 0:
+                pass
+        B[tx % 64] = s[63 - tx % 64]
+
+
+WAITS = (of_an_mbarrier, of_one_thread, before_a_write, of_a_named_barrier, of_a_flag)
+
+
+@pytest.mark.parametrize("wait", WAITS, ids=lambda macro: macro.__name__)
+def test_what_some_threads_have_waited_for_all_see_in_the_next_statement(wait) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=256):
+            tx, s = T.get_thread_binding(), T.alloc_shared((64,), "float32")
+            full = T.alloc_barrier(128)
+            T.fill(s, 3)
+            wait(A, B, s, full, tx)
+
+    check_meaning(main, torch.arange(64.0), torch.zeros(64))
+
+
+def test_a_bulk_copy_that_some_threads_have_waited_for_all_see_in_the_next_statement() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=256):
+            tx, s = T.get_thread_binding(), T.alloc_shared((64,), "float32")
+            full = T.alloc_barrier(1)
+            if tx == 0:
+                T.tma_copy(A, s, barrier=full)
+                T.mbarrier_arrive(full)
+            if tx >= 32:
+                T.mbarrier_wait_parity(full, 0)
+            B[tx % 64] = s[63 - tx % 64]
+
+    a, b = torch.arange(64.0), torch.zeros(64)
+    simulate(main, a, b, arch="sm_90a")
+    assert torch.equal(b, a.flip(0))

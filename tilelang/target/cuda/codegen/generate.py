@@ -28,6 +28,7 @@ from tilelang.target.cuda.codegen.structure import (
     emit_repeat,
     emit_single_thread,
     orders_threads,
+    waits_for_others,
 )
 from tilelang.target.cuda.intrinsics.table import intrinsic, is_atomic
 from tilelang.target.cuda.intrinsics.values import constant_argument, named_barrier
@@ -171,6 +172,7 @@ class Generator:
             code = leaf(statement(e, stmt), hands_over=publishes)
             code.synchronises = orders_threads(statement_exprs(stmt))
             code.acquires = code.synchronises and acquires(statement_exprs(stmt))
+            code.waits = code.synchronises and waits_for_others(statement_exprs(stmt))
             code.uniform = self.divergent and e.uniformity.agree(statement_exprs(stmt), e.uniformity.block)
             return [e.annotated(code, node.accesses, self.map_of_threads)]
         if isinstance(stmt, (ir.Bind, ir.Evaluate)) and is_atomic(stmt.value):
@@ -188,7 +190,9 @@ class Generator:
 
     def _barrier(self, call: Any) -> list[Code]:
         if call.args:
-            return [leaf([Evaluate(named_barrier(call, self.emitter))], hands_over=True)]
+            code = leaf([Evaluate(named_barrier(call, self.emitter))], hands_over=True)
+            code.waits = True
+            return [code]
         return [Barrier(of_program=True, after_exit=bool(call.attrs and call.attrs.get(AFTER_EXIT)))]
 
     def _wait_for_products(self, call: Any) -> list[Code]:

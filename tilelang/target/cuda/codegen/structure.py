@@ -84,7 +84,9 @@ def emit_repeat(generator: Any, node: Repeat) -> list[Code]:
     # while (atomic_load(flag) == 0): a condition by which the program waits for other threads is evaluated again after each
     # iteration, and so orders what stands before and after.
     waits = orders_threads([condition]) or any(map(is_atomic, walk_expr(condition)))
-    body.items += [*_guarded_reads(value), *([Leaf([], synchronises=True, acquires=acquires([condition]))] if waits else [])]
+    body.items += _guarded_reads(value)
+    if waits:
+        body.items.append(Leaf([], synchronises=True, acquires=acquires([condition]), waits=True))
     return [*_guarded_reads(value), LoopCode(value, body, divergent=divergent, by_warps=e.warps_agree(node), span=node.stmt.span)]
 
 
@@ -155,6 +157,12 @@ def takes_part(node: Any) -> bool:
     # What comes behind a group that gives registers away is reached with few of them: other groups are beside it.
     gives = (rule_of(each.op).registers(each.op) for each in inside if isinstance(each, Operator))
     return orders_threads(exprs) or any(map(is_atomic, spins)) or any(map(runs_foreign_code, stmts)) or any(gives)
+
+
+def waits_for_others(exprs: Iterable[Any]) -> bool:
+    """Whether threads wait by one of these expressions for others that may run other code."""
+    calls = _calls(exprs)
+    return any(call.waits for call in filter(None, map(intrinsic, calls))) or not _ACQUIRING.isdisjoint(_memory_orders(calls))
 
 
 def acquires(exprs: Iterable[Any]) -> bool:

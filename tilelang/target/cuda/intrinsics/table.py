@@ -38,6 +38,7 @@ class Intrinsic(Record):
         lanes: how many consecutive elements in memory each of its arguments that is an element stands for.
         commutes: the operation of an atomic access that commutes with others of the same operation.
         orders: whether threads wait for others by it, or others for them.
+        waits: whether threads wait by it for others that may run other code.
         publishes: whether threads that wait for it rely on the copies before it being complete.
         manual: whether a program that has it orders shared memory, or splits the block, by itself.
         exits: whether the thread is done.
@@ -58,6 +59,7 @@ class Intrinsic(Record):
     lanes: int = 1
     commutes: str = ""
     orders: bool = False
+    waits: bool = False
     publishes: bool = False
     manual: bool = False
     exits: bool = False
@@ -113,8 +115,8 @@ def require(target: Any, feature: Feature, spelling: str, span: Any = None, lowe
 _FAST = ("exp", "exp10", "log", "log2", "log10", "sin", "cos", "tan", "pow")
 _FUNCTORS = {"sum": "tl::Sum", "max": "tl::Max", "min": "tl::Min", "bitand": "tl::BitAnd", "bitor": "tl::BitOr"}
 
-_WAIT: Mapping[str, Any] = {"orders": True, "manual": True, "keeps": True}
-_SIGNAL: Mapping[str, Any] = {**_WAIT, "publishes": True}
+_WAIT: Mapping[str, Any] = {"orders": True, "waits": True, "manual": True, "keeps": True}
+_SIGNAL: Mapping[str, Any] = {"orders": True, "publishes": True, "manual": True, "keeps": True}
 """What is known of statements by which threads wait for others, and of those by which others go on."""
 
 _ROWS = [
@@ -147,7 +149,7 @@ _ROWS = [
     Intrinsic("fns", call("tl::nth_set_bit")),
     *(Intrinsic(f"warp_reduce_{name}", values.warp_reduction(f), agree=WARP) for name, f in _FUNCTORS.items()),
     # Barriers
-    Intrinsic("sync_threads", orders=True, keeps=True, numbered=True),
+    Intrinsic("sync_threads", orders=True, waits=True, keeps=True, numbered=True),
     *(Intrinsic(f"syncthreads_{vote}", call(f"__syncthreads_{vote}"), agree=BLOCK) for vote in ("count", "and", "or")),
     Intrinsic("sync_warp", call("__syncwarp"), orders=True, publishes=True, keeps=True),
     Intrinsic("sync_grid", lambda expr, emitter: Call("tl::grid_sync", (AddressOf(values.GRID_STATE),)), **_SIGNAL),
@@ -198,7 +200,7 @@ _ROWS = [
     Intrinsic("cluster_arrive", call("tl::cluster_arrive"), needs=Feature.CLUSTER, **_SIGNAL),
     Intrinsic("cluster_sync", call("tl::cluster_sync"), needs=Feature.CLUSTER, **_SIGNAL),
     Intrinsic("cluster_arrive_relaxed", call("tl::cluster_arrive_relaxed"), needs=Feature.CLUSTER, keeps=True),
-    Intrinsic("cluster_wait", call("tl::cluster_wait"), needs=Feature.CLUSTER, orders=True, keeps=True),
+    Intrinsic("cluster_wait", call("tl::cluster_wait"), needs=Feature.CLUSTER, orders=True, waits=True, keeps=True),
     Intrinsic(
         "store_cluster", call("tl::store_cluster", places=(0,), kind=ADDRESS), needs=Feature.CLUSTER, agree=BLOCK, place=ADDRESS
     ),

@@ -47,6 +47,7 @@ class Leaf:
         hands_over: whether the statements signal other threads that they may access what was written before, as an arrival does.
         synchronises: whether the program itself orders its threads here.
         acquires: whether some threads see from here on what other blocks have written; the other threads do after a barrier.
+        waits: whether the threads that come here wait for others of the block or for an asynchronous copy.
         uniform: whether the statements compute the same in all threads, so that threads that do not need the result may run them.
         span: of the statement.
     """
@@ -58,6 +59,7 @@ class Leaf:
     hands_over: bool = False
     synchronises: bool = False
     acquires: bool = False
+    waits: bool = False
     uniform: bool = False
     span: Any = None
 

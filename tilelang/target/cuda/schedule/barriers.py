@@ -5,7 +5,8 @@ accesses conflicts with one of those (:class:`Conflicts`: one of them writes, th
 different threads may make them of the same element); one that touches a buffer which an asynchronous copy fills, or writes one
 that such a copy reads, gets a wait as well, and so does one that tells other threads to go on. Buffers conflict where their
 bytes overlap, so memory that liveness gave to two buffers is covered too. Where some threads have waited for another block (an
-atomic access that acquires), the others come to a barrier with them before they touch a tensor.
+atomic access that acquires), the others come to a barrier with them before they touch a tensor; where some have waited for other
+threads of the block or for the accelerator (an mbarrier), before all together touch what those touch.
 
 Copies from before a loop that uses them are complete before it. Loops are walked twice: what is pending at the end of an
 iteration, or where one is left, is pending at the start of the next. A loop whose iterations need no barrier among themselves is
@@ -66,9 +67,11 @@ class _Pending:
         stores: reads of bulk stores without a wait so far: a barrier does not complete them.
         implicit: the writes of those that the program takes to be complete.
         unfenced: storages that threads wrote since the last fence for asynchronous agents.
-        of_others: storages that threads of other groups write, at any time.
+        written_by_others: storages that threads of other groups write, at any time.
         fenced: whether nothing but asynchronous reads came since the last fence.
+        touched_by_others: storages that threads of other groups access, at any time.
         acquired: whether some threads have seen what other blocks wrote, and the others have not come to a barrier with them.
+        waited: whether some threads have waited for others of the block, and the rest have not come to a barrier with them.
     """
 
     accesses: set[Access] = field(default_factory=set)
@@ -76,9 +79,11 @@ class _Pending:
     implicit: set[Access] = field(default_factory=set)
     stores: set[Access] = field(default_factory=set)
     unfenced: set[Any] = field(default_factory=set)
-    of_others: frozenset[Any] = frozenset()
+    written_by_others: frozenset[Any] = frozenset()
+    touched_by_others: frozenset[Any] = frozenset()
     fenced: bool = False
     acquired: bool = False
+    waited: bool = False
 
     def copy(self) -> _Pending:
         return replace(self, **{name: set(getattr(self, name)) for name in _SETS})
@@ -88,13 +93,14 @@ class _Pending:
             getattr(self, name).update(getattr(other, name))
         self.fenced &= other.fenced
         self.acquired |= other.acquired
+        self.waited |= other.waited
 
     def leave(self) -> _Pending:
         """The state at a jump. The statements after a jump are unreachable: nothing is pending there."""
         left = self.copy()
         for name in _SETS:
             getattr(self, name).clear()
-        self.fenced, self.acquired = True, False
+        self.fenced, self.acquired, self.waited = True, False, False
         return left
 
     def complete(self, wait: Wait) -> None:
@@ -173,14 +179,19 @@ class _Inserter:
             others = [leaf for other in groups if other is not group for leaf in leaves(other)]
             # Loads of the accelerator go through the asynchronous proxy themselves; readers of the same proxy need no fence after
             # them.
-            stores = (access for leaf in others for access in leaf.accesses if access.kind != READ and not access.is_bulk_load)
+            touched = [access for leaf in others for access in leaf.accesses]
+            stores = (access for access in touched if access.kind != READ and not access.is_bulk_load)
             written = frozenset(owner(access.buffer) for access in stores)
-            acquires = any(leaf.acquires for leaf in leaves(group.body))
+            waits = any(leaf.acquires for leaf in leaves(group.body)) or any(map(_is_waited_in_part, children(group.body)))
             # What a single thread does is in order.
-            if not group.barrier and len(group.threads) > 1 and (acquires or self.divergence.has_order(group.body)):
+            if not group.barrier and len(group.threads) > 1 and (waits or self.divergence.has_order(group.body)):
                 group.barrier = self.divergence.barrier(group.threads)
             if group.barrier:
-                self.block(group.body, _Pending(of_others=pending.of_others | written))
+                inside = _Pending(
+                    written_by_others=pending.written_by_others | written,
+                    touched_by_others=pending.touched_by_others | {owner(access.buffer) for access in touched},
+                )
+                self.block(group.body, inside)
         return self.as_leaf(Block(list(groups)), pending)
 
     def item(self, code: Code, pending: _Pending) -> list[Code]:
@@ -211,7 +222,10 @@ class _Inserter:
         detached = all(leaf.detached for leaf in found for access in leaf.accesses if access.agent is Agent.CP_ASYNC)
         hands_over, acquires = (any(getattr(leaf, name) for leaf in found) for name in ("hands_over", "acquires"))
         whole = Leaf(list(find(code, WaitBulk)), detached=detached, hands_over=hands_over, acquires=acquires)
-        added = self.leaf(whole, combined_accesses(code), pending)
+        together = isinstance(code, LoopCode) and not code.divergent
+        added = self.leaf(whole, combined_accesses(code), pending, together)
+        # Not all threads that come here wait: the others have seen nothing yet.
+        pending.waited |= not together and any(leaf.waits for leaf in found)
         # A leaf before it stands for what its condition reads. That is read after the barrier which the code may have got.
         pending.accesses.update(control_accesses(code))
         return added
@@ -224,7 +238,8 @@ class _Inserter:
         touched = combined_accesses(code)
         return self.conflicts.between(touched, touched) is None
 
-    def leaf(self, code: Leaf, accesses: Sequence[Access], pending: _Pending) -> list[Code]:
+    def leaf(self, code: Leaf, accesses: Sequence[Access], pending: _Pending, together: bool = True) -> list[Code]:
+        """Handles a leaf, of all threads ``together`` or of some; gives what must come before it."""
         added: list[Code] = []
         # A thread that tells others to go on hands over what its own copies were to bring, so they must be complete.
         if (code.hands_over and pending.implicit) or self.conflicts.with_copies(accesses, pending.copies):
@@ -237,6 +252,9 @@ class _Inserter:
         late = pending.acquired and any(
             is_global(access.buffer) and self.conflicts.is_ordered(access.buffer) for access in accesses
         )
+        if together and pending.waited:
+            of_others = pending.touched_by_others | self.asynchronous
+            late |= self.conflicts.any_overlap([access.buffer for access in accesses], of_others)
         if late or self.conflicts.between(accesses, pending.accesses) is not None or (unfenced and ordered):
             between = Barrier()
             added.append(between)
@@ -250,7 +268,7 @@ class _Inserter:
             # Reads by the proxy leave `fenced` as it is, as they store nothing; a fence of the program's own sets it; all else
             # may have been preceded by another group's stores, and needs a new one.
             pending.fenced = code.body == [FenceAsync()]
-        elif not pending.fenced and self.conflicts.any_overlap(map(owner, async_reads), pending.of_others):
+        elif not pending.fenced and self.conflicts.any_overlap(map(owner, async_reads), pending.written_by_others):
             added.append(Leaf([FenceAsync()]))
             pending.fenced = True
         self.record(code, accesses, pending)
@@ -293,7 +311,7 @@ class _Inserter:
         code.fence |= bool(ready)
         pending.unfenced -= ready
         pending.accesses.clear()
-        pending.acquired = False
+        pending.acquired = pending.waited = False
         return before
 
     def loop(self, code: LoopCode, pending: _Pending) -> list[Code]:
@@ -339,6 +357,14 @@ class _Inserter:
         if code.otherwise is not None:
             self.block(code.otherwise, other)
         pending.join(other)
+
+
+def _is_waited_in_part(code: Code) -> bool:
+    """Whether some of the threads that come to code wait in it for others of the block."""
+    if isinstance(code, Leaf):
+        return False
+    is_of_some = isinstance(code, GroupCode) or (isinstance(code, (LoopCode, BranchCode)) and code.divergent)
+    return any(leaf.waits for leaf in leaves(code)) if is_of_some else any(map(_is_waited_in_part, children(code)))
 
 
 def _runs(code: LoopCode) -> bool:
