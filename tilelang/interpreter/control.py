@@ -25,7 +25,7 @@ from tilelang.interpreter.state import Lanes, Loop, union
 from tilelang.interpreter.statements import in_each_thread, reads_memory
 from tilelang.interpreter.survey import WARP_GROUP, takes_part
 from tilelang.interpreter.together import run_together
-from tilelang.interpreter.waits import spins
+from tilelang.interpreter.waits import may_end_by_itself, spins
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_fragment, lies_in_registers
 from tilelang.ir.visit import flattened, is_parallel, walk_expr
@@ -341,13 +341,15 @@ def _while(c: Compiler, stmt: Any) -> Step:
             pass
         return _leave(x, outer, frame)
 
+    ends = may_end_by_itself(stmt)
+
     def wait(x: Lanes) -> Iterator[None]:
         outer, frame = x.mask, _enter(x)
         while goes_on(x, frame) and not _ended(x, frame, (yield from waiting(body, x))):
             if x.block is not None:
-                # The loop may poll what another block or group of threads writes, so these have a turn. It names nothing that it
-                # waits for, and so is called a deadlock much later than a barrier is: it may leave after some number of turns.
-                x.block.waiting = None
+                # The loop may poll what another block or group of threads writes, so these have a turn.
+                x.block.waiting = "a loop whose condition never changes", span
+                x.block.may_go_on |= ends
                 yield None
         return _leave(x, outer, frame)
 

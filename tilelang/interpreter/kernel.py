@@ -37,7 +37,8 @@ class Block:
         barriers: its mbarriers, by the slot of their buffer.
         copies, stores, products: asynchronous work in flight, by unit.
         phases: for each barrier between blocks, the phase in which it arrived.
-        waiting: what it waits for, and the span of the statement; None while it runs.
+        waiting: what it waits for, and the span of the statement; None until it waits.
+        may_go_on: whether it polls memory in a loop that may end by itself after some number of turns.
         is_written_by_others: whether blocks of its cluster may store to its shared tiles.
     """
 
@@ -54,6 +55,7 @@ class Block:
         self.copies, self.stores, self.products = Queue(), Queue(), Queue()
         self.phases: dict[str, int] = {}
         self.waiting: Any = None
+        self.may_go_on = False
         self.is_written_by_others = False
         self._thread_barriers: dict[int, ThreadBarrier] = {}
 

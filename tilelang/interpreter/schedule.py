@@ -9,7 +9,7 @@ from tilelang.interpreter.compiler import Step
 from tilelang.interpreter.state import Lanes
 
 _PATIENCE = 20_000
-"""How many times blocks that poll memory are resumed without progress of any block before they count as deadlocked."""
+"""How many times blocks that may go on by themselves are resumed without progress of any before they count as deadlocked."""
 
 
 def run_blocks(run: Any, begin: Callable[[int], Lanes], count: int, body: Step) -> None:
@@ -29,7 +29,7 @@ def run_blocks(run: Any, begin: Callable[[int], Lanes], count: int, body: Step) 
     for number in range(count):
         state = begin(number)
         task = body.wait(state)
-        if not _finished(task):
+        if not _is_finished(state, task):
             waiting.append((state, task))
     _wait_for_each_other(run, waiting)
 
@@ -39,15 +39,16 @@ def _wait_for_each_other(run: Any, waiting: list[tuple[Lanes, Iterator[None]]]) 
     idle = 0
     while waiting:
         before = run.progress, len(waiting)
-        waiting = [(state, task) for state, task in waiting if not _finished(task)]
+        waiting = [(state, task) for state, task in waiting if not _is_finished(state, task)]
         idle = idle + 1 if (run.progress, len(waiting)) == before else 0
-        # A block that polls memory names nothing that it waits for: its loop may end by itself after some number of passes.
-        if idle > (_PATIENCE if any(state.block.waiting is None for state, _ in waiting) else 2):
+        if idle > (_PATIENCE if any(state.block.may_go_on for state, _ in waiting) else 2):
             _report(waiting)
             return
 
 
-def _finished(task: Iterator[None]) -> bool:
+def _is_finished(state: Lanes, task: Iterator[None]) -> bool:
+    """Resumes a block; whether it has come to its end."""
+    state.block.may_go_on = False
     try:
         next(task)
     except StopIteration:
@@ -58,5 +59,5 @@ def _finished(task: Iterator[None]) -> bool:
 def _report(waiting: list[tuple[Lanes, Any]]) -> None:
     """A finding at the statement that the first waiting block waits in."""
     state, _ = waiting[0]
-    what, state.span = state.block.waiting or ("a loop whose condition never changes", state.span)
+    what, state.span = state.block.waiting
     state.find("deadlock", f"threads wait for {what}")

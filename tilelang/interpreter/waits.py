@@ -14,8 +14,9 @@ from tilelang.interpreter.strands import Times
 from tilelang.interpreter.survey import evaluated
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_global
-from tilelang.ir.visit import walk_expr
-from tilelang.tileop.thread import NAMED_BARRIERS, counts_warps, intrinsic_name
+from tilelang.ir.visit import walk, walk_expr
+from tilelang.tileop import is_tile_op
+from tilelang.tileop.thread import INTRINSICS, NAMED_BARRIERS, counts_warps, intrinsic_name, runs_foreign_code
 
 STEPS: dict[str, Callable[[Compiler, Any, Any], Step]] = {}
 """Intrinsic -> what makes its step, of ``(compiler, call, span)``."""
@@ -353,3 +354,18 @@ def spins(stmt: Any) -> bool:
     if any((intrinsic_name(node) or "").startswith("atomic") for node in nodes):
         return True
     return any(is_global(node.source) for node in nodes if isinstance(node, ir.TensorLoad))
+
+
+def may_end_by_itself(stmt: Any) -> bool:
+    """Whether a loop that polls memory may end after some turns with nothing changed by others: it counts them, say."""
+    inside = [*walk(stmt.body)]
+    if any(isinstance(each, (ir.BufferStore, ir.AllocBuffer)) or runs_foreign_code(each) for each in inside):
+        return True
+    exprs = [stmt.condition, *evaluated(stmt.body)]
+    calls = [node for expr in exprs for node in walk_expr(expr) if isinstance(node, ir.Call)]
+    return any(is_tile_op(call) or not _only_reads(call) for call in calls)
+
+
+def _only_reads(call: Any) -> bool:
+    name = intrinsic_name(call)
+    return name is None or name == "atomic_load" or INTRINSICS[name].pure
