@@ -8,6 +8,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
+from tilelang.errors import UnsupportedError
 
 ARCHS = pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 ROWS = torch.arange(1024, dtype=torch.float32)
@@ -217,3 +218,22 @@ def test_scratch_filled_by_every_iteration_may_be_used_by_several_nests():
             T.copy(tile, B)
 
     on_all(program, ROWS[:256].reshape(4, 64), torch.zeros(64, 4), arch="sm_80")
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("float32", 1 << 17), ("int8", 1 << 19)])
+def test_an_array_has_at_most_the_local_memory_of_a_thread(dtype, most):
+    def program(count):
+        @T.prim_func
+        def main(B: T.Tensor((32,), "float32")):
+            with T.Kernel(1, threads=32):
+                tx, w = T.get_thread_binding(), T.alloc_local((count,), dtype)
+                w[tx] = 3
+                B[tx] = w[tx]
+
+        return main
+
+    simulate(program(most), b := torch.zeros(32))
+    assert (b == 3).all()
+    with pytest.raises(UnsupportedError, match=r"w has 52\d{4} bytes in each thread, and a thread 524288 bytes") as caught:
+        tilelang.compile(program(most + 1), target="cuda -arch=sm_80")
+    assert "T.alloc_local((count,), dtype)" in str(caught.value)

@@ -7,14 +7,18 @@ themselves what they need.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
+from tilelang.errors import UnsupportedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import BARRIER, CLUSTER_BARRIER, TENSOR_MEMORY
+from tilelang.ir.memory import BARRIER, CLUSTER_BARRIER, TENSOR_MEMORY, is_array
+from tilelang.ir.span import location_of
 from tilelang.ir.visit import walk
 from tilelang.target.cuda.arch import Feature
 from tilelang.target.cuda.intrinsics.table import require
+from tilelang.target.cuda.ir.cpp_types import byte_count
 from tilelang.tileop import record_of
 
 _Need = tuple[Feature, str] | None
@@ -25,6 +29,9 @@ _MEMORY: Mapping[str, _Need] = {
     CLUSTER_BARRIER: (Feature.CLUSTER, "T.alloc_cluster_barrier"),
     TENSOR_MEMORY: (Feature.TCGEN05, "T.alloc_tmem"),
 }
+_LOCAL_BYTES = 512 << 10
+"""Local memory of a thread at most (CUDA C++ programming guide, "Technical Specifications per Compute Capability")."""
+
 _PRODUCTS: Mapping[str, _Need] = {
     "wgmma": (Feature.WGMMA, "T.wgmma_gemm"),
     "tcgen05": (Feature.TCGEN05, "T.tcgen05_gemm"),
@@ -35,13 +42,27 @@ def check_features(func: Any, context: Any) -> Any:
     """The program itself.
 
     Raises:
-        UnsupportedError: at the first statement that needs a feature which the target does not have.
+        UnsupportedError: at the first statement that needs a feature which the target does not have, or more memory of a thread.
     """
     for stmt in walk(func.body):
+        if isinstance(stmt, ir.AllocBuffer) and is_array(stmt.buffer):
+            _check_size(stmt)
         need = _NEEDS[type(stmt)](stmt) if type(stmt) in _NEEDS else None
         if need is not None:
             require(context.target, *need, stmt.span)
     return func
+
+
+def _check_size(stmt: Any) -> None:
+    """Refuses an array of each thread that no thread has the memory for."""
+    buffer, extents = stmt.buffer, [as_int(extent) for extent in stmt.buffer.shape]
+    size = byte_count(prod(extents), str(buffer.dtype)) if all(isinstance(extent, int) for extent in extents) else 0
+    if size > _LOCAL_BYTES:
+        raise UnsupportedError(
+            f"{buffer.name} has {size} bytes in each thread, and a thread {_LOCAL_BYTES} bytes of local memory at most",
+            location_of(stmt.span),
+            hint="share it out over the threads of the block (T.alloc_fragment), or keep it in a tensor",
+        )
 
 
 def _axis(stmt: Any) -> _Need:
