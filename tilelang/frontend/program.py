@@ -12,7 +12,7 @@ from typing import Any, overload
 
 from tilelang.dtypes import DType, all_names, canonical
 from tilelang.errors import CompileError, DeclarationError, Location, TileLangError, TraceError, concise
-from tilelang.frontend import reflected, truth  # noqa: F401  (comparisons in user code, operators with slices)
+from tilelang.frontend import reflected, truth  # noqa: F401  (operators with slices)
 from tilelang.frontend.builder import Builder, activate
 from tilelang.frontend.declare import EagerState, Placeholder, ProbeDone, declared_parameter
 from tilelang.frontend.hooks import HOOKS
@@ -41,7 +41,7 @@ from tilelang.provided import provided
 def _run(function: Callable[..., Any], arguments: Mapping[str, Any], builder: Builder) -> Any:
     """Runs a rewritten function; an exception becomes an error located at the user's line."""
     try:
-        with activate(builder):
+        with activate(builder), truth.HASHES.checked():
             return rewrite(function, HOOKS)(**arguments)
     except (ProbeDone, RecursionError):
         raise

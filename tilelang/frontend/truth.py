@@ -16,7 +16,9 @@ import functools
 import linecache
 import sys
 import sysconfig
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tilelang.errors import ComputedKeyError, RunTimeValueError
@@ -56,9 +58,15 @@ def _guarded(identity: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return truth
 
 
+_OF_LIBRARIES: set[int] = set()
+"""The ids of code that is not the user's, which stays loaded: most questions come from there."""
+
+
 def _hash(plain: Callable[[Any], int]) -> Any:
     def value(self: Any) -> int:
         frame = sys._getframe(1)
+        if id(frame.f_code) in _OF_LIBRARIES:
+            return plain(self)
         if active_builder() is None or not _asks(frame) or isinstance(self, ir.Var) and ir.is_buffer_var(self):
             return plain(self)
         if isinstance(self, (ir.IntImm, ir.FloatImm)):
@@ -71,7 +79,10 @@ def _hash(plain: Callable[[Any], int]) -> Any:
 def _asks(frame: Any) -> bool:
     """Whether a frame is of the user's code, and what it does asks for the hash: no cache of results, and no hash of a class."""
     code = frame.f_code
-    if not is_user_frame(frame) or code.co_filename.startswith(_LIBRARIES) or code.co_name == "__hash__":
+    if not is_user_frame(frame) or code.co_filename.startswith(_LIBRARIES):
+        _OF_LIBRARIES.add(id(code))
+        return False
+    if code.co_name == "__hash__":
         return False
     scopes = (frame.f_locals, frame.f_globals)
     named = (scope.get(name) for scope in scopes for name in (*code.co_names, *code.co_varnames, *code.co_freevars))
@@ -79,13 +90,41 @@ def _asks(frame: Any) -> bool:
 
 
 def install() -> None:
-    """Gives comparisons their truth value in user code, and expressions their hash; twice is the same as once."""
+    """Gives comparisons their truth value in user code; twice is the same as once."""
     for cls in (ir.EqualOp, ir.NotEqualOp):
         if cls.__bool__.__module__ != __name__:
             cls.__bool__ = _guarded(cls.__bool__)
-    for cls in (ir.ExprWithOp, ExprLike):
-        if getattr(cls.__hash__, "__module__", None) != __name__:
-            cls.__hash__ = _hash(cls.__hash__)
 
 
+class _Hashes:
+    """The hash of expressions, checked while any thread traces a program: the compiler, which asks for many, gets the plain one.
+
+    Attributes:
+        plain: what classes of expressions have else.
+        tracing: how many programs are being traced.
+    """
+
+    def __init__(self) -> None:
+        self.plain: dict[Any, Callable[[Any], int]] = {cls: cls.__hash__ for cls in (ir.ExprWithOp, ExprLike)}
+        self.tracing = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def checked(self) -> Iterator[None]:
+        """While a program is traced."""
+        self._count(1)
+        try:
+            yield
+        finally:
+            self._count(-1)
+
+    def _count(self, step: int) -> None:
+        with self._lock:
+            before, self.tracing = self.tracing, self.tracing + step
+            if bool(before) != bool(self.tracing):
+                for cls, plain in self.plain.items():
+                    cls.__hash__ = _hash(plain) if self.tracing else plain
+
+
+HASHES = _Hashes()
 install()
