@@ -80,7 +80,7 @@ class Builder:
         ranges: least and largest value of variables, as far as they are known; None for an open end.
         loops: the author's loops around the present statement, innermost last; those outside of a macro are not among them.
         parallel: how many ``T.Parallel`` are around the present statement, also outside of a macro.
-        advanced: the iterators of Python that the program has taken items from.
+        advanced: the iterators of Python that the program has taken items from, and the modules that it drew random numbers from.
         stored: changes of Python objects by statements of the program.
         scopes: the names of the functions that are being traced, innermost last.
         asked: attributes that these have looked for and not found: the object and the name.

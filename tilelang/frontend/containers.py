@@ -17,7 +17,7 @@ from tilelang.errors import ChangedContainerError, ComputedKeyError
 from tilelang.frontend.access import is_buffer, names_memory
 from tilelang.frontend.builder import Builder, current
 from tilelang.frontend.frames import Stored
-from tilelang.frontend.hidden_state import has_hidden_state, hidden_state, position, shared_generators
+from tilelang.frontend.hidden_state import has_hidden_state, hidden_state, position
 from tilelang.frontend.names import UNBOUND, Names, Outside
 from tilelang.frontend.texts import Text
 from tilelang.frontend.values import LocalVar, ReadVar, Unusable, as_operand, is_symbolic
@@ -43,7 +43,7 @@ class State:
         self._advanced = len(current().advanced)
         self._stored = len(current().stored)
         self._asked = len(current().asked)
-        for name, value, items in walked({**names, **shared_generators()}):
+        for name, value, items in walked(names):
             if items is None:
                 self._iterators.append((name, value, position(value)))
             else:
@@ -62,6 +62,9 @@ class State:
         for name, iterator, before in self._iterators:
             if not is_same(before, position(iterator)) or any(iterator is other for other in advanced):
                 raise ChangedContainerError(name, "iterator", where)
+        for module in advanced:
+            if isinstance(module, ModuleType):
+                raise ChangedContainerError(module.__name__, "generator of random numbers", where)
         self._refuse_stored(stored, where)
         for name, value, before in self._held:
             after = _items(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import itertools
 import pickle
@@ -10,11 +9,8 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from operator import length_hint
-from types import GeneratorType
+from types import GeneratorType, ModuleType
 from typing import Any
-
-_TWISTER_BYTES = 625 * 4
-"""Of the state of numpy's Mersenne twister: 624 words and a position among them."""
 
 
 def _drawn(state: Any) -> Any:
@@ -24,32 +20,26 @@ def _drawn(state: Any) -> Any:
     return words[-2:], normal
 
 
-def _state_of_numpy(numbers: Any) -> bytes:
-    """What tells that a ``numpy.random.RandomState`` has drawn. The second of two normal numbers comes without a draw."""
-    source = numbers._bit_generator
-    if type(source).__name__ == "MT19937":  # get_state takes 60 µs, and each run-time loop and condition asks
-        return ctypes.string_at(source.ctypes.state_address, _TWISTER_BYTES)
-    return pickle.dumps(numbers.get_state(legacy=False))
-
-
 _HIDDEN: Mapping[str, Callable[[Any], Any]] = {
     "numpy.ndarray": lambda array: array.tobytes(),
     "array.array": lambda array: array.tobytes(),
     "builtins.bytearray": bytes,
     "torch.Tensor": lambda array: array._version,
     "random.Random": lambda numbers: _drawn(numbers.getstate()),
-    "numpy.random.mtrand.RandomState": _state_of_numpy,
+    "numpy.random.mtrand.RandomState": lambda numbers: pickle.dumps(numbers.get_state(legacy=False)),
     "numpy.random._generator.Generator": lambda numbers: pickle.dumps(numbers.bit_generator.state),
     "torch._C.Generator": lambda numbers: numbers.get_state().numpy().tobytes(),
 }
 """Name of a type -> a value that changes when an object of the type does."""
 
-_GLOBAL: Mapping[str, Callable[[Any], Any]] = {
-    "random": lambda module: module._inst,
-    "numpy": lambda module: module.random.mtrand._rand,
-    "torch": lambda module: module.default_generator,
-}
-"""Modules whose functions share a generator of random numbers -> that generator."""
+_MODULES = frozenset({"random", "numpy.random", "torch"})
+"""Modules with functions that draw from one generator, which other threads may use, too: only calls show who has drawn."""
+
+DRAWING = frozenset(
+    "random rand randn randint randrange randbytes getrandbits choice choices sample shuffle uniform gauss normal normalvariate"
+    " permutation randperm bernoulli multinomial triangular betavariate expovariate standard_normal".split()
+)
+"""The names of such functions."""
 
 _LARGEST_ARRAY = 1 << 16
 """Bytes of arrays that are looked at."""
@@ -74,9 +64,9 @@ def hidden_state(value: Any) -> list[Any]:
     return [_HIDDEN[name_of(type(value))](value)] if is_small else []
 
 
-def shared_generators() -> dict[str, Any]:
-    """The generators of random numbers that functions of modules share, by the module's name."""
-    return {name: of_module(sys.modules[name]) for name, of_module in _GLOBAL.items() if name in sys.modules}
+def draws(holder: Any, name: str) -> bool:
+    """Whether ``holder.name(...)`` draws from the generator that functions of a module share."""
+    return isinstance(holder, ModuleType) and holder.__name__ in _MODULES and name in DRAWING
 
 
 def position(iterator: Any, depth: int = 0) -> Any:

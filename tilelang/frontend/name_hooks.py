@@ -15,6 +15,7 @@ from tilelang.frontend.containers import CONTAINERS, refuse_outside_change, with
 from tilelang.frontend.copies import read, with_values
 from tilelang.frontend.declare import declare_argument
 from tilelang.frontend.frames import Stored
+from tilelang.frontend.hidden_state import DRAWING, draws
 from tilelang.frontend.names import UNBOUND, Names, Outside
 from tilelang.frontend.operators import AUGMENTED
 from tilelang.frontend.shared_variables import part
@@ -34,8 +35,8 @@ _LOOKING_METHODS = frozenset("get pop setdefault".split())
 _CHANGING_METHODS = frozenset("clear pop popitem popleft remove reverse rotate setdefault sort".split()) | _STORING_METHODS
 """Methods that change their container."""
 
-METHODS = _CHANGING_METHODS | _LOOKING_METHODS | {"copy"} | METHODS_OF_TEXTS.keys()
-"""The methods of containers and texts that differ from Python's."""
+METHODS = _CHANGING_METHODS | _LOOKING_METHODS | {"copy"} | METHODS_OF_TEXTS.keys() | DRAWING
+"""The methods of containers and texts that differ from Python's, and functions of modules that leave a trace."""
 
 
 class NameHooks:
@@ -208,6 +209,8 @@ class NameHooks:
             RunTimeValueError: in the call, an item of a set, or a key of a dictionary, that the kernel computes.
         """
         function = getattr(holder, name)
+        if draws(holder, name):
+            current().advanced.append(holder)
         if type(holder) is str and name in METHODS_OF_TEXTS:
             return partial(METHODS_OF_TEXTS[name], holder)
         if not isinstance(holder, CONTAINERS):

@@ -1,12 +1,15 @@
 """The body of a kernel means what Python says: each piece runs as plain Python and as a kernel on the interpreter."""
 
 import importlib.util
+import random
 import textwrap
+import threading
 
 import pytest
 import torch
 
 import tilelang
+import tilelang.language as T
 from tilelang.errors import CompileError
 
 from . import pieces_of_control_flow, pieces_of_order, pieces_of_values
@@ -267,10 +270,10 @@ REFUSED = {
     "s = Scale(Scale(Scale(Scale(Scale(1)))))\nfor i in range(3):\n    s.v.v.v.v.v += 1": "'s.v.v.v.v.v' is a Python",
     "import math\nmath.zz = 1\nfor i in range(3):\n    math.zz += 1": "'math.zz' is a Python attribute",
     "import random\nr = random.Random(0)\nfor i in range(2):\n    A[i] = r.randint(0, 9)": "'r' is a Python Random",
-    "import random\nfor i in range(2):\n    A[i] = random.randint(0, 9)": "'random' is a Python Random",
-    "import numpy\nfor i in range(2):\n    A[i] = numpy.random.randint(9)": "'numpy' is a Python RandomState",
+    "import random\nfor i in range(2):\n    A[i] = random.randint(0, 9)": "'random' is a Python generator",
+    "import numpy\nfor i in range(2):\n    A[i] = numpy.random.randint(9)": "'numpy.random' is a Python generator",
     "import numpy\nr = numpy.random.default_rng(0)\nfor i in range(2):\n    A[i] = r.integers(9)": "'r' is a Python Generator",
-    "import torch\nif A[0] == 1:\n    x = int(torch.rand(1) * 9)": "'torch' is a Python Generator",
+    "import torch\nif A[0] == 1:\n    x = int(torch.rand(1) * 9)": "'torch' is a Python generator",
     "it = (k for k in (5, 6, 7))\nx = next(it)\nif A[0] == 2:\n    first(it)\ny = first(it)": "'it' is a Python iterator",
     "import itertools\nit = itertools.count(1)\nfor i in range(2):\n    A[i] = first(it)": "'it' is a Python iterator",
     "it = zip((1, 2), iter((3, 4)))\nif A[0] == 1:\n    first(it)": "'it' is a Python iterator",
@@ -332,3 +335,27 @@ def test_what_an_operand_that_python_skips_names_reads_no_tile(piece: str, tmp_p
 def test_piece_that_is_refused(piece: str, tmp_path):
     with pytest.raises(CompileError, match=REFUSED[piece]):
         kernel_of(piece, tmp_path)
+
+
+def test_random_numbers_that_other_threads_draw_do_not_matter():
+    done = threading.Event()
+
+    def draw():
+        while not done.wait(0.0001):
+            random.random()
+
+    other = threading.Thread(target=draw)
+    other.start()
+    try:
+        for _ in range(20):
+
+            @T.prim_func
+            def main(A: T.Tensor((8,), "int32")):
+                with T.Kernel(1, threads=32):
+                    for i in T.serial(8):
+                        A[i] = i
+
+    finally:
+        done.set()
+        other.join()
+    assert "for i in range(8)" in main.script()
