@@ -218,7 +218,7 @@ def test_parameters_tell_their_types():
 @pytest.mark.parametrize(
     "dtype, options, message",
     [("float8_e4m3fn", {"round": "rs", "rbits": 1}, "stochastic rounding is of sm_100"),
-     ("float4_e2m1fn", {"round": "rz"}, "of float32 to float4_e2m1fn"), ("float4_e2m1fn", {"sat": False}, "keeps to its range")],
+     ("float4_e2m1fn", {"round": "rz"}, "float32 to float4_e2m1fn"), ("float4_e2m1fn", {"sat": False}, "keeps to its range")],
 )  # fmt: skip
 def test_casts_that_are_refused(dtype, options, message):
     with pytest.raises(CompileError, match=message):

@@ -66,12 +66,23 @@ class ComputedKeyError(RunTimeValueError):
         )
 
 
+_VARIABLE = "T.alloc_var(dtype, init=value) is a variable of the kernel"
+
+RANDOM_NUMBERS = "generator of random numbers"
+"""The kind of what functions of a module draw from."""
+
+_INSTEAD = {
+    **dict.fromkeys(("attribute", "variable", "iterator"), _VARIABLE),
+    RANDOM_NUMBERS: "T.rng_rand draws in the kernel, after T.rng_init(seed)",
+}
+"""Kind of what changes -> what the kernel has in its place; of all others, an array."""
+
+
 class ChangedContainerError(CompileError):
     """A Python container, attribute or outer variable that a run-time loop or condition changes: once, while it is traced."""
 
     def __init__(self, name: str, kind: str, where: str):
-        is_one_value = kind in ("attribute", "variable", "iterator")
-        instead = "T.alloc_var(dtype, init=value) is a variable of the kernel" if is_one_value else ARRAY_OF_THE_KERNEL
+        instead = _INSTEAD.get(kind, ARRAY_OF_THE_KERNEL)
         super().__init__(
             f"{name!r} is a Python {kind}, which a run-time {where} changes once, while it is traced",
             hint=f"{instead}; `for i in (0, 1, 2)` is a loop of Python",

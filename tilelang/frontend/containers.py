@@ -14,6 +14,7 @@ from types import CodeType, FunctionType, MemberDescriptorType, ModuleType, Simp
 from typing import Any
 
 from tilelang.errors import ChangedContainerError, ComputedKeyError
+from tilelang.errors.tracing import RANDOM_NUMBERS
 from tilelang.frontend.access import is_buffer, names_memory
 from tilelang.frontend.builder import Builder, current
 from tilelang.frontend.frames import Stored
@@ -64,7 +65,7 @@ class State:
                 raise ChangedContainerError(name, "iterator", where)
         for module in advanced:
             if isinstance(module, ModuleType):
-                raise ChangedContainerError(module.__name__, "generator of random numbers", where)
+                raise ChangedContainerError(module.__name__, RANDOM_NUMBERS, where)
         self._refuse_stored(stored, where)
         for name, value, before in self._held:
             after = _items(value)
@@ -129,8 +130,13 @@ class State:
         return next((title for title, value, _ in self._held if value is holder), None)
 
 
-def walked(names: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """What names reach that a program may change, nearest first: title, object, and items or attributes; None of an iterator."""
+def walked(names: Mapping[str, Any], largest: int = sys.maxsize) -> Iterator[tuple[str, Any, Any]]:
+    """What names reach that a program may change, nearest first: title, object, and items or attributes; None of an iterator.
+
+    Args:
+        names: the names with what they hold.
+        largest: items of a container that is looked into.
+    """
     seen: set[int] = set()
     pending = deque(names.items())
     while pending and len(seen) < _MOST_OBJECTS:
@@ -139,7 +145,7 @@ def walked(names: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
             continue
         if hasattr(type(value), "__next__"):
             yield name, value, None
-        if not _is_followed(value):
+        if not _is_followed(value) or (isinstance(value, (*CONTAINERS, tuple)) and len(value) > largest):
             continue
         seen.add(id(value))
         items = _items(value)

@@ -15,6 +15,9 @@ from tilelang.frontend.containers import walked
 from tilelang.frontend.copies import read
 from tilelang.frontend.values import LocalVar
 
+_LARGEST = 256
+"""Items of a container that is looked into for each store: one with more is a table of numbers."""
+
 
 def part(builder: Builder, variable: LocalVar, owner: Any = None) -> None:
     """Lets all holders of a variable that is about to be stored to, but one, keep its value.
@@ -25,7 +28,7 @@ def part(builder: Builder, variable: LocalVar, owner: Any = None) -> None:
         owner: the object or container through which it is stored to; None where a name is.
     """
     names = {name: value for scope in builder.scopes for name, value in scope.reached().items()}
-    for _, holder, items in walked(names):
+    for _, holder, items in walked(names, _LARGEST):
         if items is not None and holder is not owner:
             keys = [key for key, item in (items.items() if isinstance(items, dict) else enumerate(items)) if item is variable]
             for key in keys:

@@ -19,6 +19,7 @@ import sysconfig
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import CodeType
 from typing import Any
 
 from tilelang.errors import ComputedKeyError, RunTimeValueError
@@ -58,8 +59,8 @@ def _guarded(identity: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return truth
 
 
-_OF_LIBRARIES: set[int] = set()
-"""The ids of code that is not the user's, which stays loaded: most questions come from there."""
+_OF_LIBRARIES: dict[int, CodeType] = {}
+"""Code that is not the user's, by its id: most questions come from there. The hash of code takes its time."""
 
 
 def _hash(plain: Callable[[Any], int]) -> Any:
@@ -80,7 +81,7 @@ def _asks(frame: Any) -> bool:
     """Whether a frame is of the user's code, and what it does asks for the hash: no cache of results, and no hash of a class."""
     code = frame.f_code
     if not is_user_frame(frame) or code.co_filename.startswith(_LIBRARIES):
-        _OF_LIBRARIES.add(id(code))
+        _OF_LIBRARIES[id(code)] = code
         return False
     if code.co_name == "__hash__":
         return False

@@ -50,7 +50,7 @@ def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any =
     if is_nearest:
         return found if sat or not (kind.is_float and kind.bits <= 8) else _unsaturated(expr, found, kind)
     if not sat:
-        raise UnsupportedError(f"T.cast(sat=False, round={round!r}): what leaves the range is rounded to the nearest value")
+        raise UnsupportedError(f"T.cast(sat=False) rounds to the nearest value, and not by round={round!r}")
     from tilelang.language.rounding import directed
 
     return directed(expr, found, kind, round)

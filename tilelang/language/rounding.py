@@ -47,7 +47,7 @@ def directed(value: Any, nearest: Any, kind: DType, round: str) -> Any:
     source = dtype_of(value)
     if not source.is_float or source.lanes > 1 or str(kind) not in _ROUNDED:
         raise UnsupportedError(
-            f"T.cast(round={round!r}) of {source} to {kind}",
+            f"T.cast(round={round!r}) does not convert {source} to {kind}",
             hint="single floats become narrower so; T.floor, T.ceil, T.trunc and T.nearbyint round to integers",
         )
     if source.bits <= kind.bits:

@@ -11,6 +11,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from tilelang.errors import CompileError
+from tilelang.frontend.containers import walked
 
 from . import pieces_of_control_flow, pieces_of_order, pieces_of_values
 
@@ -359,3 +360,9 @@ def test_random_numbers_that_other_threads_draw_do_not_matter():
         done.set()
         other.join()
     assert "for i in range(8)" in main.script()
+
+
+def test_a_store_to_a_variable_looks_for_other_holders_of_it_but_not_in_tables():
+    names = {"few": [1], "many": [0] * 1000}
+    assert [name for name, _, _ in walked(names, 256)] == ["few"]
+    assert [name for name, _, _ in walked(names)] == ["few", "many"]

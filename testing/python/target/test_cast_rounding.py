@@ -64,7 +64,11 @@ def test_doubles_and_what_is_no_number(target):
 
 @pytest.mark.parametrize(
     ("dtype", "mode", "said"),
-    [("float16", "ru", "the modes are 'rn'"), ("int32", "rp", "of float32 to int32"), ("int32", "rn", "of float32 to int32")],
+    [
+        ("float16", "ru", "the modes are 'rn'"),
+        ("int32", "rp", "float32 to int32"),
+        ("int32", "rn", "float32 to int32"),
+    ],
 )
 def test_other_modes_are_refused(dtype, mode, said):
     with error_at_mark(CompileError, said):

@@ -462,7 +462,7 @@ def before_a_write(A, B, s, full, tx):
         B[tx - 128 if tx < 192 else 0] = s[63 - (tx - 128 if tx < 192 else 0)]
         T.mbarrier_arrive(full)
     with T.ws(0):
-        if tx < 32:
+        if tx >= 32:  # the others write
             T.mbarrier_wait_parity(full, 0)
         T.copy(A, s)
 
