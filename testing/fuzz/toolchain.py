@@ -1,7 +1,7 @@
 """Fast device and host compilers for most programs; one in eight uses the regular ones.
 
 The code that tilelang generates is the same for both. The fast ones are NVRTC without most of its optimisations and without the
-assembler (the simulator executes PTX), LLVM and the C compiler at -O1, and hosts that are not compiled or check no arguments.
+assembler (the simulator executes PTX), LLVM and the C compiler at -O0, and hosts that are not compiled or check no arguments.
 Faults that only an optimiser reveals, such as a wrong alias or a missing clobber, are left to the programs that use the regular
 compilers. A program that fails with the fast compilers is compiled again with the regular ones, and only that result counts:
 without optimisation, registers become local memory, and an undefined value that is stored there counts as used.
@@ -19,7 +19,7 @@ from tilelang.target.cuda.toolchain.records import DeviceBinary
 QUICK = "-Ofc=mid"
 """NVRTC's option for quick compilation."""
 _CUDA = {"execution_backend": "nvrtc", "compile_flags": [QUICK]}
-_CPU = {"execution_backend": "ctypes", "compile_flags": ["-O1"]}
+_CPU = {"execution_backend": "ctypes", "compile_flags": ["-O0"]}
 _OPTIONS: dict[str, dict[str, Any]] = {"cpu": _CPU, "c": _CPU, "sm_80": _CUDA, "sm_90a": _CUDA}
 
 
