@@ -7,6 +7,7 @@ import torch
 
 import tilelang.language as T
 from testing.python.target.cuda.support import leaf_of, simulate, source
+from testing.python.target.definition import check_meaning
 from tilelang.errors import CompileError
 from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, GroupCode, LoopCode
 from tilelang.target.cuda.ir.instructions import NamedBarrier
@@ -478,3 +479,64 @@ def test_a_value_in_a_split_branch_is_computed_under_its_condition(arch):
     simulate(main, count, b, arch=arch)
     assert count.tolist() == [8] * 4
     assert b[::2].tolist() == [*range(62, -1, -2)]
+
+
+@T.macro
+def signalling_others(full, tx):
+    T.mbarrier_arrive(full)
+
+
+@T.macro
+def waiting_for_others(full, tx):
+    T.mbarrier_wait_parity(full, 1)
+
+
+@T.macro
+def ordering_warps(full, tx):
+    T.sync_warp()
+
+
+@T.macro
+def signalling_by_some(full, tx):
+    if tx < 32:
+        T.mbarrier_arrive(full)
+
+
+@pytest.mark.parametrize(
+    "between", [signalling_others, waiting_for_others, ordering_warps, signalling_by_some], ids=lambda m: m.__name__
+)
+@pytest.mark.parametrize("group", [True, False], ids=["T.ws", "if"])
+def test_what_threads_tell_others_orders_none_among_themselves(between, group: bool) -> None:
+    """A statement sees what the one before has stored, whatever stands between the two."""
+
+    @T.prim_func
+    def main(A: T.Tensor((128,), "int32"), B: T.Tensor((128,), "int32")):
+        with T.Kernel(1, threads=256):
+            tx, s, full = T.get_thread_binding(), T.alloc_shared((128,), "int32"), T.alloc_barrier(128)
+            if group:
+                with T.ws(0):
+                    s[tx] = A[tx]
+                    between(full, tx)
+                    B[tx] = s[127 - tx]
+            else:
+                if tx < 128:
+                    s[tx] = A[tx]
+                    between(full, tx)
+                    B[tx] = s[127 - tx]
+
+    a = torch.arange(128, dtype=torch.int32)
+    _, b = check_meaning(main, a, torch.zeros_like(a))
+    assert torch.equal(b, a.flip(0))
+
+
+def test_a_barrier_of_the_program_for_a_group_is_the_only_one() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((128,), "int32"), B: T.Tensor((128,), "int32")):
+        with T.Kernel(1, threads=256):
+            tx, s = T.get_thread_binding(), T.alloc_shared((128,), "int32")
+            with T.ws(0):
+                s[tx] = A[tx]
+                T.sync_threads(1, 128)
+                B[tx] = s[127 - tx]
+
+    assert source(main).count("barrier_sync") == 1

@@ -184,7 +184,7 @@ class _Inserter:
             written = frozenset(owner(access.buffer) for access in stores)
             waits = any(leaf.acquires for leaf in leaves(group.body)) or any(map(_is_waited_in_part, children(group.body)))
             # What a single thread does is in order.
-            if not group.barrier and len(group.threads) > 1 and (waits or self.divergence.has_order(group.body)):
+            if not group.barrier and len(group.threads) > 1 and (waits or self.divergence.has_order(group.body, group=True)):
                 group.barrier = self.divergence.barrier(group.threads)
             if group.barrier:
                 inside = _Pending(

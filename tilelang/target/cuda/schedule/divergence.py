@@ -70,8 +70,9 @@ class Divergence(Record):
         Raises:
             CompileError: nothing can order what they do.
         """
+        group = isinstance(code, BranchCode) and code.threads is not None
         # Cheapest first: the warp converges on its own, without any other warp.
-        if code.by_warps and self._is_order_of_warps(code):
+        if code.by_warps and self._is_order_of_warps(code, group):
             return [GroupCode(None, Block([_of_warps(code)]), range(WARP), WarpBarrier((1 << WARP) - 1), in_order=True)]
         if isinstance(code, LoopCode):
             _check_loop(code, self.conflict)
@@ -79,7 +80,7 @@ class Divergence(Record):
         # What a single thread does is in order; the others may have to wait for each other.
         single = code.threads is not None and len(code.threads) == 1
         ordered = code.otherwise if single else code
-        if ordered is None or not self.has_order(ordered):
+        if ordered is None or not self.has_order(ordered, group and not single):
             return [code]
         if code.threads is not None:
             return self._group(code, code.threads)
@@ -89,17 +90,17 @@ class Divergence(Record):
             _check_loop(code, self.conflict)
             return [code]
 
-    def _is_order_of_warps(self, code: BranchCode | LoopCode) -> bool:
+    def _is_order_of_warps(self, code: BranchCode | LoopCode, group: bool) -> bool:
         """Whether threads have to wait for others of their warp in some code, and for none else."""
         # No conflict at all needs no order; one between groups of 32 threads needs more than barriers of warps.
         accesses = combined_accesses(code)
         if self.conflict(accesses, accesses) is None or self.conflict(accesses, accesses, WARP) is not None:
             return False
-        return self.has_order(_of_warps(code))
+        return self.has_order(_of_warps(code), group)
 
-    def has_order(self, code: Code) -> bool:
-        """Whether two accesses inside of some code have an order among threads."""
-        return any(True for _ in _Order(self.conflict).of(code, set()))
+    def has_order(self, code: Code, group: bool) -> bool:
+        """Whether two accesses inside of some code have an order among threads; ``group``: which threads run it is known."""
+        return any(True for _ in _Order(self.conflict, by_program=not group).of(code, set()))
 
     # A barrier of the threads that take a branch -----------------------------------------------------------------------
 
@@ -127,7 +128,7 @@ class Divergence(Record):
                 made += [item] if item.uniform else self._defining(condition, item)
             elif isinstance(item, Barrier) and item.after_exit:
                 made.append(item)
-            elif isinstance(item, (Leaf, BranchCode, LoopCode)) and not self.has_order(item):
+            elif isinstance(item, (Leaf, BranchCode, LoopCode)) and not self.has_order(item, group=False):
                 made.append(_part(condition, item))
             else:
                 made += self._parts(condition, item)
@@ -172,10 +173,13 @@ class _Order(Record):
         conflict: as in :class:`Divergence`.
         certain: whether only the conflicts count that indices show; barriers of all threads, and that threads leave a loop at
             different times, then make no difference.
+        by_program: whether signals and waits of the program order its threads. In a known group of threads they do not: each
+            statement sees what the one before it stored, whichever others the program signals to between the two.
     """
 
     conflict: Conflict
     certain: bool = False
+    by_program: bool = True
 
     def of(self, code: Code, pending: set[Access]) -> Found:
         """The accesses of code that have to wait for those since the program itself last ordered its threads (``pending``), and
@@ -218,8 +222,8 @@ class _Order(Record):
             yield from self.of(code.body, pending)
 
     def leaf(self, leaf: Leaf, pending: set[Access]) -> Found:
-        # Signals and waits of the program itself order what comes before them and what comes after.
-        if leaf.hands_over or leaf.synchronises:
+        # A statement that signals and waits is a hardware barrier of whole warps.
+        if (leaf.hands_over or leaf.synchronises) and (self.by_program or (leaf.hands_over and leaf.waits)):
             pending.clear()
         yield from self.accesses(leaf.accesses, pending)
 
