@@ -528,3 +528,69 @@ def test_a_bulk_copy_that_some_threads_have_waited_for_all_see_in_the_next_state
     a, b = torch.arange(64.0), torch.zeros(64)
     simulate(main, a, b, arch="sm_90a")
     assert torch.equal(b, a.flip(0))
+
+
+@T.macro
+def by_a_branch(A, B, s, u, full, tx):
+    if tx % 2 == 0:
+        s[tx] = A[tx]
+
+
+@T.macro
+def by_two_sides(A, B, s, u, full, tx):
+    if tx % 2 == 0:
+        s[tx] = A[tx]
+    else:
+        s[tx] = -A[tx]
+
+
+@T.macro
+def by_data(A, B, s, u, full, tx):
+    if A[tx] % 3 == 0:
+        s[tx] = A[tx]
+
+
+@pytest.mark.parametrize("store", [by_a_branch, by_two_sides, by_data], ids=lambda macro: macro.__name__)
+def test_scattered_threads_store_between_groups_that_wait_for_each_other(store) -> None:
+    """A barrier of the block stood before the next branch."""
+
+    @T.prim_func
+    def main(A: T.Tensor((256,), "int32"), B: T.Tensor((256,), "int32")):
+        with T.Kernel(1, threads=256):
+            tx, s, u = T.get_thread_binding(), T.alloc_shared((256,), "int32"), T.alloc_shared((128,), "int32")
+            full = T.alloc_barrier(128)
+            T.clear(s)
+            if tx < 128:
+                T.mbarrier_wait_parity(full, 0)
+                B[tx] = u[127 - tx]
+            store(A, B, s, u, full, tx)
+            if tx >= 128:
+                u[tx - 128] = A[tx]
+                T.mbarrier_arrive(full)
+            if tx % 2 == 0:
+                B[128 + tx // 2] = s[tx ^ 2]
+
+    a = torch.arange(256, dtype=torch.int32)
+    _, b = check_meaning(main, a, torch.zeros_like(a))
+    assert torch.equal(b[:128], a[128:].flip(0))
+
+
+def test_lanes_of_several_warps_wait_for_another_group() -> None:
+    """Those of the warps are no neighbours, and the branch of the group that signals to them follows."""
+
+    @T.prim_func
+    def main(A: T.Tensor((128,), "int32"), B: T.Tensor((256,), "int32")):
+        with T.Kernel(1, threads=256):
+            tx, s, full = T.get_thread_binding(), T.alloc_shared((128,), "int32"), T.alloc_barrier(4)
+            if tx % 32 == 0 and tx >= 128:
+                T.mbarrier_wait_parity(full, 0)
+            with T.ws(0):
+                T.copy(A, s)
+                T.sync_threads(1, 128)
+                if tx % 32 == 0:
+                    T.mbarrier_arrive(full)
+            B[tx] = s[tx // 2]
+
+    a = torch.arange(128, dtype=torch.int32)
+    _, b = check_meaning(main, a, torch.zeros(256, dtype=torch.int32))
+    assert torch.equal(b, a.repeat_interleave(2))

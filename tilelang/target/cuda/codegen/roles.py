@@ -9,15 +9,18 @@ the program, so that what two branches of a group do may run while another group
 
 A barrier of the block in front of the third branch could wait for ever: the second one may wait for what the third does. And what
 follows a branch that gives registers away is reached with few of them, so that code of the other groups must not stand there.
+A branch that threads here and there take (``if tx % 2 == 0``) is, among others, a part of each role.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from itertools import chain, groupby
+from itertools import chain, groupby, pairwise
 
 from tilelang.target.cuda.analysis.groups import are_separate, contains
+from tilelang.target.cuda.arch import WARP
+from tilelang.target.cuda.codegen.structure import RANKS, membership
 from tilelang.target.cuda.ir.code import Block, Code, GroupCode
 
 
@@ -36,7 +39,13 @@ def are_concurrent(made: Sequence[Code], behind: bool) -> bool:
 def _roles(run: list[Code]) -> Sequence[Code]:
     """Branches of groups; from the first that takes part in barriers on no two neighbours have threads in common where one is
     inside of the other."""
-    groups = [code for code in run if isinstance(code, GroupCode)]
+    found = [code for code in run if isinstance(code, GroupCode)]
+    named = [group.threads for group in found if not group.scattered]
+    if not named:
+        return run if not found else [*chain.from_iterable(group.body.items for group in found)]
+    # Groups of whole warps can have barriers.
+    bounds = {end // WARP * WARP for threads in named for end in (threads.start, threads.stop + WARP - 1)}
+    groups = [*chain.from_iterable(_in_groups(group, bounds) if group.scattered else [group] for group in found)]
     if len(groups) < 2:
         return run
     roles: list[GroupCode] = []
@@ -56,6 +65,14 @@ def _roles(run: list[Code]) -> Sequence[Code]:
             ended = len(roles)
             roles.append(group)
     return roles
+
+
+def _in_groups(branch: GroupCode, bounds: Collection[int]) -> list[GroupCode]:
+    """A branch that scattered threads take, as one of each group between some bounds."""
+    around = branch.threads
+    ends = sorted({around.start, around.stop, *(bound for bound in bounds if around.start < bound < around.stop)})
+    parts = [range(*part) for part in pairwise(ends)]
+    return [replace(branch, condition=membership(part, around, RANKS[-1:]), threads=part, scattered=False) for part in parts]
 
 
 def _with(role: GroupCode, group: GroupCode) -> GroupCode:

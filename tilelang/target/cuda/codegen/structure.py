@@ -38,7 +38,7 @@ from tilelang.tileop.thread import runs_foreign_code
 
 HARDWARE_BARRIERS = 16
 
-_RANKS = ((128, WARP_GROUP_NUMBER), (32, Call("tl::warp_rank")), (1, TID))
+RANKS = ((128, WARP_GROUP_NUMBER), (32, Call("tl::warp_rank")), (1, TID))
 """Threads of a warp group, a warp and a thread, with its number in the block."""
 
 _GROUPS_OF_A_BRANCH = 4
@@ -105,12 +105,12 @@ def emit_branch(generator: Any, node: Branch) -> list[Code]:
         with e.conditions.assuming(condition, holds=False):
             otherwise = generator.below(node, node.otherwise)[1]
     groups = _takers(e, condition) if divergent else []
-    taking_part = takes_part(node.then)
+    taking_part = takes_part(node)
     if groups and otherwise is None and (taking_part or generator.behind):
         # Its threads may wait for what others do behind the branch, or others wait in front of it for what these do behind: no
         # barrier of the block may stand there.
         whole = len(groups) == 1
-        inside = [None if whole else _membership(group, e.threads, _RANKS[-1:]) for group in groups]
+        inside = [None if whole else membership(group, e.threads, RANKS[-1:]) for group in groups]
         with e.conditions.assuming(condition):
             bodies = [then, *(generator.below(node, node.then)[1] for _ in groups[1:])]
         # Groups of the same branch wait for each other where one uses what another has stored.
@@ -121,7 +121,10 @@ def emit_branch(generator: Any, node: Branch) -> list[Code]:
             *(GroupCode(both([value, among]), body, group, barrier, takes_part=taking_part) for among, body, group in made),
         ]
     threads = groups[0] if len(groups) == 1 else None
-    return [*before, BranchCode(value, then, otherwise, divergent, threads, e.warps_agree(node), node.stmt.span)]
+    branch = [*before, BranchCode(value, then, otherwise, divergent, threads, e.warps_agree(node), node.stmt.span)]
+    if divergent and (taking_part or generator.behind):
+        return [GroupCode(None, Block(branch), e.threads, None, takes_part=taking_part, scattered=True)]
+    return branch
 
 
 def _takers(emitter: Any, condition: Any) -> list[range]:
@@ -195,9 +198,9 @@ def emit_group(generator: Any, node: ThreadGroup) -> list[Code]:
     shared = (isinstance(each, (Parallel, Operator)) or isinstance(each, Scalar) and each not in by_thread for each in walk(node))
     barrier = None if node.by_thread and not any(shared) else generator.barriers.of(threads)
     # The rank of a warp is computed by all of its threads together; below a branch that some of them take, each asks for itself.
-    ranks = _RANKS[-1:] if generator.divergent else _RANKS
+    ranks = RANKS[-1:] if generator.divergent else RANKS
     concurrent = getattr(node.stmt, "attr_key", None) == WARP_ROLE or takes_part(node)
-    return [GroupCode(_membership(threads, outer, ranks), body, threads, barrier, takes_part=concurrent)]
+    return [GroupCode(membership(threads, outer, ranks), body, threads, barrier, takes_part=concurrent)]
 
 
 def emit_single_thread(generator: Any, node: ThreadGroup) -> list[Code]:
@@ -270,7 +273,7 @@ def _guarded_reads(*values: Value) -> list[Code]:
     return [replace(touched, body=[])] if touched.accesses else []
 
 
-def _membership(threads: range, outer: range, ranks: Iterable[tuple[int, Value]]) -> Value:
+def membership(threads: range, outer: range, ranks: Iterable[tuple[int, Value]]) -> Value:
     """Whether a thread of ``outer`` is one of ``threads``, by the number of its warp group or warp where both consist of such."""
     # The number of the warp or warp group is in a uniform register: a condition on it is one branch for the whole warp, where one
     # on the thread's number is evaluated by each thread.

@@ -179,6 +179,7 @@ class GroupCode:
         in_order: whether it is ordered with the code before and after it, although other threads run that.
         takes_part: whether its threads wait for others, or signal to them, by barriers of the program: the groups behind it are
             in no order with it but by these.
+        scattered: whether it is a branch that threads here and there take, in no order with groups before or behind it.
     """
 
     condition: Value | None
@@ -187,6 +188,7 @@ class GroupCode:
     barrier: Instruction | None
     in_order: bool = False
     takes_part: bool = False
+    scattered: bool = False
 
 
 Code = Union[Leaf, Barrier, Wait, Jump, Block, LoopCode, BranchCode, GroupCode]
