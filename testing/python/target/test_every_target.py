@@ -214,6 +214,20 @@ def test_a_safe_value_holds_until_the_end_of_its_block(target):
 
 
 @every_target
+def test_a_safe_value_ends_with_its_kernel(target):
+    @T.prim_func
+    def main(X: T.Tensor((5,), "int32"), Y: T.Tensor((2, 8), "int32")):
+        with T.Kernel(1, threads=32):
+            T.annotate_safe_value({X: 7})
+            T.copy(X[0:8], Y[0, :])
+        with T.Kernel(1, threads=32):
+            T.copy(X[0:8], Y[1, :])
+
+    y = run(main, target, torch.zeros(5, dtype=torch.int32))
+    assert y[:, 5:].tolist() == [[7] * 3, [0] * 3]
+
+
+@every_target
 def test_an_unsigned_loop_whose_bound_is_the_least_of_constants(target):
     """The bound of an unrolled loop becomes the bits of ``min(0, 3)``."""
 

@@ -65,6 +65,7 @@ class Scope:
     Attributes:
         context: the facts of the compilation.
         facts: the ranges of the loop and block variables in scope, and the conditions around the statement.
+        safe_values: what an out-of-bounds read of a buffer gives, where not zero, in this kernel.
         kept: the panels that blocks leave for the next ones; None outside of kernels.
         results: where the accumulators (by hash) of the kernel's products are copied to.
         stored: those that a product has stored there already, and under which condition.
@@ -306,6 +307,7 @@ class TileLowering(StmtRewriter):
         for var, extent in axes:
             self.scope.facts.bind_range(var, extent)
         self.in_kernel = True
+        self.scope.safe_values = {}
         blocks = [var for var, _ in axes]
         self.streams.begin(blocks, node)
         self.scope.results = results_of(node, blocks, self.streams.tensors, self.scope)
