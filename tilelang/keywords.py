@@ -30,13 +30,15 @@ def near_keywords(function: _F) -> _F:
 
 
 def keyword_hint(error: BaseException, find: Callable[[str], Any]) -> str | None:
-    """What to say beside the error of a call with an unknown keyword; None for any other error.
+    """What to say beside the error of a call with an unknown keyword; None if it says so itself, or is another error.
 
     Args:
         error: what Python raised.
         find: the function of a name, or None.
     """
     found = _UNEXPECTED.search(str(error)) if isinstance(error, TypeError) else None
+    if "Did you mean" in str(error):  # Python 3.13 says so itself
+        return None
     function = find(found[1]) if found else None
     if found is None or function is None:
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import reprlib
 import sys
 from collections.abc import Iterable
 from importlib.machinery import SourceFileLoader
@@ -23,7 +24,7 @@ HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: the class was made while the program 
 _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 _STANDARD_LIBRARY = os.path.dirname(os.path.realpath(os.__file__))
 _FROZEN = "<frozen "
-_MADE = ("<string>", dataclasses.__file__)
+_MADE = ("<string>", dataclasses.__file__, reprlib.__file__)
 
 
 class Home(NamedTuple):
