@@ -129,13 +129,13 @@ def read(x: Lanes, box: Box) -> np.ndarray:
     row: Any = 0
     if storage.rows > 1:
         row = row_of(x, storage).reshape((-1,) + (1,) * len(box.extents))
+    if inside is not True and not inside.any():  # the tensor may have no elements at all
+        return np.full(np.broadcast_shapes(np.shape(row), at.shape), 0 if view.safe is None else view.safe, view.kind.value)
     lanes = _active_rows(x, row, box, len(box.extents))
     if storage.written is not None and x.checks:
         check_written(x, view, row, at, both(inside, lanes))
     if storage.pending is not None:
         check_arrived(x, view, row, at, both(inside, lanes))
-    if inside is not True and not inside.any():  # the tensor may have no elements at all
-        return np.full(np.broadcast_shapes(np.shape(row), at.shape), 0 if view.safe is None else view.safe, view.kind.value)
     value = view.read(row, at)
     if inside is True:
         return value

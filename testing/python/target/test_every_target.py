@@ -228,6 +228,24 @@ def test_a_safe_value_ends_with_its_kernel(target):
 
 
 @every_target
+def test_a_tile_of_a_workspace_without_elements_is_zero(target):
+    n, m = T.dynamic("n, m")
+
+    @T.prim_func
+    def main(X: T.Tensor((n,), "int32"), Y: T.Tensor((m,), "int32")):
+        W = T.alloc_global((n,), "int32")
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_fragment((8,), "int32")
+            T.copy(W[0:8], tile)
+            T.copy(tile, Y)
+
+    y = torch.ones(8, dtype=torch.int32)
+    with tilelang.simulator(strict=True):
+        tilelang.compile(main, target=target)(torch.zeros(0, dtype=torch.int32), y)
+    assert not y.any()
+
+
+@every_target
 def test_an_unsigned_loop_whose_bound_is_the_least_of_constants(target):
     """The bound of an unrolled loop becomes the bits of ``min(0, 3)``."""
 
