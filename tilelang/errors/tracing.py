@@ -194,7 +194,7 @@ _MEANINGS: tuple[tuple[str, str | None, str | None], ...] = (
     ("Cannot use ~ operator on float", "~ takes integers and conditions, not floats", _BITS),
     ("object doesn't support item deletion", "an element of a tensor cannot be deleted", "A[i] = 0 stores to it"),
     (
-        "property (?:'getter' )?of 'Var' object has no setter",
+        "property (?:'getter' )?of 'Var' object has no setter|^can't set attribute$",
         "the shape and the dtype of a tensor cannot be changed",
         "T.reshape and T.view give its memory another shape or dtype",
     ),

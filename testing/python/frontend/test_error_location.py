@@ -103,7 +103,7 @@ MISTAKES = {
     "x = len(A[0] + 1)": r"a scalar of a kernel has no len\(\)",
     "x = (A[0] + 1).sum()": "tensors and scalars of a kernel have no attribute 'sum'",
     "x = T.GemmWarpPolicy.FullRows": r"FullRows\n(.*\n)*.*hint: did you mean 'FullRow'\?",
-    "x = random.choice([])": "Cannot choose from an empty sequence",
+    "x = random.choice([])": "Cannot choose from an empty sequence" if sys.version_info >= (3, 11) else "list index out of range",
     "T.coppy(A, A)": "no 'coppy'; did you mean 'copy'?",
     "s = T.alloc_shared((8 / 2,), 'float32')": r"T.alloc_shared: a size must be an integer(.*\n)*.*hint: .*use n // m",
     "for i in range(8 / 2): A[i] = 0": "the bound of a loop must be an integer, got .*4.0",
