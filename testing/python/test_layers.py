@@ -16,6 +16,7 @@ CUDA_FOLDER = PACKAGE / "target" / "cuda"
 BELOW = {
     # part -> the parts that it may import
     "records": "",
+    "recursion": "",
     "unknown": "",
     "callers": "",
     "env": "records unknown callers",
@@ -41,9 +42,9 @@ BELOW = {
     "ir": "artifact dtypes errors",
     "layout": "provided attributes dtypes errors",
     "tileop": "ir dtypes errors policy",
-    "frontend": "records provided code_texts ignored keywords tileop ir artifact sizes dtypes storage errors",
+    "frontend": "records recursion provided code_texts ignored keywords tileop ir artifact sizes dtypes storage errors",
     "language": "records unknown ignored attributes refusals moved frontend tileop ir layout dtypes policy errors",
-    "transform": "unknown attributes tileop ir layout errors",
+    "transform": "recursion unknown attributes tileop ir layout errors",
     "interpreter": "sizes tileop ir dtypes tensor_maps env errors",
     "target": (
         "records identifiers temporary assumptions transform tileop ir layout artifact dtypes sizes storage tensor_maps policy"

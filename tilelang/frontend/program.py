@@ -36,12 +36,13 @@ from tilelang.ir.span import traceback_location
 from tilelang.ir.visit import walk_expr
 from tilelang.keywords import keyword_hint, name_hint
 from tilelang.provided import provided
+from tilelang.recursion import PASSES, recursion
 
 
 def _run(function: Callable[..., Any], arguments: Mapping[str, Any], builder: Builder) -> Any:
     """Runs a rewritten function; an exception becomes an error located at the user's line."""
     try:
-        with activate(builder), truth.HASHES.checked():
+        with activate(builder), truth.HASHES.checked(), recursion(PASSES):
             return rewrite(function, HOOKS)(**arguments)
     except (ProbeDone, RecursionError):
         raise

@@ -53,6 +53,7 @@ from tilelang.frontend.syntax import (
     strings,
     while_test,
 )
+from tilelang.recursion import SYNTAX, recursion
 
 OUTSIDE = "__tl_outside__"
 _INNER = "__tl_inner__"
@@ -102,10 +103,12 @@ def declared_arguments(function: Callable[..., Any]) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def _rewritten_code(key: ByIdentity) -> types.CodeType:
-    code = key.code
-    definition = _definition(code)
-    rewriter = _Rewriter(code)
-    inner = rewriter.function(definition)
+    with recursion(SYNTAX):
+        return _compiled(key.code)
+
+
+def _compiled(code: types.CodeType) -> types.CodeType:
+    inner = _Rewriter(code).function(_definition(code))
     inner.name = _INNER
     # Compiled inside of a function whose parameters are its free variables: so Python makes them closure cells, not globals.
     outer = ast.FunctionDef(

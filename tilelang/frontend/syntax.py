@@ -9,9 +9,15 @@ from typing import Any
 
 def locate(node: Any, origin: ast.AST) -> Any:
     """Gives ``node`` and its new descendants the position of ``origin``; those that have one keep it."""
-    for child in ast.walk(node):
-        if "lineno" in child._attributes and not hasattr(child, "lineno"):
+    new = [node]
+    while new:
+        child = new.pop()
+        if "lineno" in child._attributes:
+            # Below a node that has its position all have theirs: walks through them would take time by the depth of the text.
+            if hasattr(child, "lineno"):
+                continue
             ast.copy_location(child, origin)
+        new += ast.iter_child_nodes(child)
     return node
 
 

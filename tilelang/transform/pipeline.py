@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilelang.errors import PassFailedError, TileLangError
+from tilelang.recursion import PASSES, recursion
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +99,11 @@ def run(
 
 def _run_step(step: Step, value: Any, context: Any, verify: bool) -> Any:
     try:
-        value = step.run(value, context)
-        if verify and step.verify is not None:
-            step.verify(value)
-        return value
+        with recursion(PASSES):
+            value = step.run(value, context)
+            if verify and step.verify is not None:
+                step.verify(value)
+            return value
     except TileLangError:
         raise
     except Exception as error:  # a defect of the step, or of TVM below it: the user is told which step it was

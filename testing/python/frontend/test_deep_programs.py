@@ -1,0 +1,58 @@
+"""Programs that nest deeper than Python lets functions call each other: it compiles their text, and so must tracing it."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from testing.python.target.cuda.support import source
+from tilelang import interpreter
+from tilelang.ir.visit import walk
+
+PROGRAM = """
+import tilelang.language as T
+
+@T.prim_func
+def main(A: T.Tensor((4,), "int32"), B: T.Tensor((4,), "int32")):
+    with T.Kernel(1, threads=32):
+        for i in T.serial(4):
+{body}
+"""
+
+
+def program(folder: Path, body: str) -> Any:
+    """A program whose text is generated: Python reads it from a file."""
+    path = folder / "deep_program.py"
+    path.write_text(PROGRAM.format(body=body))
+    spec = importlib.util.spec_from_file_location("deep_program", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.main
+
+
+def branches(count: int) -> str:
+    return "\n".join(f"            {'el' * (k > 0)}if A[i] == {k}: B[i] = {3 * k}" for k in range(count))
+
+
+def test_a_sum_of_many_terms(tmp_path: Path) -> None:
+    found = program(tmp_path, "            B[i] = " + " + ".join(f"A[i] * {k}" for k in range(500)))
+    a, b = torch.arange(4, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
+    assert not interpreter.run(found, a, b)
+    assert torch.equal(b, a * sum(range(500)))
+
+
+def test_a_choice_among_many_numbers(tmp_path: Path) -> None:
+    found = program(tmp_path, branches(200))
+    assert source(found).count("else") == 199
+
+
+@pytest.mark.parametrize("count", [20, 80])
+def test_positions_are_given_once(tmp_path: Path, count: int) -> None:
+    """Each arm's statement has the line that it stands in, however deep."""
+    lines = {int(stmt.span.line) for stmt in walk(program(tmp_path, branches(count)).body) if hasattr(stmt, "indices")}
+    assert lines == {*range(8, 8 + count)}
