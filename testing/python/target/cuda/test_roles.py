@@ -594,3 +594,23 @@ def test_lanes_of_several_warps_wait_for_another_group() -> None:
     a = torch.arange(128, dtype=torch.int32)
     _, b = check_meaning(main, a, torch.zeros(256, dtype=torch.int32))
     assert torch.equal(b, a.repeat_interleave(2))
+
+
+def test_groups_of_one_branch_meet_within_a_role() -> None:
+    """They have one barrier; that of the role stood between two of them, which waited for each other at different ones."""
+
+    @T.prim_func
+    def main(A: T.Tensor((256,), "int32"), B: T.Tensor((256,), "int32")):
+        with T.Kernel(1, threads=256):
+            tx, s, free = T.get_thread_binding(), T.alloc_shared((256,), "int32"), T.alloc_barrier(1)
+            s[tx] = A[tx]
+            with T.ws(0):
+                T.copy(s[0:128], B[0:128])
+                T.mbarrier_wait_parity(free, 1)
+            if tx % 64 < 32:
+                s[tx] = A[tx] + 1
+                B[tx] = s[223 - tx]
+
+    a = torch.arange(256, dtype=torch.int32)
+    _, b = check_meaning(main, a, torch.zeros_like(a))
+    assert torch.equal(b[:32], a[192:224].flip(0) + 1)

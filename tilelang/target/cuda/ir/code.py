@@ -341,14 +341,17 @@ def may_jump(code: Code) -> bool:
 
 def roles_at(items: list[Code], position: int) -> list[GroupCode]:
     """The longest run of groups from a position on that run concurrently, such as the roles of a warp-specialised kernel: no
-    barrier can order one after the other. They have no thread in common, and those of the first take part in barriers.
+    barrier can order one after the other. They have no thread in common, and those of the first take part in barriers, or all are
+    of one branch, whose barrier they have together.
     """
     found: list[GroupCode] = []
     for code in items[position:]:
         if not isinstance(code, GroupCode) or any(code.in_order or _share_threads(code, other) for other in found):
             break
+        if found and not (found[0].takes_part or (code.barrier is not None and code.barrier is found[0].barrier)):
+            break
         found.append(code)
-        if not found[0].takes_part or code.in_order:
+        if code.in_order:
             break
     return found
 
