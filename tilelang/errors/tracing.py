@@ -94,15 +94,22 @@ HELD_BY_PYTHON = "held"
 
 
 class OutOfScopeError(CompileError):
-    """A value that is used after the end of the loop or branch that defines it."""
+    """A value that is used after the end of the loop or branch that defines it.
 
-    def __init__(self, name: str, location: Location | None = None):
+    Args:
+        name: of the value.
+        location: of its use.
+        memory: whether it is a tile, an array or a variable.
+    """
+
+    def __init__(self, name: str, location: Location | None = None, memory: bool = False):
         if name.startswith(HELD_BY_PYTHON):
             message = "a value that a run-time loop or condition put into a Python list or attribute is used outside of it"
             hint = "what a kernel computes is kept in T.alloc_local or T.alloc_var"
         else:
             message = f"{name!r} is used outside of the scope that defines it"
-            hint = "keep it in a T.alloc_var declared before the loop or condition"
+            variable = "keep it in a T.alloc_var declared before the loop or condition"
+            hint = "allocate it in each kernel; make a view in the scope that uses it" if memory else variable
         super().__init__(message, location, hint=hint)
 
 

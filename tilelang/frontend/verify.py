@@ -52,7 +52,7 @@ def _visit(stmt: Any, known: set, sizes: Collection[Any]) -> None:
 
 def _unknown(var: Any, sizes: Collection[Any], location: Any) -> CompileError:
     if not any(var.same_as(size) for size in sizes):
-        return OutOfScopeError(var.name, location)
+        return OutOfScopeError(var.name, location, memory=ir.is_buffer_var(var))
     hint = f"declare a tensor with it in its shape, or an argument {var.name}: T.int32"
     return DeclarationError(f"the dynamic size {var.name!r} is in the shape of no argument", location, hint=hint)
 
