@@ -1,4 +1,4 @@
-"""torch's device "cuda" over the driver of the tests, for a torch that was built without CUDA.
+"""torch's device "cuda" over the driver of the tests, for a torch that was built without CUDA, or finds no device.
 
 Tensors are torch's own, with ``device.type == "cuda"``, over memory of the driver. Operators are those that a kernel's call
 needs: making a tensor, and copying one between host and device. :func:`install` cannot be undone: it is for a process of
@@ -226,6 +226,7 @@ def install() -> None:
     torch.cuda._lazy_init = lambda: None
     torch.cuda.is_available = lambda: True
     torch.cuda.is_initialized = lambda: True
+    torch._C._cuda_getCurrentRawStream = lambda index: current_stream(index).cuda_stream
     torch.Tensor.__dlpack_c_exchange_api__ = _exchange_table()
     library = torch.library.Library("aten", "IMPL")
     library.impl("empty.memory_format", _empty, "CUDA")

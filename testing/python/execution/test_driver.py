@@ -17,7 +17,11 @@ FAKE_DRIVER = r"""
 typedef struct { uint32_t id, pad; union { char bytes[64]; int32_t flag; uint32_t extent[3]; } value; } Attribute;
 typedef struct { uint32_t grid[3], block[3], shared; void* stream; Attribute* attributes; uint32_t count; } Config;
 static void* context;
-int cuInit(unsigned flags) { printf("init %u\n", flags); return 0; }
+int cuInit(unsigned flags) { // a torch built for CUDA calls it, too
+  static int calls;
+  if (calls++ == 0) printf("init %u\n", flags);
+  return 0;
+}
 int cuGetErrorString(int status, const char** text) { *text = status == 209 ? "no kernel image" : "out of order"; return 0; }
 int cuCtxGetCurrent(void** out) { *out = context; return 0; }
 int cuCtxSetCurrent(void* given) { context = given; return 0; }
