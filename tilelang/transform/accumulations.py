@@ -173,23 +173,28 @@ def _once(body: Any, notes: Any = None) -> Any:
     return ir.For(ir.Var("once", "int32"), _ZERO, constant(1), ir.ForKind.PARALLEL, body, annotations=notes, span=body.span)
 
 
-def _stores(stmt: Any, carried: Container[Any], reducers: set[Any], guards: tuple[Any, ...] = ()) -> Iterator[Store]:
-    """The accumulations into fragments in ``stmt``.
+def _stores(body: Any, carried: Container[Any], reducers: set[Any]) -> Iterator[Store]:
+    """The accumulations into fragments in the body of a loop.
 
     Args:
-        stmt: the statement.
+        body: the statements.
         carried: fragments that the loop accumulates in more than one statement.
         reducers: fragments that are none of these.
-        guards: the conditions around the statement.
     """
-    if isinstance(stmt, ir.BufferStore) and is_fragment(stmt.buffer) and stmt.buffer not in reducers:
-        if stmt.buffer in carried or reads_its_place(stmt):
-            yield Store(stmt, guards)
-    for child in children(stmt):
-        inside = guards
-        if isinstance(stmt, ir.IfThenElse):
-            inside = (*guards, stmt.condition if child.same_as(stmt.then_case) else ir.Not(stmt.condition))
-        yield from _stores(child, carried, reducers, inside)
+    named = {stmt.var for stmt in walk(body) if isinstance(stmt, ir.Bind)}
+
+    def inside(stmt: Any, guards: tuple[Any, ...], loops: tuple[Any, ...]) -> Iterator[Store]:
+        if isinstance(stmt, ir.BufferStore) and is_fragment(stmt.buffer) and stmt.buffer not in reducers:
+            if stmt.buffer in carried or reads_its_place(stmt):
+                yield Store(stmt, guards, loops, named)
+        for child in children(stmt):
+            if isinstance(stmt, ir.IfThenElse):
+                condition = stmt.condition if child.same_as(stmt.then_case) else ir.Not(stmt.condition)
+                yield from inside(child, (*guards, condition), loops)
+            else:
+                yield from inside(child, guards, (*loops, stmt) if isinstance(stmt, ir.For) else loops)
+
+    return inside(body, (), ())
 
 
 class _Digit(NamedTuple):

@@ -1,15 +1,24 @@
-"""Whether iterations of different threads store to different elements, found out by listing what each of them stores to."""
+"""Whether iterations of different threads store to different elements, found out by listing what each of them stores to.
+
+What is the same in all iterations (``n`` in ``f[(i + n) % 8] += x[i]``) is tried with a few values. They stand for all others
+where each store has the same of it, as in ``f[i + n]`` and ``f[i + n + 1]``; stores that differ in it (``f[i + n]`` and
+``f[i + m]``) may meet for values that were not tried.
+"""
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import tvm_ffi
 
+from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int
+from tilelang.ir.expr import as_int, difference
+from tilelang.ir.facts import Facts
 from tilelang.ir.visit import conjuncts, variables
 from tilelang.layout.fragment import FragmentLayout
 
@@ -20,8 +29,11 @@ _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 """What indices and conditions on them are made of."""
 
-_OUTSIDE = (0, 1_000_003)
-"""Values for what is the same in all iterations: what holds for both of them does not depend on it, but for contrived indices."""
+_TRIED = (0, 1, 2, 4, 5, 8, 1_000_003)
+"""Values for what is the same in all iterations."""
+
+_MOST = 1 << 20
+"""Iterations that are listed; more are taken to meet."""
 
 
 class Store:
@@ -30,11 +42,17 @@ class Store:
     Attributes:
         stmt: the statement.
         guards: the conditions around it, of which all must hold.
+        loops: those around it inside of the iteration.
+        named: variables that are computed in the iteration.
     """
 
-    def __init__(self, stmt: Any, guards: Iterable[Any]):
-        self.stmt = stmt
+    def __init__(self, stmt: Any, guards: Iterable[Any], loops: Sequence[Any] = (), named: Iterable[Any] = ()):
+        self.stmt, self.loops, self.named = stmt, tuple(loops), frozenset(named)
         self.guards = [part for guard in guards for part in conjuncts(guard)]
+
+    @cached_property
+    def indices(self) -> list[Any]:
+        return list(self.stmt.indices)
 
 
 def are_apart(stores: Iterable[Store], axes: Sequence[Any], within: Sequence[bool], layout: FragmentLayout | None = None) -> bool:
@@ -49,78 +67,139 @@ def are_apart(stores: Iterable[Store], axes: Sequence[Any], within: Sequence[boo
     by_buffer: dict[Any, list[Store]] = {}
     for store in stores:
         by_buffer.setdefault(store.stmt.buffer, []).append(store)
-    unclear = [found for found in by_buffer.values() if not _are_axes(found, axes, within)]
-    extents = [as_int(axis.extent) for axis in axes]
-    if not unclear or not all(isinstance(extent, int) for extent in extents):
-        return not unclear
-    import numpy as np  # few programs need it
-
-    numbers = np.indices(tuple(extents), dtype=np.int64).reshape(len(axes), -1)
-    values = {axis.loop_var: each for axis, each in zip(axes, numbers)}
-    if layout is None:
-        threads = numbers[[number for number, own in enumerate(within) if not own]]
-    else:
-        threads = layout.locate(tuple(numbers))[0][None]
-    return all(_is_each_of_one_thread(found, values, threads, outside) for found in unclear for outside in _OUTSIDE)
+    shared = [axis for axis, own in zip(axes, within) if not own]
+    unclear = [found for found in by_buffer.values() if not _are_axes(found, shared)]
+    return all(_Places(found, axes, shared, layout).are_each_of_one_thread() for found in unclear)
 
 
-def _is_each_of_one_thread(stores: Sequence[Store], values: Mapping[Any, Any], threads: Any, outside: int) -> bool:
-    """Whether the iterations that store to an element are all of one thread.
+def _are_axes(stores: Sequence[Store], shared: Sequence[Any]) -> bool:
+    """Whether each axis that is shared out is by itself one of the indices, the same in all stores, as in most programs."""
+    positions = range(min(len(store.indices) for store in stores))
+    return all(
+        any(all(store.indices[place].same_as(axis.loop_var) for store in stores) for place in positions) for axis in shared
+    )
 
-    Args:
-        stores: the statements that store to the buffer.
-        values: of the axes, in each iteration.
-        threads: the values of those that are shared out, a column for each iteration.
-        outside: the value of what is the same in all iterations.
+
+class _Places:
+    """The elements of a buffer that iterations store to.
+
+    Attributes:
+        stores: the statements that store to it.
+        axes: the loops around them.
+        shared: those of them that are shared out over threads.
+        layout: as for :func:`are_apart`.
     """
-    import numpy as np
 
-    places, owners = [], []
-    for store in stores:
-        count = threads.shape[1]
+    def __init__(self, stores: Sequence[Store], axes: Sequence[Any], shared: Sequence[Any], layout: FragmentLayout | None):
+        self.stores, self.axes, self.shared, self.layout = stores, axes, shared, layout
+        self.inside = {loop.loop_var for loops in (axes, *(store.loops for store in stores)) for loop in loops}
+        named = {var for store in stores for index in store.indices for var in variables(index)}
+        self.outside = {var: place for place, var in enumerate(sorted(named - self.inside, key=lambda var: var.name))}
+
+    def are_each_of_one_thread(self) -> bool:
+        """Whether the iterations that store to an element are all of one thread."""
+        if self.outside and not self._have_one_distance():
+            return False
+        tried = range(len(_TRIED) if self.outside else 1)
         try:
-            place = np.stack([np.broadcast_to(_value(index, values, outside), count) for index in store.stmt.indices])
+            return all(self._is_known_to_be(number) for number in tried)
         except (_NotKnown, ZeroDivisionError):
             return False
+
+    def _have_one_distance(self) -> bool:
+        """Whether what is the same in all iterations is so in all indices, too, so that it makes no difference between stores."""
+        facts, first = Facts(), self.stores[0].indices
+        apart = [facts.simplify(difference(one, other)) for store in self.stores for one, other in zip(store.indices, first)]
+        return not any(var in self.outside for step in apart if not isinstance(step, int) for var in variables(step))
+
+    def _is_known_to_be(self, tried: int) -> bool:
+        import numpy as np  # few programs need it
+
+        # Each variable has another value, so that no two are taken to be equal.
+        outside = {var: _TRIED[(tried * (place + 1) + place) % len(_TRIED)] for var, place in self.outside.items()}
+        places, owners = zip(*(self._of(store, outside) for store in self.stores))
+        place, owner = np.hstack(places), np.hstack(owners)
+        return np.unique(place, axis=1).shape[1] == np.unique(np.vstack([place, owner]), axis=1).shape[1]
+
+    def _of(self, store: Store, outside: Mapping[Any, int]) -> tuple[Any, Any]:
+        """The elements that a store stores to, with the turns in which it does, and the threads: a column for each iteration."""
+        import numpy as np
+
+        loops, store_turns = (*self.axes, *store.loops), self._turns(store)
+        extents = [as_int(loop.extent) for loop in loops]
+        if not all(isinstance(extent, int) for extent in extents) or not 0 < math.prod(extents) <= _MOST:
+            raise _NotKnown
+        numbers = np.indices(tuple(extents), dtype=np.int64).reshape(len(loops), -1)
+        values = {**outside, **{loop.loop_var: _begun(loop, each) for loop, each in zip(loops, numbers)}}
+        count = numbers.shape[1]
+        rows = [*store.indices, *(_turn(store_turns, other) for other in self._common)]
+        place = np.stack([np.broadcast_to(_value(row, values), count) for row in rows])
+        if self.layout is None:
+            threads = numbers[[number for number, axis in enumerate(self.axes) if axis in self.shared]]
+        else:
+            threads = self.layout.locate(tuple(numbers[: len(self.axes)]))[0][None]
         runs = np.ones(count, bool)
         for guard in store.guards:
-            runs &= _may_hold(guard, values, outside)
-        places.append(place[:, runs])
-        owners.append(threads[:, runs])
-    place, owner = np.hstack(places), np.hstack(owners)
-    return np.unique(place, axis=1).shape[1] == np.unique(np.vstack([place, owner]), axis=1).shape[1]
+            runs &= _may_hold(guard, values)
+        return place[:, runs], threads[:, runs]
+
+    def _turns(self, store: Store) -> list[tuple[Any, Any]]:
+        """(n, expression of the axes) of the conditions ``expression == n``: of its values, one has a turn, whatever n is."""
+        equalities = [guard for guard in store.guards if isinstance(guard, ir.EQ)]
+        pairs = [pair for guard in equalities for pair in ((guard.a, guard.b), (guard.b, guard.a))]
+        moving = self.inside | store.named
+        known = {loop.loop_var for loop in (*self.axes, *store.loops)}
+        return [(n, turn) for n, turn in pairs if moving.isdisjoint(variables(n)) and known.issuperset(variables(turn))]
+
+    @cached_property
+    def _common(self) -> list[Any]:
+        """Every n that decides which turns all of the stores have."""
+        turns = [self._turns(store) for store in self.stores]
+        return [n for n, _ in turns[0] if all(any(tvm_ffi.structural_equal(n, each) for each, _ in found) for found in turns)]
 
 
-def _may_hold(guard: Any, values: Mapping[Any, Any], outside: int) -> Any:
-    """In which iterations a condition may hold."""
-    # `j == n` holds once at most, whatever n is; of other conditions on what is not known, either side may be taken.
-    if not isinstance(guard, ir.EQ) and any(var not in values for var in variables(guard)):
-        return True
+def _turn(turns: Sequence[tuple[Any, Any]], n: Any) -> Any:
+    return next(turn for each, turn in turns if tvm_ffi.structural_equal(n, each))
+
+
+def _begun(loop: Any, numbers: Any) -> Any:
+    """The values of a loop's variable by the numbers of its iterations."""
+    low, step = as_int(loop.min), 1 if loop.step is None else as_int(loop.step)
+    if not isinstance(low, int) or not isinstance(step, int):
+        raise _NotKnown
+    return low + step * numbers
+
+
+def _may_hold(guard: Any, values: Mapping[Any, Any]) -> Any:
+    """In which iterations a condition may hold; all of them where it is not computed from axes alone."""
     try:
-        return _value(guard, values, outside)
+        return _value(guard, {var: value for var, value in values.items() if not isinstance(value, int)})
     except (_NotKnown, ZeroDivisionError):
         return True
 
 
-def _are_axes(stores: Sequence[Store], axes: Sequence[Any], within: Sequence[bool]) -> bool:
-    """Whether all store to one place, of which each axis that is shared out is an index by itself, as in most programs."""
-    indices = list(stores[0].stmt.indices)
-    if not all(tvm_ffi.structural_equal(indices, list(store.stmt.indices)) for store in stores[1:]):
-        return False
-    return all(own or any(index.same_as(axis.loop_var) for index in indices) for axis, own in zip(axes, within))
-
-
 class _NotKnown(Exception):
-    """An expression that is not computed from axes alone."""
+    """An expression that is not computed from known variables alone."""
 
 
-def _value(expr: Any, values: Mapping[Any, Any], outside: int) -> Any:
+def _value(expr: Any, values: Mapping[Any, Any]) -> Any:
     if isinstance(expr, ir.IntImm):
         return int(expr.value)
-    if isinstance(expr, ir.Var):
-        return values.get(expr, outside)
+    if isinstance(expr, ir.Var) and expr in values:
+        return values[expr]
     if isinstance(expr, ir.Cast):
-        return _value(expr.value, values, outside)
-    if type(expr) not in _OPERATORS:
+        value = _value(expr.value, values)
+    elif type(expr) in _OPERATORS:
+        value = _OPERATORS[type(expr)](_value(expr.a, values), _value(expr.b, values))
+    else:
         raise _NotKnown
-    return _OPERATORS[type(expr)](_value(expr.a, values, outside), _value(expr.b, values, outside))
+    return _wrapped(value, canonical(str(expr.ty)))
+
+
+def _wrapped(value: Any, dtype: Any) -> Any:
+    """Integers as a narrow type holds them."""
+    import numpy as np
+
+    if not dtype.is_integer or dtype.bits not in (8, 16):
+        return value
+    return np.asarray(value).astype(str(dtype)).astype(np.int64)

@@ -9,6 +9,7 @@ import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
 from tilelang.errors import InterpreterError
+from tilelang.transform.accumulations import WITHIN_THREAD, accumulate_in_order
 
 
 def over_rows(guarded=False, by_fragment=False):
@@ -450,3 +451,121 @@ def test_all_iterations_accumulate_into_one_element(arch, kind):
 
 def test_a_sum_over_all_iterations_is_shared_out():
     assert "total_part" in source(over_all("sum"))
+
+
+def moved_by_more(kind):
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32"), n: T.int32, m: T.int32):
+        with T.Kernel(1, threads=64):
+            x, f = T.alloc_fragment((8,), "float32"), T.alloc_fragment((8,), "float32")
+            T.copy(A, x)
+            T.clear(f)
+            for i in T.Parallel(8):
+                if kind == "loop":
+                    for k in T.serial(4):
+                        f[(i + k) % 8] += x[i]
+                elif kind == "loop of n":
+                    for k in T.serial(n):
+                        f[(i + k) % 8] += x[i]
+                elif kind == "two numbers":
+                    f[(i + n) % 8] += x[i]
+                    f[(i + m) % 8] += 10 * x[i]
+                elif kind == "bits of a number":
+                    f[i] += x[i]
+                    f[(i + (n & 4)) % 8] += 10 * x[i]
+                elif kind == "one iteration":
+                    if i == n:
+                        f[(i + 1) % 8] += x[i]
+                    if i == 7:
+                        f[m - 1] += x[i]
+                elif kind == "conditions on numbers":
+                    if n == 4:
+                        f[i] += x[i]
+                    if m == 6:
+                        f[(i + 1) % 8] += x[i]
+                elif kind == "values of a condition":
+                    if T.min(i, 4) == n:
+                        f[0] += x[i]
+                elif kind == "narrow":
+                    f[T.cast(T.cast(i, "uint8") * T.uint8(64), "int32") // 64] += x[i]
+            T.copy(f, B)
+
+    return main
+
+
+def moved_sums(kind, x, n, m):
+    f = torch.zeros(8)
+    for i in range(8):
+        steps = {
+            "loop": [(i + k, 1) for k in range(4)],
+            "loop of n": [(i + k, 1) for k in range(n)],
+            "two numbers": [(i + n, 1), (i + m, 10)],
+            "bits of a number": [(i, 1), (i + (n & 4), 10)],
+            "one iteration": [(i + 1, int(i == n)), (m - 1, int(i == 7))],
+            "conditions on numbers": [(i, int(n == 4)), (i + 1, int(m == 6))],
+            "values of a condition": [(0, int(min(i, 4) == n))],
+            "narrow": [(i % 4, 1)],
+        }
+        for place, factor in steps[kind]:
+            f[place % 8] += factor * x[i]
+    return f
+
+
+MOVED = [
+    "loop",
+    "loop of n",
+    "two numbers",
+    "bits of a number",
+    "one iteration",
+    "conditions on numbers",
+    "values of a condition",
+    "narrow",
+]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "interpret"])
+@pytest.mark.parametrize("kind", MOVED)
+def test_elements_that_loops_and_numbers_move(arch, kind):
+    x, b = torch.arange(1.0, 9.0), torch.zeros(8)
+    if arch == "interpret":
+        tilelang.compile(moved_by_more(kind), target=arch)(x, b, 4, 6)
+    else:
+        simulate(moved_by_more(kind), x, b, 4, 6, arch=arch)
+    assert torch.equal(b, moved_sums(kind, x, 4, 6))
+
+
+def apart_by_more(kind):
+    @T.prim_func
+    def main(A: T.Tensor((8, 4), "float32"), B: T.Tensor((8, 4), "float32"), n: T.int32):
+        with T.Kernel(1, threads=64):
+            f = T.alloc_fragment((8, 4), "float32")
+            T.clear(f)
+            for i in T.Parallel(8):
+                if kind == "columns":
+                    f[i, n] += A[i, 0]
+                    f[i, n + 1] += A[i, 1]
+                elif kind == "loop":
+                    for k in T.serial(4):
+                        f[(i * 4 + k) // 4, (i * 4 + k) % 4] += A[i, k]
+                elif kind == "shifted":
+                    f[(i + n) % 8, 0] += A[i, 0]
+                elif kind == "one iteration":
+                    if i == n:
+                        f[0, 0] += A[i, 0]
+            T.copy(f, B)
+
+    return main
+
+
+def in_one_thread(func):
+    return WITHIN_THREAD in str(accumulate_in_order(func.body))
+
+
+@pytest.mark.parametrize("kind", ["columns", "loop", "shifted", "one iteration"])
+def test_updates_of_different_elements_are_shared_out(kind):
+    assert not in_one_thread(apart_by_more(kind))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in MOVED if kind != "values of a condition"])  # a sum over all iterations
+def test_updates_that_may_meet_are_one_threads(kind):
+    assert in_one_thread(moved_by_more(kind))
