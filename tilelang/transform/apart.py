@@ -197,9 +197,10 @@ def _value(expr: Any, values: Mapping[Any, Any]) -> Any:
 
 
 def _wrapped(value: Any, dtype: Any) -> Any:
-    """Integers as a narrow type holds them."""
+    """Integers as a type holds them that wraps around: narrow ones and unsigned ones."""
     import numpy as np
 
-    if not dtype.is_integer or dtype.bits not in (8, 16):
-        return value
-    return np.asarray(value).astype(str(dtype)).astype(np.int64)
+    if dtype == "uint64" and np.any(np.asarray(value) < 0):
+        raise _NotKnown
+    wraps = dtype.is_integer and (dtype.bits in (8, 16) or dtype == "uint32")
+    return np.asarray(value).astype(str(dtype)).astype(np.int64) if wraps else value

@@ -14,7 +14,7 @@ from testing.fuzz.statements.loops import MOST_TRIPS
 from testing.fuzz.statements.regions import a_shape
 from testing.fuzz.tree import Expr, Stmt
 
-_MOST = 2048
+_MOST = 512
 """Iterations of a nest, so that sums over all of them and over several nests stay exact."""
 _UPDATES = {
     "add": ("{e} += {0}", "{e} = {e} + {0}", "{e} -= {0}", "{e} = {0} + {e}"),
@@ -77,8 +77,17 @@ def updates(draw: Draw, scope: Scope) -> Stmt | None:
         _Updated(tile, draw.pick(list(_UPDATES)), _place(draw, outside, tile) if draw.chance(0.5) else None) for tile in tiles
     ]
     chosen += [draw.pick(chosen)] * draw.pick([0, 0, 1])
-    body = tuple(_guarded(draw, inner, updated) for updated in chosen)
+    body = tuple(_repeated(draw, inner, updated) for updated in chosen)
     return Stmt("updates", (_around(axes),), body=(*before, *body), writes=tuple(tile.name for tile in tiles))
+
+
+def _repeated(draw: Draw, scope: Scope, updated: _Updated) -> Stmt:
+    """An update, perhaps in a loop inside of the iteration."""
+    if draw.chance(0.75):
+        return _guarded(draw, scope, updated)
+    axis = Axis(draw.name("k"), draw.pick(["2", "3", "4"]))
+    update = _guarded(draw, scope.inside("updates", axis, loop=False), updated)
+    return Stmt("loop", (f"for {axis.name} in T.serial({axis.extent}):",), body=(update,), writes=(updated.tile.name,))
 
 
 def _guarded(draw: Draw, scope: Scope, updated: _Updated) -> Stmt:

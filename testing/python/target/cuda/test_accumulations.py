@@ -488,6 +488,8 @@ def moved_by_more(kind):
                         f[0] += x[i]
                 elif kind == "narrow":
                     f[T.cast(T.cast(i, "uint8") * T.uint8(64), "int32") // 64] += x[i]
+                elif kind == "unsigned":
+                    f[(T.cast(i, "uint32") - T.uint32(6)) % T.uint32(5)] += x[i]
             T.copy(f, B)
 
     return main
@@ -505,6 +507,7 @@ def moved_sums(kind, x, n, m):
             "conditions on numbers": [(i, int(n == 4)), (i + 1, int(m == 6))],
             "values of a condition": [(0, int(min(i, 4) == n))],
             "narrow": [(i % 4, 1)],
+            "unsigned": [((i - 6) % 2**32 % 5, 1)],
         }
         for place, factor in steps[kind]:
             f[place % 8] += factor * x[i]
