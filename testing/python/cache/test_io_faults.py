@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -77,7 +78,9 @@ def test_every_call_fails_in_turn(folder, only_one, stride):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         calls = run(root, Faults(root))
-        assert {"open", "write", "fsync", "rename", "mkdir", "flock", "sqlite3.execute"} <= set(calls)
+        # Paths of Python 3.10 make folders by a function that they got when they were imported.
+        made = {"mkdir"} if sys.version_info >= (3, 11) else set()
+        assert {"open", "write", "fsync", "rename", "flock", "sqlite3.execute"} | made <= set(calls)
         for number in range(0, len(calls), stride):
             try:
                 run(root, Faults(root, number, only_one))

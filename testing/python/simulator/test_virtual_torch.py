@@ -123,7 +123,8 @@ def test_an_error_of_the_program_shows_the_program_alone(tmp_path, error, code):
     path.write_text(f"def fails():\n    raise {error}('mine')\n\nfails()\n")
     run = subprocess.run([sys.executable, "-m", "tilelang.simulator", str(path)], capture_output=True, text=True)
     assert run.returncode == code
-    assert run.stderr.splitlines() == [
+    lines = [line for line in run.stderr.splitlines() if not line.lstrip().startswith("~")]  # as Python 3.13 marks calls
+    assert lines == [
         "Traceback (most recent call last):", f'  File "{path}", line 4, in <module>', "    fails()",
         f'  File "{path}", line 2, in fails', f"    raise {error}('mine')", f"{error}: mine",
     ]  # fmt: skip
