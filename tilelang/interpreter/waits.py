@@ -9,7 +9,7 @@ import numpy as np
 
 from tilelang.interpreter.compiler import Compiler, Step
 from tilelang.interpreter.expressions import compiled
-from tilelang.interpreter.state import Lanes, union
+from tilelang.interpreter.state import WARP, Lanes, union
 from tilelang.interpreter.strands import Times
 from tilelang.interpreter.survey import evaluated
 from tilelang.ir import nodes as ir
@@ -207,6 +207,10 @@ def _named_arrive(c: Compiler, call: Any, span: Any) -> Step:
 def _sync_warp(c: Compiler, call: Any, span: Any) -> Step:
     def run(x: Lanes) -> bool:
         x.begin(span)
+        warps = [slice(lane, lane + WARP) for lane in range(0, x.lanes, WARP)]
+        came = np.broadcast_to(x.mask, x.lanes)
+        if any(came[warp].any() and not (came | x.block.exited)[warp].all() for warp in warps):
+            x.find("divergence", "T.sync_warp is run by a part of a warp only")
         x.cross_barrier()
         x.strand.synchronise_warps()
         return False

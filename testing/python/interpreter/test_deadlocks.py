@@ -48,3 +48,26 @@ def test_a_loop_that_polls_is_a_deadlock_at_once_unless_it_counts(turns):
     with patch.object(schedule, "_is_finished", wraps=schedule._is_finished) as resumed:
         assert kinds(main, *tensors) == ([] if turns else ["deadlock"])
     assert turns or resumed.call_count < 10
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("lanes", ["divergence"]), ("warp", []), ("left", [])])
+def test_a_barrier_of_a_warp_is_for_all_of_its_threads(kind, expected):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            if kind == "lanes":
+                if tx % 2 == 0:
+                    A[tx] = 1.0
+                    T.sync_warp()
+            elif kind == "warp":
+                if tx >= 32:
+                    A[tx] = 1.0
+                    T.sync_warp()
+            elif kind == "left":
+                if tx >= 40:
+                    T.thread_return()
+                A[tx] = 1.0
+                T.sync_warp()
+
+    assert kinds(main, torch.zeros(64)) == expected
