@@ -44,7 +44,7 @@ BELOW = {
     "tileop": "ir dtypes errors policy",
     "frontend": "records recursion provided code_texts ignored keywords tileop ir artifact sizes dtypes storage errors",
     "language": "records unknown ignored attributes refusals moved frontend tileop ir layout dtypes policy errors",
-    "transform": "recursion unknown attributes tileop ir layout errors",
+    "transform": "recursion unknown attributes tileop ir layout dtypes errors",
     "interpreter": "sizes tileop ir dtypes tensor_maps env errors",
     "target": (
         "records identifiers temporary assumptions transform tileop ir layout artifact dtypes sizes storage tensor_maps policy"

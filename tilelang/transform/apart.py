@@ -200,7 +200,8 @@ def _wrapped(value: Any, dtype: Any) -> Any:
     """Integers as a type holds them that wraps around: narrow ones and unsigned ones."""
     import numpy as np
 
-    if dtype == "uint64" and np.any(np.asarray(value) < 0):
+    name = str(dtype)
+    if name == "uint64" and np.any(np.asarray(value) < 0):
         raise _NotKnown
-    wraps = dtype.is_integer and (dtype.bits in (8, 16) or dtype == "uint32")
-    return np.asarray(value).astype(str(dtype)).astype(np.int64) if wraps else value
+    wraps = dtype.is_integer and (dtype.bits in (8, 16) or name == "uint32")
+    return np.asarray(value).astype(name).astype(np.int64) if wraps else value
