@@ -19,7 +19,7 @@ from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, difference
 from tilelang.ir.facts import Facts
-from tilelang.ir.visit import conjuncts, variables
+from tilelang.ir.visit import conjuncts, variables, walk_expr
 from tilelang.layout.fragment import FragmentLayout
 
 _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
@@ -88,13 +88,16 @@ class _Places:
         axes: the loops around them.
         shared: those of them that are shared out over threads.
         layout: as for :func:`are_apart`.
+        moving: variables that are not the same in all iterations; inside: those of them that loops have.
+        outside: the others that indices name, each with a number.
     """
 
     def __init__(self, stores: Sequence[Store], axes: Sequence[Any], shared: Sequence[Any], layout: FragmentLayout | None):
         self.stores, self.axes, self.shared, self.layout = stores, axes, shared, layout
         self.inside = {loop.loop_var for loops in (axes, *(store.loops for store in stores)) for loop in loops}
-        named = {var for store in stores for index in store.indices for var in variables(index)}
-        self.outside = {var: place for place, var in enumerate(sorted(named - self.inside, key=lambda var: var.name))}
+        self.moving = self.inside.union(*(store.named for store in stores))
+        used = {var for store in stores for index in store.indices for var in variables(index)}
+        self.outside = {var: place for place, var in enumerate(sorted(used - self.moving, key=lambda var: var.name))}
 
     def are_each_of_one_thread(self) -> bool:
         """Whether the iterations that store to an element are all of one thread."""
@@ -102,7 +105,7 @@ class _Places:
             return False
         tried = range(len(_TRIED) if self.outside else 1)
         try:
-            return all(self._is_known_to_be(number) for number in tried)
+            return all(self._holds_for(number) for number in tried)
         except (_NotKnown, ZeroDivisionError):
             return False
 
@@ -112,7 +115,7 @@ class _Places:
         apart = [facts.simplify(difference(one, other)) for store in self.stores for one, other in zip(store.indices, first)]
         return not any(var in self.outside for step in apart if not isinstance(step, int) for var in variables(step))
 
-    def _is_known_to_be(self, tried: int) -> bool:
+    def _holds_for(self, tried: int) -> bool:
         import numpy as np  # few programs need it
 
         # Each variable has another value, so that no two are taken to be equal.
@@ -125,14 +128,14 @@ class _Places:
         """The elements that a store stores to, with the turns in which it does, and the threads: a column for each iteration."""
         import numpy as np
 
-        loops, store_turns = (*self.axes, *store.loops), self._turns(store)
+        loops, turns = (*self.axes, *store.loops), self._turns(store)
         extents = [as_int(loop.extent) for loop in loops]
         if not all(isinstance(extent, int) for extent in extents) or not 0 < math.prod(extents) <= _MOST:
             raise _NotKnown
         numbers = np.indices(tuple(extents), dtype=np.int64).reshape(len(loops), -1)
         values = {**outside, **{loop.loop_var: _begun(loop, each) for loop, each in zip(loops, numbers)}}
         count = numbers.shape[1]
-        rows = [*store.indices, *(_turn(store_turns, other) for other in self._common)]
+        rows = [*store.indices, *(_turn(turns, n) for n in self._common)]
         place = np.stack([np.broadcast_to(_value(row, values), count) for row in rows])
         if self.layout is None:
             threads = numbers[[number for number, axis in enumerate(self.axes) if axis in self.shared]]
@@ -147,9 +150,14 @@ class _Places:
         """(n, expression of the axes) of the conditions ``expression == n``: of its values, one has a turn, whatever n is."""
         equalities = [guard for guard in store.guards if isinstance(guard, ir.EQ)]
         pairs = [pair for guard in equalities for pair in ((guard.a, guard.b), (guard.b, guard.a))]
-        moving = self.inside | store.named
         known = {loop.loop_var for loop in (*self.axes, *store.loops)}
-        return [(n, turn) for n, turn in pairs if moving.isdisjoint(variables(n)) and known.issuperset(variables(turn))]
+
+        def is_same(n: Any) -> bool:
+            # Memory may be changed by an iteration.
+            reads = any(isinstance(part, (ir.TensorLoad, ir.Call)) for part in walk_expr(n))
+            return not reads and self.moving.isdisjoint(variables(n))
+
+        return [(n, turn) for n, turn in pairs if is_same(n) and known.issuperset(variables(turn))]
 
     @cached_property
     def _common(self) -> list[Any]:
