@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from testing.python.target.cuda.support import source
 from tilelang import interpreter
 from tilelang.ir.visit import walk
+from tilelang.recursion import recursion
 
 PROGRAM = """
 import tilelang.language as T
@@ -56,3 +58,16 @@ def test_positions_are_given_once(tmp_path: Path, count: int) -> None:
     """Each arm's statement has the line that it stands in, however deep."""
     lines = {int(stmt.span.line) for stmt in walk(program(tmp_path, branches(count)).body) if hasattr(stmt, "indices")}
     assert lines == {*range(8, 8 + count)}
+
+
+def test_the_limit_of_calls_is_the_largest_that_is_asked_for() -> None:
+    """Threads that compile begin and end in any order."""
+    before = sys.getrecursionlimit()
+    first, second = recursion(before + 1000), recursion(before + 500)
+    first.__enter__()
+    second.__enter__()
+    assert sys.getrecursionlimit() == before + 1000
+    first.__exit__(None, None, None)
+    assert sys.getrecursionlimit() == before + 500
+    second.__exit__(None, None, None)
+    assert sys.getrecursionlimit() == before
