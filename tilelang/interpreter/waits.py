@@ -207,15 +207,20 @@ def _named_arrive(c: Compiler, call: Any, span: Any) -> Step:
 def _sync_warp(c: Compiler, call: Any, span: Any) -> Step:
     def run(x: Lanes) -> bool:
         x.begin(span)
-        warps = [slice(lane, lane + WARP) for lane in range(0, x.lanes, WARP)]
-        came = np.broadcast_to(x.mask, x.lanes)
-        if any(came[warp].any() and not (came | x.block.exited)[warp].all() for warp in warps):
+        # Which thread runs an iteration of a T.Parallel is not specified; where all threads come, no warp is parted.
+        if x.nest is None and x.mask is not True and _parts_a_warp(x.mask, x.mask | x.block.exited):
             x.find("divergence", "T.sync_warp is run by a part of a warp only")
         x.cross_barrier()
         x.strand.synchronise_warps()
         return False
 
     return Step(run)
+
+
+def _parts_a_warp(came: np.ndarray, came_or_left: np.ndarray) -> bool:
+    """Whether some lanes of a warp have come, and others neither have nor have returned."""
+    warps = (slice(lane, lane + WARP) for lane in range(0, len(came), WARP))
+    return any(came[warp].any() and not came_or_left[warp].all() for warp in warps)
 
 
 # The grid and clusters -----------------------------------------------------------------------------------------------

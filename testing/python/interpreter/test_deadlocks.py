@@ -50,7 +50,7 @@ def test_a_loop_that_polls_is_a_deadlock_at_once_unless_it_counts(turns):
     assert turns or resumed.call_count < 10
 
 
-@pytest.mark.parametrize(("kind", "expected"), [("lanes", ["divergence"]), ("warp", []), ("left", [])])
+@pytest.mark.parametrize(("kind", "expected"), [("lanes", ["divergence"]), ("warp", []), ("left", []), ("iterations", [])])
 def test_a_barrier_of_a_warp_is_for_all_of_its_threads(kind, expected):
     @T.prim_func
     def main(A: T.Tensor((64,), "float32")):
@@ -69,5 +69,9 @@ def test_a_barrier_of_a_warp_is_for_all_of_its_threads(kind, expected):
                     T.thread_return()
                 A[tx] = 1.0
                 T.sync_warp()
+            else:
+                for i in T.Parallel(50):
+                    A[i] = 1.0
+                    T.sync_warp()
 
     assert kinds(main, torch.zeros(64)) == expected
