@@ -151,7 +151,8 @@ def run(program: Program, func: Any, target: str) -> list[torch.Tensor]:
     if program.thorough and target not in CPU:
         lowered(program, func, target)
     options = toolchain.options(target, program.thorough)
-    kernel = tilelang.compile(func, target=target_of(target), pass_configs=program.configs or None, **options)
+    with toolchain.every_edge_cut():
+        kernel = tilelang.compile(func, target=target_of(target), pass_configs=program.configs or None, **options)
     with tilelang.simulator(strict=True, workers=1):
         kernel(*tensors, *program.numbers)
     return _numbers(program, tensors)

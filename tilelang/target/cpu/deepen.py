@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int, constant
+from tilelang.ir.expr import as_int, constant, same
 from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.visit import flattened, walk
@@ -42,6 +42,15 @@ class _Deepening(StmtRewriter):
 
     def __init__(self, scope: Scope):
         self.scope = scope
+
+    def visit_SeqStmt(self, node: Any) -> Any:
+        statements = []
+        for child in node.seq:
+            follows = statements and isinstance(statements[-1], ir.For) and is_call(child, Gemm)
+            found = _loop_of_products(statements[-1], self.scope) if follows else None
+            whole = None if found is None else found.with_rest(record_of(child))
+            statements = [*statements, child] if whole is None else [*statements[:-1], whole]
+        return seq(list(map(self.stmt, statements)))
 
     def visit_For(self, node: Any) -> Any:
         loop = super().visit_For(node)
@@ -79,21 +88,39 @@ class _Loop:
         # As few products as `most` allows, of equal length: a short last one would load and store all of C for a few steps.
         each = -(-self.turns // -(-self.turns // most))
         full, rest = divmod(self.turns, each)
+        depth = self.record.k
         if each == 1:
             return self.node
         if full == 1:
-            start = self._product(0, each, self.clears)
+            start = self._product(0, each * depth, self.clears)
         else:
             var = ir.Var(self.node.loop_var.name, self.node.loop_var.ty)
             clear = ir.EQ(var, ir.IntImm(var.ty, 0)) if self.clears else False
-            body = self._product(var * each, each, clear)
+            body = self._product(var * each, each * depth, clear)
             start = ir.For(var, constant(0), constant(full), self.node.kind, body, span=self.node.span)
-        return seq(start, self._product(full * each, rest, False) if rest else None)
+        return seq(start, self._product(full * each, rest * depth, False) if rest else None)
 
-    def _product(self, first: Any, count: int, clear: Any) -> Any:
-        """``count`` turns from ``first`` on as one product."""
-        turn = {self.node.loop_var: constant(self.low + first, str(self.node.loop_var.ty))}
-        a, b = (_longer(region, axis, count, turn) for region, axis in summed(self.record))
+    def with_rest(self, rest: Gemm) -> Any | None:
+        """All turns and the product after them as one product, which is lowered as several of equal depth; None where the product
+        does not go on where the turns end.
+        """
+        if not isinstance(rest.k, int) or rest.clear_accum or not self._goes_on(rest):
+            return None
+        return self._product(0, self.turns * self.record.k + rest.k, self.clears)
+
+    def _goes_on(self, rest: Gemm) -> bool:
+        """Whether a product is that of the next turn, but for its depth."""
+        next_turn = [_longer(region, axis, rest.k, self._at(self.turns)) for region, axis in summed(self.record)]
+        pairs = [*zip(next_turn, (rest.a, rest.b)), (self.record.c, rest.c)]
+        alike = all(getattr(rest, field.name) == getattr(self.record, field.name) for field in Gemm.attribute_fields())
+        return alike and all(_is_same(left, right) for left, right in pairs)
+
+    def _at(self, turn: Any) -> dict[Any, Any]:
+        return {self.node.loop_var: constant(self.low + turn, str(self.node.loop_var.ty))}
+
+    def _product(self, first: Any, depth: int, clear: Any) -> Any:
+        """The product from a turn on, over so many elements of K."""
+        a, b = (_longer(region, axis, depth, self._at(first)) for region, axis in summed(self.record))
         return replace(self.record, a=a, b=b, clear_accum=clear).to_stmt(self.span)
 
 
@@ -152,8 +179,14 @@ def _change(index: Any, variable: Any, scope: Scope) -> Any:
     return scope.facts.simplify(later - constant(index))
 
 
-def _longer(region: Region, axis: int, count: int, turn: dict[Any, Any]) -> Region:
-    """The region from a turn on, over ``count`` turns."""
+def _longer(region: Region, axis: int, length: int, turn: dict[Any, Any]) -> Region:
+    """The region from a turn on, with so many elements along an axis."""
     extents = list(region.extents)
-    extents[axis] *= count
+    extents[axis] = length
     return Region(region.buffer, tuple(as_int(substitute(constant(low), turn)) for low in region.mins), tuple(extents))
+
+
+def _is_same(left: Region, right: Region) -> bool:
+    """Whether two regions are provably the same part of a buffer."""
+    numbers = zip((*left.mins, *left.extents), (*right.mins, *right.extents))
+    return left.buffer.same_as(right.buffer) and all(same(a, b) for a, b in numbers)

@@ -117,14 +117,32 @@ class Kept:
         self.loops: list[tuple[Any, int, int]] = []
         self._fresh = ir.Var("fresh", "bool")
         self._free = _BYTES
+        self._apart: frozenset[int] = frozenset()
         self._every_block = distinct and not sources_of(body) and not any_statement(body, leaves) and not draws(body)
 
     @contextmanager
-    def sometimes(self) -> Iterator[None]:
-        """Around statements that not every block runs alike."""
-        before, self._every_block = self._every_block, False
+    def sometimes(self, condition: Any = None, holds: bool = True) -> Iterator[None]:
+        """Around statements that not every block runs alike.
+
+        The blocks below a bound of an axis come first in their group, so that they follow the one that packs for them. Those
+        above it share panels only with blocks of the same place along that axis.
+
+        Args:
+            condition: when they run, where that is known.
+            holds: whether they run where it holds, or where it does not.
+        """
+        every, apart = self._every_block, self._apart
+        axis = self._bounded(condition)
+        self._every_block = every and axis is not None
+        self._apart = apart if holds or axis is None else apart | {axis}
         yield
-        self._every_block = before
+        self._every_block, self._apart = every, apart
+
+    def _bounded(self, condition: Any) -> int | None:
+        """The axis that a condition bounds from above by a number."""
+        if not isinstance(condition, ir.LT) or not isinstance(as_int(condition.b), int):
+            return None
+        return next((number for number, (var, _) in enumerate(self.axes) if condition.a.same_as(var)), None)
 
     @contextmanager
     def around(self, variable: Any, low: Any, length: Any) -> Iterator[None]:
@@ -178,7 +196,8 @@ class Kept:
 
     def _axis_without(self, used: set[int]) -> int | None:
         """The axis along which neighbouring blocks share a B whose place depends on variables (by hash)."""
-        fitting = [number for number, (var, extent) in enumerate(self.axes) if hash(var) not in used and _group(extent) > 1]
+        others = [(number, axis) for number, axis in enumerate(self.axes) if number not in self._apart]
+        fitting = [number for number, (var, extent) in others if hash(var) not in used and _group(extent) > 1]
         return (self.axis if self.axis in fitting else None) if self.axis is not None else next(iter(fitting), None)
 
     def numbered(self, block: Any) -> tuple[Axes, list[Any]]:

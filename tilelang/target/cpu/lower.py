@@ -206,9 +206,9 @@ class TileLowering(StmtRewriter):
         kept = self.scope.kept
         return nullcontext() if kept is None else kept.around(variable, None if low is None else as_int(low), as_int(extent))
 
-    def _sometimes(self) -> AbstractContextManager[None]:
-        """Around statements that not every block runs."""
-        return nullcontext() if self.scope.kept is None else self.scope.kept.sometimes()
+    def _sometimes(self, condition: Any = None, holds: bool = True) -> AbstractContextManager[None]:
+        """Around statements that not every block runs, but where a condition holds, or does not."""
+        return nullcontext() if self.scope.kept is None else self.scope.kept.sometimes(condition, holds)
 
     def visit_While(self, node: Any) -> Any:
         with self._sometimes():
@@ -241,11 +241,11 @@ class TileLowering(StmtRewriter):
     def visit_IfThenElse(self, node: Any) -> Any:
         condition = self.expr(node.condition)
         # Below `if i < n` an access at i needs no guard.
-        with self._sometimes(), self.scope.facts.assuming(node.condition):
+        with self._sometimes(node.condition), self.scope.facts.assuming(node.condition):
             then = self.stmt(node.then_case)
         otherwise = None
         if node.else_case is not None:
-            with self._sometimes(), self.scope.facts.assuming(node.condition, holds=False):
+            with self._sometimes(node.condition, False), self.scope.facts.assuming(node.condition, holds=False):
                 otherwise = self.stmt(node.else_case)
         return ir.IfThenElse(condition, then, otherwise, node.span)
 

@@ -73,7 +73,7 @@ def columns_of(record: Gemm, dot: DotProduct, tile: Tile, steps: Any, before: Be
         # The later rows of tiles find B in the caches.
         return columns if _is_read_once(record, tile) else replace(columns, ahead=None)
     if _is_vectors(record.b, record.transpose_b, dot) and all(isinstance(size, int) for size in (record.m, record.n, steps)):
-        return _packed_by_the_first(record, dot, tile, before)
+        return _packed_by_the_first(record, dot, tile, before, kept)
     if record.transpose_b:
         return _packed_one_by_one(record, dot, tile, steps, before, kept)
     return _packed(record, dot, tile, steps, before, kept)
@@ -215,16 +215,18 @@ def _all_panels(record: Gemm, dot: DotProduct, tile: Tile, kept: Kept | None) ->
     return kept.place(record.b, _shape(record, dot, tile, count), dot.panel) if kept is not None and static else None
 
 
-def _packed_by_the_first(record: Gemm, dot: DotProduct, tile: Tile, before: Before) -> Columns:
+def _packed_by_the_first(record: Gemm, dot: DotProduct, tile: Tile, before: Before, kept: Kept | None) -> Columns:
     """B in place for the first row of tiles, which packs it for the others."""
-    panel = _panels(record, dot, tile, 1, before)
-    place = lambda p, k, column, lanes: ir.BufferLoad(panel, [0, k, span(column, lanes)])  # noqa: E731
+    every = _all_panels(record, dot, tile, kept)
+    held = every or Place(_panels(record, dot, tile, 1, before))
+    panel = held.buffer
+    place = lambda p, k, column, lanes: ir.BufferLoad(panel, [held.first + p if every else 0, k, span(column, lanes)])  # noqa: E731
     in_place = _in_place(record, dot, tile, before)
 
     def keep(p: Any, k: Any, column: Any, value: Any, lanes: int) -> Any:
         return ir.BufferStore(panel, value, place(p, k, column, lanes).indices)
 
-    return Columns(place, first=replace(in_place, keep=keep))
+    return Columns(place, first=replace(in_place, keep=keep), fresh=held.fresh)
 
 
 def _packed_one_by_one(record: Gemm, dot: DotProduct, tile: Tile, steps: Any, before: Before, kept: Kept | None) -> Columns:

@@ -20,6 +20,7 @@ from tilelang.target.cpu.accumulate import accumulate
 from tilelang.target.cpu.codegen_c import build_c, emit_c
 from tilelang.target.cpu.codegen_llvm import generate, lower_host
 from tilelang.target.cpu.deepen import deepen
+from tilelang.target.cpu.edges import cut_edges
 from tilelang.target.cpu.elide import elide_copies
 from tilelang.target.cpu.exits import lower_exits
 from tilelang.target.cpu.flatten import flatten
@@ -55,6 +56,7 @@ COMMON = (
     Step("flatten", flatten, "elements that are all treated alike follow each other in memory; tiles break their rows in pieces"),
     Step("jam", jam, "a sum that is stored and loaded again at each of a few steps waits for memory; it can stay in a register"),
     Step("interchange", interchange, "iterations are unordered; neighbours in the innermost loop should be neighbours in memory"),
+    Step("cut_edges", cut_edges, "a tile that overhangs its tensor is copied, and multiplied in full; a smaller one is not"),
     Step("elide_copies", elide_copies, "products pack their operands themselves; a copy before them is a pass over memory"),
     Step("deepen", deepen, "depths that suit a GPU's shared memory are shallow here; C stays in registers over more of K"),
     Step("accumulate", accumulate, "zeros, and sums beside their result, are passes over memory that a product can do without"),

@@ -56,6 +56,7 @@ class Columns:
     keep: Callable[[Any, Any, Any, Any, int], Any] | None = None
     first: Columns | None = None
     pack: Callable[[Any, Any], Any] | None = None
+    fresh: Any = True
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,10 @@ def _panel(x: Matrices, b: Columns, tile: Tile, p: Any, column: Any, inside: Any
     """All rows of C under one panel; ``column`` counts in C, ``inside`` in the panel."""
     full = whole(x.m, tile.rows)
     apart = 0 if b.first is None else 1
-    parts = [_micro(x, b.first, tile, 0, p, column, inside)] if b.first else []
+    parts = []
+    if b.first:
+        one = _micro(x, b.first, tile, 0, p, column, inside)
+        parts = [one if b.fresh is True else ir.IfThenElse(b.fresh, one, _micro(x, b, tile, 0, p, column, inside))]
     parts.append(loop("q", full - apart, lambda q: _micro(x, b, tile, (q + apart) * tile.rows, p, column, inside)))
     if isinstance(x.m, int):
         rest = x.m - full * tile.rows

@@ -1,0 +1,226 @@
+"""Tiles that overhang their tensors become smaller ones at the edges, exactly where that changes no result."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tilelang.language as T
+from tilelang.ir.visit import walk
+from tilelang.target.cpu import edges, pipeline
+from tilelang.target.cpu.context import CpuContext, vector_unit
+from tilelang.target.info import parse_target
+from tilelang.target.request import CompileRequest
+from tilelang.tileop import record_of
+from tilelang.tileop.gemm import Gemm
+from tilelang.transform.pipeline import run
+
+from .support import build, on_both
+
+BLOCK = 16
+
+
+@pytest.fixture(autouse=True)
+def small_kernels(monkeypatch):
+    """Kernels of any size are changed."""
+    monkeypatch.setattr(edges, "LEAST", 1)
+
+
+def program(kind, m, n, k, dtype="float32"):
+    """``C = A B``, and ``S`` of one number a row; ``kind`` names what is unusual."""
+    block, result = BLOCK, "int32" if dtype == "int8" else dtype
+    batches = 2 if kind == "batches" else 1
+    of_a, of_b = (k, m) if kind == "transposed A" else (m, k), (n, k) if kind == "transposed B" else (k, n)
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((batches, *of_a), dtype),
+        B: T.Tensor((batches, *of_b), dtype),
+        bias: T.Tensor((n,), result),
+        C: T.Tensor((batches, m, n), result),
+        S: T.Tensor((m,), result),
+    ):
+        with T.Kernel(T.ceildiv(n, block), T.ceildiv(m, block), batches, threads=128) as (bx, by, bz):
+            a = T.alloc_shared((block, block), dtype)
+            b = T.alloc_shared((block, block), dtype)
+            c = T.alloc_fragment((block, block), result)
+            s = T.alloc_fragment((block,), result)
+            staged = T.alloc_shared((block, block), result)
+            if kind == "annotated":
+                T.annotate_layout({a: T.Layout((block, block), lambda i, j: (i, j))})
+            if kind == "safe value":
+                T.annotate_safe_value({A: 1.0})
+            T.clear(c)
+            if kind == "carried":
+                T.fill(a, 1)
+                T.fill(b, 1)
+            for step in T.Pipelined(T.ceildiv(k, block), num_stages=2):
+                if kind == "carried":
+                    T.gemm(a, b, c)
+                if kind == "transposed A":
+                    T.copy(A[bz, step * block, by * block], a)
+                else:
+                    T.copy(A[bz, by * block, step * block], a)
+                if kind == "transposed B":
+                    T.copy(B[bz, bx * block, step * block], b)
+                else:
+                    T.copy(B[bz, step * block, bx * block], b)
+                if kind == "one more":
+                    for i, j in T.Parallel(block, block):
+                        a[i, j] += 1
+                        b[i, j] += 1
+                if kind != "carried":
+                    T.gemm(a, b, c, transpose_A=kind == "transposed A", transpose_B=kind == "transposed B")
+            if kind == "bias":
+                for i, j in T.Parallel(block, block):
+                    c[i, j] = T.max(c[i, j] + bias[bx * block + j], 0)
+            if kind == "rows":
+                for i, j in T.Parallel(block, block):
+                    c[i, j] = c[i, j] + T.Cast(result, by * block + i)
+            if kind == "greatest":
+                T.reduce_max(c, s, dim=1)
+                T.copy(s, S[by * block])
+            if kind == "neighbour":
+                for i, j in T.Parallel(block, block):
+                    staged[i, j] = c[i, T.min(j + 1, block - 1)]
+                T.copy(staged, C[bz, by * block, bx * block])
+            elif kind == "staged":
+                T.copy(c, staged)
+                T.copy(staged, C[bz, by * block, bx * block])
+            elif kind == "elements":
+                for i, j in T.Parallel(block, block):
+                    C[bz, by * block + i, bx * block + j] = c[i, j] * 2
+            elif kind == "sums":
+                for i in T.Parallel(block):
+                    s[i] = 0
+                    for j in T.serial(block):
+                        s[i] += c[i, j]
+                T.copy(c, C[bz, by * block, bx * block])
+                T.copy(s, S[by * block])
+            elif kind == "last":
+                s[0] = c[block - 1, block - 1] + 5
+                T.copy(c, C[bz, by * block, bx * block])
+                S[by * block] = s[0]
+            else:
+                T.copy(c, C[bz, by * block, bx * block])
+
+    return main
+
+
+def expected(kind, a, b, bias, c, s):
+    """What C and S have to be."""
+    m, n = c.shape[1:]
+    a = a.mT if kind == "transposed A" else a
+    b = b.mT if kind == "transposed B" else b
+    k = a.shape[-1]
+    product = a.double() @ b.double()
+    if kind == "carried":
+        full = (k - 1) // BLOCK * BLOCK
+        product = BLOCK + a[..., :full].double() @ b[..., :full, :].double()
+    if kind == "one more":
+        padded = -(-k // BLOCK) * BLOCK - k
+        product = (a.double() + 1) @ (b.double() + 1) + padded
+    if kind == "bias":
+        product = (product + bias).clamp(min=0)
+    if kind == "rows":
+        product = product + torch.arange(m)[None, :, None]
+    if kind == "elements":
+        product = product * 2
+    tail = -(-n // BLOCK) * BLOCK - n
+    padded = torch.nn.functional.pad(product, (0, tail))
+    blocks = padded.unflatten(-1, (-1, BLOCK))
+    if kind == "neighbour":
+        blocks = torch.cat([blocks[..., 1:], blocks[..., -1:]], -1)
+        product = blocks.flatten(-2)[..., :n]
+    sums = s.double()
+    if kind == "greatest":
+        sums = blocks[0].amax(-1)[:, -1]
+    if kind == "sums":
+        sums = blocks[0].sum(-1)[:, -1]
+    if kind == "last":
+        sums = s.double()
+        for row in range(0, m, BLOCK):
+            at = row + BLOCK - 1
+            sums[row] = 5 + (padded[0, at, -1] if at < m else 0)
+    return product, sums
+
+
+def products(func):
+    """The extents of the products after the step."""
+    request = CompileRequest(parse_target("cpu"), backend="tvm_ffi")
+    context = CpuContext(request, "main", vector_unit(request.target))
+    body = run(pipeline.LLVM, func, context, stop_after="cut_edges").value.body
+    found = [record for record in map(record_of, walk(body)) if isinstance(record, Gemm)]
+    return {(record.m, record.n, record.k) for record in found}
+
+
+def operands(kind, m, n, k, dtype):
+    """Numbers of which all sums are exact."""
+    batches = 2 if kind == "batches" else 1
+    shapes = [
+        (batches, *((k, m) if kind == "transposed A" else (m, k))),
+        (batches, *((n, k) if kind == "transposed B" else (k, n))),
+    ]
+    a, b = (torch.randint(-4, 5, shape).to(getattr(torch, dtype)) for shape in shapes)
+    result = torch.int32 if dtype == "int8" else a.dtype
+    return a, b, torch.randint(-4, 5, (n,)).to(result), torch.zeros(batches, m, n, dtype=result), torch.zeros(m, dtype=result)
+
+
+def check(kind, m, n, k, dtype="float32", target="cpu"):
+    """Runs a kind of program."""
+    given = operands(kind, m, n, k, dtype)
+    want = expected(kind, *given)
+    build(program(kind, m, n, k, dtype), target)(*given)
+    torch.testing.assert_close(given[3].double(), want[0])
+    if kind in ("greatest", "sums", "last") and n <= BLOCK:
+        torch.testing.assert_close(given[4].double(), want[1])
+
+
+CUT = ("", "transposed A", "transposed B", "annotated", "bias", "rows", "staged", "elements", "batches")
+
+
+@on_both
+@pytest.mark.parametrize("kind", CUT)
+def test_tiles_end_with_their_tensors(kind, target):
+    m, n, k = 37, 43, 39
+    sizes = products(program(kind, m, n, k))
+    assert sizes == {(rows, columns, depth) for rows in (16, 5) for columns in (16, 11) for depth in (16, 7)}
+    check(kind, m, n, k, target=target)
+
+
+@pytest.mark.parametrize("kind", ["greatest", "sums", "neighbour", "last", "one more", "safe value", "carried"])
+def test_tiles_that_are_needed_as_they_are_stay(kind):
+    m, n, k = 37, 11, 39
+    sizes = products(program(kind, m, n, k))
+    sums = {"one more": {16}, "safe value": {16}, "carried": {16}}.get(kind, {16, 7})
+    assert {depth for *_, depth in sizes} == sums
+    assert all(columns == 16 for _, columns, _ in sizes) or kind in ("one more", "carried")
+    check(kind, m, n, k)
+
+
+def test_axes_are_cut_one_by_one():
+    assert products(program("", 32, 48, 39)) == {(16, 16, 16), (16, 16, 7)}
+    assert products(program("", 37, 48, 32)) == {(16, 16, 16), (5, 16, 16)}
+    assert products(program("", 32, 43, 32)) == {(16, 16, 16), (16, 11, 16)}
+    assert products(program("", 32, 48, 32)) == {(16, 16, 16)}
+
+
+def test_small_kernels_stay(monkeypatch):
+    monkeypatch.setattr(edges, "LEAST", 48 * 48 * 48 + 1)
+    assert products(program("", 37, 43, 39)) == {(16, 16, 16)}
+    monkeypatch.setattr(edges, "LEAST", 48 * 48 * 48)
+    assert (5, 11, 7) in products(program("", 37, 43, 39))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from(CUT),
+    st.integers(1, 40),
+    st.integers(1, 40),
+    st.integers(1, 40),
+    st.sampled_from(["float32", "int8", "float64"]),
+)
+def test_any_size(kind, m, n, k, dtype):
+    check(kind, m, n, k, dtype)
