@@ -16,13 +16,13 @@ _TOLERANCE = {"bfloat16": 2e-2, "float32": 1e-5, "int8": 0.0}
 _BLOCKS = {
     # (dtype, M, N, K) -> block rows, columns, depth; sizes for a cache, not for a GPU
     ("float32", 256, 256, 256): (256, 64, 256),
-    ("float32", 1024, 1024, 1024): (256, 128, 256),
+    ("float32", 1024, 1024, 1024): (64, 128, 256),
     ("bfloat16", 256, 256, 256): (256, 64, 256),
     ("bfloat16", 1024, 1024, 1024): (256, 128, 1024),
     ("int8", 256, 256, 256): (256, 64, 256),
-    ("int8", 1024, 1024, 1024): (512, 128, 1024),
+    ("int8", 1024, 1024, 1024): (256, 128, 1024),
     ("float32", 8192, 64, 256): (512, 64, 256),
-    ("float32", 64, 8192, 256): (64, 256, 256),
+    ("float32", 64, 8192, 256): (64, 128, 256),
     ("float32", 1, 2048, 2048): (1, 1024, 2048),
     ("float32", 8, 2048, 2048): (8, 256, 2048),
     ("float32", 16, 2048, 2048): (16, 256, 2048),
@@ -31,6 +31,8 @@ _BLOCKS = {
 }
 _TRANSPOSED = (("float32", 1024), ("float32", 1, 2048, 2048), ("bfloat16", 1, 2048, 2048))
 _BATCH = (64, 128)
+_RAGGED = (("float32", (64, 128, 256)), ("float32", None), ("bfloat16", None), ("int8", None))
+"""Type and block of the products of 1000^3, which no tile divides; None for the tiles of a GPU."""
 _GPU_TILES = {"float32": (128, 128, 32), "bfloat16": (128, 128, 32), "int8": (128, 128, 64)}
 """Type -> block rows, columns and depth as programs for a GPU have them."""
 
@@ -87,7 +89,9 @@ def _matrix(rows: int, columns: int, dtype: str) -> torch.Tensor:
     return torch.randn(rows, columns).to(getattr(torch, dtype))
 
 
-def product(dtype: str, M: int, N: int, K: int, transposed: bool = False, gpu_tiles: bool = False) -> Case:
+def product(
+    dtype: str, M: int, N: int, K: int, transposed: bool = False, gpu_tiles: bool = False, blocks: tuple[int, int, int] | None = None
+) -> Case:
     """One product of two matrices.
 
     Args:
@@ -95,13 +99,14 @@ def product(dtype: str, M: int, N: int, K: int, transposed: bool = False, gpu_ti
         M, N, K: the sizes.
         transposed: B is stored as its transpose.
         gpu_tiles: the program's tiles are those of :data:`_GPU_TILES`.
+        blocks: rows, columns and depth of a block; by default those of :data:`_BLOCKS`.
     """
     a, b = _matrix(M, K, dtype), _matrix(N if transposed else K, K if transposed else N, dtype)
     c = torch.empty(M, N, dtype=torch.int32 if dtype == "int8" else a.dtype)
     factor = b.T if transposed else b
     theirs = partial(torch._int_mm, a, factor) if dtype == "int8" else partial(torch.matmul, a, factor, out=torch.empty_like(c))
     thin = M < 16
-    blocks = _GPU_TILES[dtype] if gpu_tiles else _BLOCKS[dtype, M, N, K]
+    blocks = _GPU_TILES[dtype] if gpu_tiles else blocks or _BLOCKS[dtype, M, N, K]
     return Case(
         f"{'GEMV' if M == 1 else 'GEMM'} {dtype}{', B transposed' if transposed else ''}{', GPU tiles' if gpu_tiles else ''}",
         f"{M}x{N}x{K}",
@@ -129,6 +134,8 @@ def cases() -> Iterator[Callable[[], Case]]:
         yield partial(product, *shape)
     for dtype in _GPU_TILES:
         yield partial(product, dtype, 1024, 1024, 1024, gpu_tiles=True)
+    for dtype, blocks in _RAGGED:
+        yield partial(product, dtype, 1000, 1000, 1000, gpu_tiles=blocks is None, blocks=blocks)
     for dtype, *shape in _TRANSPOSED:
         yield partial(product, dtype, *(shape if len(shape) == 3 else shape * 3), transposed=True)
     yield _batch
