@@ -90,7 +90,13 @@ def _matrix(rows: int, columns: int, dtype: str) -> torch.Tensor:
 
 
 def product(
-    dtype: str, M: int, N: int, K: int, transposed: bool = False, gpu_tiles: bool = False, blocks: tuple[int, int, int] | None = None
+    dtype: str,
+    M: int,
+    N: int,
+    K: int,
+    transposed: bool = False,
+    gpu_tiles: bool = False,
+    blocks: tuple[int, int, int] | None = None,
 ) -> Case:
     """One product of two matrices.
 

@@ -138,6 +138,11 @@ class Kept:
         yield
         self._every_block, self._apart = every, apart
 
+    @property
+    def at_edge(self) -> bool:
+        """Whether the statement that is lowered runs in the blocks at the end of an axis alone."""
+        return bool(self._apart)
+
     def _bounded(self, condition: Any) -> int | None:
         """The axis that a condition bounds from above by a number."""
         if not isinstance(condition, ir.LT) or not isinstance(as_int(condition.b), int):

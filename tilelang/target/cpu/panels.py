@@ -72,7 +72,9 @@ def columns_of(record: Gemm, dot: DotProduct, tile: Tile, steps: Any, before: Be
         columns = _in_place(record, dot, tile, before)
         # The later rows of tiles find B in the caches.
         return columns if _is_read_once(record, tile) else replace(columns, ahead=None)
-    if _is_vectors(record.b, record.transpose_b, dot) and all(isinstance(size, int) for size in (record.m, record.n, steps)):
+    static = all(isinstance(size, int) for size in (record.m, record.n, steps))
+    # A register tile that packs is one more to compile, which the few blocks at an edge do not repay.
+    if _is_vectors(record.b, record.transpose_b, dot) and static and not (kept is not None and kept.at_edge):
         return _packed_by_the_first(record, dot, tile, before, kept)
     if record.transpose_b:
         return _packed_one_by_one(record, dot, tile, steps, before, kept)
