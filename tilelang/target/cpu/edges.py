@@ -25,12 +25,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int, constant
+from tilelang.ir.expr import as_int, constant, is_pure
 from tilelang.ir.memory import is_global, scope_of
 from tilelang.ir.region import Region
 from tilelang.ir.visit import children, flattened, is_parallel, own_expressions, parallel_loops, statement_exprs, variables, walk
 from tilelang.target.cpu.elide import is_call, uses_of
 from tilelang.target.cpu.emit import seq
+from tilelang.target.cpu.exits import may_exit
 from tilelang.target.cpu.rewriter import StmtRewriter
 from tilelang.tileop import record_of
 from tilelang.tileop.copy import Copy, Fill
@@ -119,7 +120,9 @@ class _Cut(StmtRewriter):
             return node
         extent = as_int(node.extent)
         last = None
-        if self.uses is not None and node.step is None and as_int(node.min) == 0 and isinstance(extent, int):
+        # A turn that leaves its loop has to stay in it.
+        counted = node.step is None and as_int(node.min) == 0 and isinstance(extent, int) and not may_exit(node.body)
+        if self.uses is not None and counted:
             inside = _uses(node)
             last = _last(node.body, node.loop_var, extent, {key for key in inside if inside[key] != self.uses[key]})
         if last is None:
@@ -328,25 +331,25 @@ class _Statement:
                 if not is_global(stmt.buffer):
                     along(stmt.buffer, stmt.indices)
             elif not isinstance(stmt, _PLAIN):
-                # A call may do anything with what it names.
+                # It may do anything with what it names.
                 found.append(frozenset({_STAYS, *every}))
                 found += [self._all_stay(hash(buffer)) for buffer in _buffers(stmt) if not is_global(buffer)]
-            for load in own_expressions(stmt):
-                if isinstance(load, ir.TensorLoad) and not is_global(load.source):
-                    along(load.source, load.indices)
+            for part in own_expressions(stmt):
+                if isinstance(part, ir.TensorLoad) and not is_global(part.source):
+                    along(part.source, part.indices)
+                elif isinstance(part, ir.Call) and not is_pure(part):
+                    found.append(frozenset({_STAYS, *every}))
         return found
 
     def _of_store(self, store: Any, extents: Mapping[int, Any], every: set[int]) -> list[_Links]:
         """A loop may end earlier where each of its iterations stores to elements of its own, that are cut off or past an end."""
         walked: set[int] = set()
-        for index, size in zip(store.indices, store.buffer.shape):
-            for key, extent in extents.items():
-                variable = next((var for var in variables(index) if hash(var) == key), None)
-                low = as_int(index - variable) if variable is not None and is_global(store.buffer) else 0
-                if variable is None or not isinstance(low, int):
-                    continue
-                if is_global(store.buffer) and (extent, as_int(size) - low) == self.edge or index.same_as(variable):
-                    walked.add(key)
+        for index, size in zip(store.indices, map(as_int, store.buffer.shape)):
+            for variable in filter(lambda var: hash(var) in extents, variables(index)):
+                extent, low = extents[hash(variable)], as_int(index - variable) if is_global(store.buffer) else None
+                past = isinstance(low, int) and isinstance(size, int) and (extent, size - low) == self.edge
+                if past or not is_global(store.buffer) and index.same_as(variable):
+                    walked.add(hash(variable))
         return [frozenset({key, _STAYS}) for key in every - walked]
 
 

@@ -127,7 +127,7 @@ class _Exits(StmtRewriter):
     def _sequence(self, statements: list[Any]) -> Any:
         for position, statement in enumerate(statements[:-1]):
             # Everything after the statement goes into one condition, which is built the same way in turn.
-            if self.loops and _leaves(statement):
+            if self.loops and may_exit(statement):
                 head = [self.stmt(child) for child in statements[: position + 1]]
                 rest = self._sequence(statements[position + 1 :])
                 return seq(head, ir.IfThenElse(self._running(_exits_of(statement)), rest, None))
@@ -174,7 +174,8 @@ class _Exits(StmtRewriter):
         return [part for flag in used for part in (ir.AllocBuffer(flag), _set(flag, 0))]
 
 
-def _leaves(statement: Any) -> bool:
+def may_exit(statement: Any) -> bool:
+    """Whether ``statement`` may break, or continue, the loop around it."""
     return any(_exits_of(statement))
 
 

@@ -224,3 +224,51 @@ def test_small_kernels_stay(monkeypatch):
 )
 def test_any_size(kind, m, n, k, dtype):
     check(kind, m, n, k, dtype)
+
+
+def rows_of_blocks(m, n, k):
+    """Most of ``C = A B``, whose sum leaves out turns, the first column of each tile in whole, and a count of iterations."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((m, k), "float32"),
+        B: T.Tensor((k, n), "float32"),
+        end: T.Tensor((1,), "int32"),
+        C: T.Tensor((m, n), "float32"),
+        first: T.Tensor((T.ceildiv(m, BLOCK), BLOCK), "float32"),
+        count: T.Tensor((1,), "int32"),
+    ):
+        with T.Kernel(T.ceildiv(m, BLOCK), threads=128) as by:
+            a = T.alloc_shared((BLOCK, BLOCK), "float32")
+            b = T.alloc_shared((BLOCK, n), "float32")
+            c = T.alloc_fragment((BLOCK, n), "float32")
+            T.clear(c)
+            for step in T.serial(T.ceildiv(k, BLOCK)):
+                if step == end[0]:
+                    break
+                if step == end[0] - 2:
+                    continue
+                T.copy(A[by * BLOCK, step * BLOCK], a)
+                T.copy(B[step * BLOCK, 0], b)
+                T.gemm(a, b, c)
+            for i in T.Parallel(BLOCK):
+                first[by, i] = c[i, 0] + 1
+            for i in T.Parallel(BLOCK):
+                before = T.atomic_add(count[0], 1, return_prev=True)
+                C[by * BLOCK + i, 1] = T.min(before, 0) + c[i, 1]
+            T.copy(c[:, 2:], C[by * BLOCK, 2])
+
+    return main
+
+
+@pytest.mark.parametrize("end", [1, 2, 3, 4])
+def test_all_of_a_tile_is_stored_and_loops_end_early(end):
+    m, n, k = 37, 8, 39
+    a, b = torch.randint(-4, 5, (m, k)).float(), torch.randint(-4, 5, (k, n)).float()
+    c, first, count = torch.zeros(m, n), torch.zeros(3, BLOCK), torch.zeros(1).int()
+    build(rows_of_blocks(m, n, k))(a, b, torch.tensor([end]).int(), c, first, count)
+    steps = [step for step in range(min(end, 3)) if step != end - 2]
+    want = sum(a[:, at : at + BLOCK] @ b[at : at + BLOCK] for at in (step * BLOCK for step in steps))
+    torch.testing.assert_close(c[:, 1:], want[:, 1:])
+    assert first.flatten().tolist() == [*(want[:, 0] + 1).tolist(), *[1.0] * (3 * BLOCK - m)]
+    assert count.item() == 3 * BLOCK
