@@ -10,8 +10,10 @@ from contextlib import contextmanager
 
 SYNTAX = 100_000
 """Walks through syntax trees. Python's compiler has read the author's text before: its depth has a limit that suits the stack."""
-PASSES = 5_000
-"""Walks through programs, which may pass through frames of C."""
+TRACING = 5_000
+"""Functions of the author, which may call each other without end, through frames of C: the stack suffices until Python stops."""
+PASSES = 20_000
+"""Walks through programs, which nest at most as deep as the front end lets them."""
 
 
 class _Limits:

@@ -45,7 +45,7 @@ BELOW = {
     "frontend": "records recursion provided code_texts ignored keywords tileop ir artifact sizes dtypes storage errors",
     "language": "records unknown ignored attributes refusals moved frontend tileop ir layout dtypes policy errors",
     "transform": "recursion unknown attributes tileop ir layout dtypes errors",
-    "interpreter": "sizes tileop ir dtypes tensor_maps env errors",
+    "interpreter": "recursion sizes tileop ir dtypes tensor_maps env errors",
     "target": (
         "records identifiers temporary assumptions transform tileop ir layout artifact dtypes sizes storage tensor_maps policy"
         " env errors"
@@ -58,8 +58,8 @@ BELOW = {
     "utils": "target frontend ir attributes artifact dtypes errors unknown",
     "profiler": "ignored attributes keywords utils artifact simulator",
     "jit": (
-        "records unknown ignored attributes keywords progress temporary log cache fingerprint execution target interpreter"
-        " transform language frontend tileop ir profiler option artifact assumptions storage dtypes env errors"
+        "records recursion unknown ignored attributes keywords progress temporary log cache fingerprint execution target"
+        " interpreter transform language frontend tileop ir profiler option artifact assumptions storage dtypes env errors"
     ),
     "autotuner": "ir ignored attributes keywords progress jit cache fingerprint profiler simulator utils env errors",
 }

@@ -22,6 +22,9 @@ from tilelang.ir.span import location_of, span_of, user_location
 from tilelang.ir.visit import any_statement
 from tilelang.tileop.thread import is_jump
 
+_DEEPEST = 600
+"""How deep statements may be nested. TVM's own walks through more than 1600 have overflowed a stack of 8 MB."""
+
 _active = threading.local()
 
 
@@ -178,7 +181,15 @@ class Builder:
             kind: as in :class:`Frame`.
             wrap: makes the statement from its body when it closes.
             always, repeats: as in :class:`Frame`.
+
+        Raises:
+            MisplacedError: it is so deep in others that the stack would not suffice for the compiler's walks.
         """
+        if len(self.frames) >= _DEEPEST:
+            raise MisplacedError(
+                f"statements are nested more than {_DEEPEST} deep",
+                hint="each elif is nested in the one before; `if` statements that follow each other are not",
+            )
         frame = Frame(kind, wrap, always, repeats)
         self.frames.append(frame)
         if kind == "kernel":

@@ -44,9 +44,26 @@ def _walk(body: Iterable[ast.AST]) -> Iterable[ast.AST]:
             stack.extend(ast.iter_child_nodes(node))
 
 
-def bound_names(body: Iterable[ast.AST]) -> set[str]:
-    """Names that statements in ``body`` bind, in whatever way."""
-    return {name for node in _walk(body) for name in bound_by(node)}
+def bound_names(body: Iterable[ast.AST], known: dict[ast.AST, set[str]] | None = None) -> set[str]:
+    """Names that statements in ``body`` bind, in whatever way.
+
+    Args:
+        body: the statements, or expressions.
+        known: statements -> their names, filled here: who asks for a block and then for those inside of it looks into each once.
+    """
+    known = {} if known is None else known
+    return {name for node in body for name in _bound_in(node, known)}
+
+
+def _bound_in(node: ast.AST, known: dict[ast.AST, set[str]]) -> set[str]:
+    found = known.get(node)
+    if found is None:
+        found = bound_by(node)
+        if not isinstance(node, _SCOPES):
+            found |= bound_names(ast.iter_child_nodes(node), known)
+        if isinstance(node, ast.stmt):
+            known[node] = found
+    return found
 
 
 def bound_by(node: ast.AST) -> set[str]:

@@ -36,15 +36,15 @@ from tilelang.ir.span import traceback_location
 from tilelang.ir.visit import walk_expr
 from tilelang.keywords import keyword_hint, name_hint
 from tilelang.provided import provided
-from tilelang.recursion import PASSES, recursion
+from tilelang.recursion import PASSES, TRACING, recursion
 
 
 def _run(function: Callable[..., Any], arguments: Mapping[str, Any], builder: Builder) -> Any:
     """Runs a rewritten function; an exception becomes an error located at the user's line."""
     try:
-        with activate(builder), truth.HASHES.checked(), recursion(PASSES):
+        with activate(builder), truth.HASHES.checked(), recursion(TRACING):
             return rewrite(function, HOOKS)(**arguments)
-    except (ProbeDone, RecursionError):
+    except ProbeDone:
         raise
     except TileLangError as error:
         raise error.at(traceback_location(error)) from error.__cause__
@@ -63,6 +63,7 @@ def _finish(function: Callable[..., Any], params: list[Any], builder: Builder) -
     return func
 
 
+@recursion(PASSES)
 def finished_program(name: str, definition: Location, params: list[Any], builder: Builder) -> Any:
     """The PrimFunc of everything that was traced.
 

@@ -145,12 +145,14 @@ class _Rewriter(NamesRewriter):
 
     Attributes:
         bound: the names that the function binds, which therefore are not Python's builtins.
+        bound_in: statement of the author -> the names that it and the statements in it bind.
         conditions: the ``and`` and ``or`` of which only the truth is used.
     """
 
     def __init__(self, code: types.CodeType):
         super().__init__(code.co_filename)
         self.bound: set[str] = set()
+        self.bound_in: dict[ast.AST, set[str]] = {}
         self.conditions: set[ast.expr] = set()
 
     # Functions -------------------------------------------------------------------------------------------------------
@@ -160,7 +162,7 @@ class _Rewriter(NamesRewriter):
         signature = node.args
         single = [*signature.posonlyargs, *signature.args, *signature.kwonlyargs]
         names = [each.arg for each in (*single, signature.vararg, signature.kwarg) if each is not None]
-        self.bound = set(names) | bound_names(node.body)
+        self.bound = set(names) | bound_names(node.body, self.bound_in)
         for argument in single:
             argument.annotation = None
         # The function's local names in a dictionary that hooks can look into: Python's own locals() is a copy.
@@ -222,7 +224,7 @@ class _Rewriter(NamesRewriter):
             test = self.hook("is_stale", self.scope(), ast.Constant(name), at=node)
             return locate(ast.If(test, [ast.Assign([ast.Name(name, ast.Store())], now_stale)], []), node)
 
-        return [mark(name) for name in sorted(bound_names(body))]
+        return [mark(name) for name in sorted(bound_names(body, self.bound_in))]
 
     def visit_For(self, node: ast.For) -> Any:
         if any(isinstance(part, (ast.Subscript, ast.Attribute)) for part in ast.walk(node.target)):

@@ -20,6 +20,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import children, statement_exprs, variables, walk
+from tilelang.recursion import PASSES, recursion
 from tilelang.sizes import solved
 
 Watch = Callable[[Lanes, Any], None]
@@ -83,6 +84,7 @@ class Program:
         manual: whether it orders its threads itself, as with ``tl.disable_thread_storage_sync``.
     """
 
+    @recursion(PASSES)
     def __init__(self, func: Any, manual: bool = False):
         self.manual = manual
         self.name = str(func.attrs["global_symbol"]) if func.attrs and "global_symbol" in func.attrs else "main"
@@ -136,6 +138,7 @@ class Program:
 
         return [part(size) for size in buffer.shape], [part(stride) for stride in buffer.strides]
 
+    @recursion(PASSES)
     def run(
         self, *arguments: Any, checks: bool = True, watches: Sequence[Watch] = (), fresh: Sequence[int] = ()
     ) -> list[Finding]:

@@ -15,6 +15,7 @@ from tilelang.execution.signature import CallSignature, torch_dtypes
 from tilelang.execution.simulated import wherever
 from tilelang.ir.text import program_text
 from tilelang.jit.kernel import JITKernel
+from tilelang.recursion import PASSES, recursion
 from tilelang.storage import storage_shape
 from tilelang.target.assemble import assemble
 from tilelang.target.request import CompileRequest
@@ -22,6 +23,7 @@ from tilelang.transform.bounds import check_tensors
 from tilelang.transform.config import PassConfigKey
 
 
+@recursion(PASSES)
 def interpreted(func: Any, request: CompileRequest, metadata: Mapping[str, Any] | None = None) -> JITKernel:
     """The kernel that interprets a program.
 

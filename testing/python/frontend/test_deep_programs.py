@@ -12,6 +12,7 @@ import torch
 
 from testing.python.target.cuda.support import source
 from tilelang import interpreter
+from tilelang.errors import MisplacedError, TraceError
 from tilelang.ir.visit import walk
 from tilelang.recursion import recursion
 
@@ -51,6 +52,25 @@ def test_a_sum_of_many_terms(tmp_path: Path) -> None:
 def test_a_choice_among_many_numbers(tmp_path: Path) -> None:
     found = program(tmp_path, branches(200))
     assert source(found).count("else") == 199
+
+
+def test_hundreds_of_branches_run(tmp_path: Path) -> None:
+    """Not only the walks of the targets' steps are deep: so are those that end a trace, and the interpreter's."""
+    found = program(tmp_path, branches(400))
+    a, b = torch.tensor([0, 3, 399, 400], dtype=torch.int32), torch.full((4,), -1, dtype=torch.int32)
+    assert not interpreter.run(found, a, b)
+    assert b.tolist() == [0, 9, 1197, -1]
+
+
+def test_statements_that_are_too_deep_for_the_stack(tmp_path: Path) -> None:
+    with pytest.raises(MisplacedError, match=r"nested more than \d+ deep(.|\n)*deep_program.py:\d+(.|\n)*elif A"):
+        program(tmp_path, branches(700))
+
+
+def test_endless_calls_are_an_error_at_the_line_of_the_program(tmp_path: Path) -> None:
+    endless = "            def more(k): return more(k + 1)\n            B[i] = more(0)"
+    with pytest.raises(TraceError, match=r"RecursionError(.|\n)*deep_program.py:\d+"):
+        program(tmp_path, endless)
 
 
 @pytest.mark.parametrize("count", [20, 80])
