@@ -28,7 +28,16 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant, is_pure
 from tilelang.ir.memory import is_global, scope_of
 from tilelang.ir.region import Region
-from tilelang.ir.visit import children, flattened, is_parallel, own_expressions, parallel_loops, statement_exprs, variables, walk
+from tilelang.ir.visit import (
+    children,
+    flattened,
+    is_parallel,
+    own_expressions,
+    parallel_loops,
+    statement_exprs,
+    variables,
+    walk,
+)
 from tilelang.target.cpu.elide import is_call, uses_of
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.exits import may_exit
@@ -99,6 +108,9 @@ class _Cut(StmtRewriter):
     def _blocks(self, axes: Sequence[Any], body: Any) -> Any:
         """The body of a kernel, with the last blocks along each of some axes apart."""
         if not axes:
+            # Tiles that are larger than their tensors overhang in every block.
+            for edge in sorted(set(_edges(body, None, 1))):
+                body = _shortened(body, edge, set()) or body
             self.uses = _uses(body)
             done, self.uses = self.stmt(body), None
             return done
@@ -146,14 +158,23 @@ def _last(body: Any, variable: Any, extent: int, outside: set[int]) -> Any | Non
     edges = set(_edges(body, variable, extent))
     if len(edges) != 1:
         return None
-    (edge,) = edges
-    last = copied(body, {variable: ir.IntImm(variable.ty, extent - 1)})
+    return _shortened(copied(body, {variable: ir.IntImm(variable.ty, extent - 1)}), edges.pop(), outside)
+
+
+def _shortened(last: Any, edge: _Edge, outside: set[int]) -> Any | None:
+    """Statements with smaller tiles where they overhang; None where one is needed as it is.
+
+    Args:
+        last: the statements.
+        edge: where tensors end.
+        outside: the buffers (by hash) that other statements of the kernel use, too.
+    """
     tiles = _tiles(last)
     cut = _closure(link for stmt in _outermost(last) for link in _Statement(stmt, edge, tiles).links())
     held = {key for key in tiles if any((key, axis) in cut for axis in range(len(tiles[key].shape)))}
     if _STAYS in cut or _SUM in cut and not _are_zeros(last, held):
         return None
-    own = {hash(stmt.buffer) for stmt in walk(last) if isinstance(stmt, ir.AllocBuffer)}
+    own = {hash(stmt.buffer) for stmt in walk(last) if isinstance(stmt, (ir.AllocBuffer, ir.DeclBuffer))}
     # Where a tile is that of all turns, the last one may use no more of it than what it stores itself.
     if held & outside or not all(_begins_with_store(last, key) for key in held - own):
         return None
@@ -164,21 +185,32 @@ def _last(body: Any, variable: Any, extent: int, outside: set[int]) -> Any | Non
 
 
 def _edges(body: Any, variable: Any, extent: int) -> Iterator[_Edge]:
-    """The ends of tensors that tiles overhang in the last turn, and not in the one before it."""
+    """The ends of tensors that tiles overhang in the last turn, and not in the one before it.
+
+    Args:
+        body: of a kernel or a loop.
+        variable: the number of the block or turn; None for the ends that tiles overhang always.
+        extent: how many there are.
+    """
 
     def at(low: Any, turn: int) -> Any:
-        return as_int(substitute(low, {variable: ir.IntImm(variable.ty, turn)}))
+        return low if isinstance(low, int) else as_int(substitute(low, {variable: ir.IntImm(variable.ty, turn)}))
 
     for stmt in walk(body):
         record: Any = record_of(stmt) if is_call(stmt, Copy) else None
         for region in filter(is_global, (record.src, record.dst)) if record is not None else ():
             for low, length, size in zip(region.mins, region.extents, map(as_int, region.buffer.shape)):
-                named = not isinstance(low, int) and any(var.same_as(variable) for var in variables(low))
-                if not named or not isinstance(length, int) or not isinstance(size, int) or size % length == 0:
+                known = isinstance(length, int) and isinstance(size, int)
+                if not known or size % length == 0 or not _depends(low, variable):
                     continue
                 last, before = at(low, extent - 1), at(low, max(0, extent - 2))
                 if isinstance(last, int) and last < size < last + length and (extent == 1 or before + length <= size):
                     yield length, size - last
+
+
+def _depends(low: Any, variable: Any) -> bool:
+    """Whether an index names a variable, or none where that is None."""
+    return isinstance(low, int) if variable is None else any(var.same_as(variable) for var in variables(constant(low)))
 
 
 def _outermost(stmt: Any) -> Iterator[Any]:
@@ -203,11 +235,12 @@ def _buffers(stmt: Any) -> Iterator[Any]:
 
 
 def _closure(links: Iterable[_Links]) -> set[Any]:
-    """All that is linked to the end of a tensor."""
-    cut, waiting = {_EDGE}, list(links)
-    while more := [link for link in waiting if not cut.isdisjoint(link)]:
-        waiting = [link for link in waiting if cut.isdisjoint(link)]
+    """All that is linked to the ends of tensors, with the marks that it meets."""
+    cut, reached, waiting = {_EDGE}, {_EDGE}, list(links)
+    while more := [link for link in waiting if not reached.isdisjoint(link)]:
+        waiting = [link for link in waiting if reached.isdisjoint(link)]
         cut.update(*more)
+        reached = cut - {_SUM, _STAYS}
     return cut
 
 
@@ -281,10 +314,13 @@ class _Statement:
         """An axis of a region: an edge, or an axis of a tile that is walked from end to end; others stay."""
         low, extent, size = region.mins[axis], region.extents[axis], as_int(region.buffer.shape[axis])
         if is_global(region):
-            ends = isinstance(low, int) and isinstance(size, int) and (extent, size - low) == self.edge
-            return frozenset({_EDGE if ends else _STAYS})
+            return frozenset({_EDGE if self._ends(low, extent, size) else _STAYS})
         whole = low == 0 and isinstance(extent, int) and extent == size and not len(region.buffer.strides)
         return frozenset({(hash(region.buffer), axis)} | (set() if whole else {_STAYS}))
+
+    def _ends(self, low: Any, extent: Any, size: Any) -> bool:
+        """Whether elements along an axis of a tensor overhang its end as the tiles do."""
+        return _is_edge(as_int(low), extent, size, self.edge)
 
     def _of_copy(self, copy: Copy) -> list[_Links]:
         sides = copy.src, copy.dst
@@ -343,13 +379,14 @@ class _Statement:
 
     def _of_store(self, store: Any, extents: Mapping[int, Any], every: set[int]) -> list[_Links]:
         """A loop may end earlier where each of its iterations stores to elements of its own, that are cut off or past an end."""
-        walked: set[int] = set()
-        for index, size in zip(store.indices, map(as_int, store.buffer.shape)):
-            for variable in filter(lambda var: hash(var) in extents, variables(index)):
-                extent, low = extents[hash(variable)], as_int(index - variable) if is_global(store.buffer) else None
-                past = isinstance(low, int) and isinstance(size, int) and (extent, size - low) == self.edge
-                if past or not is_global(store.buffer) and index.same_as(variable):
-                    walked.add(hash(variable))
+        inside = not is_global(store.buffer)
+        walked = {
+            hash(variable)
+            for index, size in zip(store.indices, map(as_int, store.buffer.shape))
+            for variable in variables(index)
+            if hash(variable) in extents
+            and (index.same_as(variable) if inside else self._ends(index - variable, extents[hash(variable)], size))
+        }
         return [frozenset({key, _STAYS}) for key in every - walked]
 
 
@@ -381,8 +418,11 @@ class _Shorter(StmtRewriter):
     def _is_cut(self, region: Region, axis: int) -> bool:
         if not is_global(region):
             return (hash(region.buffer), axis) in self.cut
-        low, size = region.mins[axis], as_int(region.buffer.shape[axis])
-        return isinstance(low, int) and isinstance(size, int) and (region.extents[axis], size - low) == self.edge
+        return _is_edge(region.mins[axis], region.extents[axis], as_int(region.buffer.shape[axis]), self.edge)
+
+
+def _is_edge(low: Any, extent: Any, size: Any, edge: _Edge) -> bool:
+    return isinstance(low, int) and isinstance(size, int) and (extent, size - low) == edge
 
 
 def _shorter(buffer: Any, key: int, cut: set[Any], edge: _Edge) -> Any:
