@@ -54,10 +54,11 @@ class CopyShapeError(ShapeError):
 class GemmShapeError(ShapeError):
     """An operand of a matrix product has the wrong shape."""
 
-    def __init__(self, operand: str, got: str, want: str, context: str):
+    def __init__(self, operand: str, got: str, want: str, context: str, remedy: str | None = None):
         super().__init__(
             f"T.gemm: {operand} is {got}, expected {want} ({context})",
-            hint="A is (M, K), or (K, M) with transpose_A=True; B is (K, N), or (N, K) with transpose_B=True; C is (M, N)",
+            hint=remedy
+            or "A is (M, K), or (K, M) with transpose_A=True; B is (K, N), or (N, K) with transpose_B=True; C is (M, N)",
         )
 
 

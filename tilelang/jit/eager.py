@@ -18,6 +18,7 @@ probed once for its signature; the shapes of the tensors then give the ``T.const
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import inspect
 from collections.abc import Mapping
@@ -75,6 +76,8 @@ class EagerFunction:
         self.name = lookup.function.__name__
         self.parameters = inspect.signature(lookup.function).parameters
         self.names = tuple(self.parameters)
+        by_name = inspect.Parameter.KEYWORD_ONLY
+        self.positional = tuple(name for name, parameter in self.parameters.items() if parameter.kind is not by_name)
 
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:
@@ -145,14 +148,18 @@ class EagerFunction:
         specialised = self._specialise(fixed)
         for name in named:
             if name not in specialised.signature.consts:
-                raise ArgumentError(f"{self.name}: argument {name} does not exist")
+                near = difflib.get_close_matches(name, [*self.parameters, *specialised.signature.consts], n=1)
+                hint = f"did you mean {near[0]!r}?" if near else None
+                raise ArgumentError(f"{self.name}: argument {name} does not exist", hint=hint)
         return specialised, runtime, fixed, named
 
     def _split(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Run-time arguments (tensors, declared scalars) and compile-time ones, by name, in order; defaults filled in."""
-        if len(args) > len(self.names):
-            raise ArgumentError(f"{self.name} takes {len(self.names)} argument{'s' * (len(self.names) != 1)}, got {len(args)}")
-        given = dict(zip(self.names, args))
+        if len(args) > len(self.positional):
+            count, named = len(self.positional), len(self.parameters) - len(self.positional)
+            by = " by position" if named else ""
+            raise ArgumentError(f"{self.name} takes {count} argument{'s' * (count != 1)}{by}, got {len(args)}")
+        given = dict(zip(self.positional, args))
         for name, value in kwargs.items():
             if name in given:
                 raise ArgumentError(f"{self.name}: argument {name} is given twice")

@@ -171,7 +171,8 @@ def _config_names(configs: Mapping[Any, Any]) -> dict[str, Any]:
     if unknown:
         import difflib
 
-        near = difflib.get_close_matches(unknown[0], list(known_names()), n=1)
+        longer = [name for name in known_names() if name.startswith(unknown[0])]
+        near = longer or difflib.get_close_matches(unknown[0], list(known_names()), n=1)
         raise OptionError(f"unknown pass configuration {unknown[0]!r}", hint=f"did you mean {near[0]!r}?" if near else None)
     for name, value in named.items():
         if name.startswith(_SWITCHES) and not isinstance(value, (bool, int, type(None))):

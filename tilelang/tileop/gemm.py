@@ -44,7 +44,12 @@ class _MatrixProduct(TileOp):
                 shape_text(want),
                 f"C is {shape_text(self.c.matrix_extents)}, K is {self.k}"
                 + (f", transpose_{operand_name}=True" if transposed else ""),
+                self._remedy(),
             )
+
+    def _remedy(self) -> str | None:
+        """What makes the shapes fit, if that is simple."""
+        return None
 
     def _matrices(self) -> list[tuple[str, Region]]:
         return [("A", self.a), ("B", self.b), ("C", self.c)]
@@ -83,6 +88,21 @@ class Gemm(_MatrixProduct):
     kind: str = "gemm"
     wg_wait: int = 0
     k_pack: int = 1
+
+    def _remedy(self) -> str | None:
+        """The flags with which the shapes fit, in place of those given."""
+        given = self.transpose_a, self.transpose_b
+        others = [flags for flags in ((False, False), (False, True), (True, False), (True, True)) if self._fits(*flags)]
+        if len(others) != 1:
+            return None
+        changed = [(name, flag) for name, flag, old in zip(("transpose_A", "transpose_B"), others[0], given) if flag != old]
+        return "the shapes fit with " + " and ".join(f"{name}={flag}" for name, flag in changed)
+
+    def _fits(self, transpose_a: bool, transpose_b: bool) -> bool:
+        """Whether the shapes agree with these flags."""
+        m, k = reversed(self.a.matrix_extents) if transpose_a else self.a.matrix_extents
+        depth, n = reversed(self.b.matrix_extents) if transpose_b else self.b.matrix_extents
+        return all(map(same, (m, n, k), (self.m, self.n, depth)))
 
     def check(self) -> None:
         """Shapes must agree; A and B must have types of one family that C can accumulate."""

@@ -259,7 +259,8 @@ def test_compile_time_assertion():
             assert len(A.shape) == 2, "too narrow"  # <- error
 
 
-def test_return_from_an_iteration_of_parallel_on_the_cpu():
+@pytest.mark.parametrize("target", ["cpu", {"kind": "cuda", "arch": "sm_80"}], ids=["cpu", "cuda"])
+def test_return_from_an_iteration_of_parallel(target):
     @T.prim_func
     def main(A: T.Tensor((8,), "int32")):
         with T.Kernel(1, threads=32):
@@ -268,7 +269,7 @@ def test_return_from_an_iteration_of_parallel_on_the_cpu():
                     return  # <- error
 
     with error_at_mark(match="return inside of T.Parallel"):
-        tilelang.lower(main, target="cpu")
+        tilelang.lower(main, target=target)
 
 
 def test_a_loop_outside_of_a_for_statement():

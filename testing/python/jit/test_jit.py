@@ -15,7 +15,7 @@ import tvm
 import tilelang
 import tilelang.language as T
 from testing.python.jit import programs
-from tilelang.errors import ArgumentError, CompileError, UnknownTargetError, UnsupportedBackendError
+from tilelang.errors import ArgumentError, CompileError, OptionError, UnknownTargetError, UnsupportedBackendError
 from tilelang.target import info
 
 
@@ -144,7 +144,7 @@ def test_a_size_that_no_argument_has_is_given_by_name():
     assert torch.equal(scaled.compile(a, blocks=1, factor=2)(a), 2 * a[:16])
     with pytest.raises(ArgumentError, match="no argument gives the size factor"):
         scaled(a, blocks=4)
-    with pytest.raises(ArgumentError, match="argument block does not exist"):
+    with pytest.raises(ArgumentError, match=r"argument block does not exist\n.*did you mean 'blocks'"):
         scaled(a, block=4, factor=3)
     with pytest.raises(ArgumentError, match="axis 0 is 64, but N is 32"):
         scaled(a, N=32, blocks=4, factor=3)
@@ -171,6 +171,26 @@ def test_eager_arguments_that_disagree_name_the_size():
         programs.eager_add(torch.randn(3, 4))
     with pytest.raises(ArgumentError, match="argument C does not exist"):
         programs.eager_add(torch.randn(3, 4), torch.randn(3, 4), C=1)
+
+
+def test_the_part_of_a_name_of_a_pass_configuration_that_is_meant():
+    with pytest.raises(OptionError, match="did you mean 'tl.disable_tma_lower'"):
+        tilelang.compile(program(), target="cpu", pass_configs={"tl.disable_tma": True})
+
+
+@tilelang.jit
+def filled(A, *, value=1):
+    A: T.Tensor[[4], T.float32]
+    with T.Kernel(1, threads=32):
+        T.fill(A, value)
+
+
+def test_an_argument_that_has_to_be_named():
+    a = torch.zeros(4)
+    filled(a, value=2)
+    assert a.tolist() == [2, 2, 2, 2]
+    with pytest.raises(ArgumentError, match="filled takes 1 argument by position, got 2"):
+        filled(a, 3)
 
 
 def program(n: int = 32):

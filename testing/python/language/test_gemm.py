@@ -170,6 +170,19 @@ def test_reports_the_operand_that_does_not_fit():
         product_of((32, 32), (64, 32), (32, 64))
 
 
+@pytest.mark.parametrize(
+    "a_shape,b_shape,flags",
+    [
+        ((32, 16), (64, 16), "transpose_B=True"),
+        ((16, 32), (16, 64), "transpose_A=True"),
+        ((16, 32), (64, 16), "transpose_A=True and transpose_B=True"),
+    ],
+)
+def test_names_the_flag_that_is_missing(a_shape, b_shape, flags):
+    with pytest.raises(GemmShapeError, match=f"the shapes fit with {flags}$"):
+        product_of(a_shape, b_shape, (32, 64))
+
+
 def test_reports_types_that_do_not_go_together():
     with pytest.raises(GemmDtypeError, match="A is float16, B is float16, C is int32"):
         product_of((16, 16), (16, 16), (16, 16), "int32")

@@ -14,9 +14,10 @@ from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.text import expr_text
-from tilelang.ir.visit import conjunction, conjuncts, flattened
+from tilelang.ir.visit import conjunction, conjuncts, flattened, walk
 from tilelang.target.cuda.tile.gather import in_place
 from tilelang.target.cuda.tile.nest import Axis, Nest
+from tilelang.tileop.thread import intrinsic_name
 from tilelang.transform.accumulations import WITHIN_THREAD
 from tilelang.transform.substitute import substitute
 
@@ -33,12 +34,21 @@ def parallel_nest(loop: Any) -> Nest:
             raise UnsupportedError("T.Parallel loops start at 0", location_of(loop.span))
         axes.append(replace(_axis(node.loop_var, node.extent, None), within_thread=WITHIN_THREAD in node.annotations))
         node = node.body
+    _refuse_returns(node)
     node = in_place(block(_rest([node])) if _continues(node) else node)
     width = notes["tl.coalesced_width"] if "tl.coalesced_width" in notes else None
     layout = str(notes["tl.loop_layout"]) if "tl.loop_layout" in notes else None
     if layout is None:
         axes, node = _trimmed(axes, node)
     return Nest.build(tuple(axes), node, loop.span, "T.Parallel", vector=None if width is None else as_int(width), layout=layout)
+
+
+def _refuse_returns(body: Any) -> None:
+    """An iteration has no thread of its own that could return."""
+    for stmt in walk(body):
+        if isinstance(stmt, ir.Evaluate) and intrinsic_name(stmt.value) == "thread_return":
+            remedy = "put what it skips under an if"
+            raise UnsupportedError("return inside of T.Parallel is not supported on CUDA", location_of(stmt.span), remedy)
 
 
 def _trimmed(axes: list[Axis], body: Any) -> tuple[list[Axis], Any]:
