@@ -12,7 +12,7 @@ from tilelang.ir.expr import constant
 from tilelang.ir.region import Region
 from tilelang.target.cpu.context import VectorUnit
 from tilelang.target.cpu.dot import DotProduct
-from tilelang.target.cpu.emit import local, loop, register_alloc, seq, span, splat, zero
+from tilelang.target.cpu.emit import local, loop, register_alloc, seq, span, splat, when, zero
 
 Elements = Callable[..., Any]
 """``(row, step)`` -> a panel element; ``(row, step, lanes)`` -> those of ``lanes`` steps."""
@@ -47,6 +47,7 @@ class Columns:
         ahead: ``(panel, step)`` -> the statement that fetches a later step; None where the caches hold B.
         keep: ``(panel, step, column, value, lanes)`` -> the statement that stores what was loaded, for later rows of tiles.
         first: how the first row of tiles reads B, where it differs.
+        fresh: whether it differs: a bool, or an expression.
         pack: ``(panel, columns)`` -> the statement that packs so many columns of a panel, when its turn comes; None where all are
             packed before, or none is.
     """
@@ -55,8 +56,8 @@ class Columns:
     ahead: Callable[[Any, Any], Any] | None = None
     keep: Callable[[Any, Any, Any, Any, int], Any] | None = None
     first: Columns | None = None
-    pack: Callable[[Any, Any], Any] | None = None
     fresh: Any = True
+    pack: Callable[[Any, Any], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -186,11 +187,11 @@ def _pieces(columns: int, tile: Tile) -> list[Tile]:
 def _panel(x: Matrices, b: Columns, tile: Tile, p: Any, column: Any, inside: Any) -> Any:
     """All rows of C under one panel; ``column`` counts in C, ``inside`` in the panel."""
     full = whole(x.m, tile.rows)
-    apart = 0 if b.first is None else 1
-    parts = []
-    if b.first:
-        one = _micro(x, b.first, tile, 0, p, column, inside)
-        parts = [one if b.fresh is True else ir.IfThenElse(b.fresh, one, _micro(x, b, tile, 0, p, column, inside))]
+    parts, apart = [], 0
+    if b.first is not None:
+        packing = _micro(x, b.first, tile, 0, p, column, inside)
+        known = b.fresh is True
+        parts, apart = [packing if known else when(b.fresh, packing)], 1 if known else ir.Cast("int32", b.fresh)
     parts.append(loop("q", full - apart, lambda q: _micro(x, b, tile, (q + apart) * tile.rows, p, column, inside)))
     if isinstance(x.m, int):
         rest = x.m - full * tile.rows
