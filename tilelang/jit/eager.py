@@ -18,7 +18,6 @@ probed once for its signature; the shapes of the tensors then give the ``T.const
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import inspect
 from collections.abc import Mapping
@@ -148,6 +147,8 @@ class EagerFunction:
         specialised = self._specialise(fixed)
         for name in named:
             if name not in specialised.signature.consts:
+                import difflib
+
                 near = difflib.get_close_matches(name, [*self.parameters, *specialised.signature.consts], n=1)
                 hint = f"did you mean {near[0]!r}?" if near else None
                 raise ArgumentError(f"{self.name}: argument {name} does not exist", hint=hint)
