@@ -19,7 +19,7 @@ from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD
 from tilelang.records import Record
 from tilelang.target.cuda.intrinsics.table import digit_of, intrinsic
-from tilelang.target.cuda.ir.access import ThreadMap
+from tilelang.target.cuda.ir.access import Sum, ThreadMap
 from tilelang.target.cuda.tile.nest import by_digits
 from tilelang.target.cuda.tile.program import thread_digits
 from tilelang.target.cuda.tile.tree import Loop, Scalar, TileTree, walk
@@ -67,6 +67,9 @@ class Index(Record):
 
 UNKNOWN = Index(Form(), 1)
 
+_VALUES = 64
+"""As many elements of an axis that a thread touches in the iterations of its loops are looked at one by one."""
+
 
 class ThreadMaps:
     """The indices of a kernel's statements as digits of its thread numbers.
@@ -104,7 +107,7 @@ class ThreadMaps:
         Args:
             indices: of the access; numbers of threads in them count from 0 even where ``threads`` do not.
             threads: consecutive threads of the block that run the access.
-            is_placed: whether the map tells different indices from equal ones.
+            is_placed: whether the map tells different indices from equal ones, and what they are.
         """
         digits: set[tuple[int, int, int, int, int]] = set()
         found = [self._index(index, axes or {}) for index in indices]
@@ -112,7 +115,8 @@ class ThreadMaps:
             digits.update(_readable_digits(axis, index))
         place = hash(tuple(map(tvm_ffi.structural_hash, indices))) if is_placed and self._is_computed(indices) else None
         count = len(threads) if is_aligned(threads) else threads.stop
-        return ThreadMap(buffer, frozenset(digits), threads.start, count, place, tuple(index.bounds for index in found))
+        sums = tuple(map(_sum, found)) if is_placed else ()
+        return ThreadMap(buffer, frozenset(digits), threads.start, count, place, tuple(index.bounds for index in found), sums)
 
     def _is_computed(self, exprs: Iterable[Any]) -> bool:
         """Whether values come from numbers of threads and loops alone."""
@@ -190,6 +194,15 @@ def is_aligned(threads: range) -> bool:
     """Whether threads have the same low bits in the block as in their group: it starts at a multiple of its size, rounded up to a
     power of two."""
     return threads.start % (1 << (len(threads) - 1).bit_length()) == 0
+
+
+def _sum(index: Index) -> Sum | None:
+    """An index of few values in each thread as plain numbers; None where it has others, or they are not known."""
+    of_loops = math.prod(term.extent for term in index.form if term.digit.coord != THREAD)
+    if index.step or not isinstance(index.form.offset, int) or of_loops > _VALUES:
+        return None
+    parts = ((term.weight, term.low if term.digit.coord == THREAD else 0, term.extent) for term in index.form)
+    return index.form.offset, tuple(parts)
 
 
 def _constant(expr: Any) -> int | None:

@@ -81,6 +81,7 @@ class Uniformity:
         self._groups = {var: _power_of_two(low) for var, low in self._threads.items()}
         self.varying: set[Any] = set(threads)
         self._scratch = scratch_of(tree, is_local)
+        self._comers: dict[Any, _Comers] = {}
         self._stored: dict[Any, set[_Comers]] = {}
         self._read: dict[Any, set[_Comers]] = {}
         nodes = list(walk(tree.root))
@@ -141,6 +142,14 @@ class Uniformity:
 
     def _carried(self, nest: Nest) -> set[Any]:
         return set(nest.carried - self.tree.aliased()) if nest.carried else set()
+
+    def comers(self, node: Any) -> range:
+        """The neighbouring threads that come to a loop or branch, perhaps not all of them."""
+        return self._comers[node].threads
+
+    def come_together(self, node: Any, threads: range) -> bool:
+        """Whether neighbouring threads, of those that come to a loop or branch, certainly agree on whether they do."""
+        return _agree(self._comers[node].control, threads)
 
     def agrees(self, node: Any, threads: range) -> bool:
         """Whether neighbouring threads certainly agree on how often the body of a loop or branch runs."""
@@ -248,6 +257,7 @@ class Uniformity:
             self._note_reads(statement_exprs(node.stmt), comers)
             agree = self.control(node)
             inside = self._sides(node, comers) if isinstance(node, Branch) else [comers.apart(agree)]
+            self._comers[node] = comers
             control = min(control, agree)
             # A loop that threads leave at different times has a variable on which they disagree.
             if isinstance(node, Loop):

@@ -15,20 +15,18 @@ from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import statement_exprs
 from tilelang.layout.fragment import THREAD
+from tilelang.target.cuda.analysis.waiting import acquires, orders_threads, waits_for_others
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest import emit_nest
 from tilelang.target.cuda.codegen.roles import are_concurrent, joined_roles
 from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.codegen.structure import (
     NamedBarriers,
-    acquires,
     emit_branch,
     emit_group,
     emit_loop,
     emit_repeat,
     emit_single_thread,
-    orders_threads,
-    waits_for_others,
 )
 from tilelang.target.cuda.intrinsics.table import intrinsic, is_atomic
 from tilelang.target.cuda.intrinsics.values import constant_argument, named_barrier

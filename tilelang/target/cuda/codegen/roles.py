@@ -42,7 +42,7 @@ def _roles(run: list[Code]) -> Sequence[Code]:
     found = [code for code in run if isinstance(code, GroupCode)]
     named = [group.threads for group in found if not group.scattered]
     if not named:
-        return run if not found else [*chain.from_iterable(group.body.items for group in found)]
+        return _beside(found) if found else run
     # Groups of whole warps can have barriers.
     bounds = {end // WARP * WARP for threads in named for end in (threads.start, threads.stop + WARP - 1)}
     groups = [*chain.from_iterable(_in_groups(group, bounds) if group.scattered else [group] for group in found)]
@@ -60,11 +60,17 @@ def _roles(run: list[Code]) -> Sequence[Code]:
             roles[roles.index(sharing[0])] = _with(sharing[0], group)
         elif all(contains(group.threads, role.threads) for role in sharing):
             roles[ended:] = [role for role in roles[ended:] if role not in sharing]
-            roles.append(replace(group, body=Block([*sharing, _part(group)]), takes_part=True))
+            roles.append(replace(group, body=Block([*sharing, *_parts(group)]), takes_part=True))
         else:
             ended = len(roles)
             roles.append(group)
     return roles
+
+
+def _beside(branches: list[GroupCode]) -> list[Code]:
+    """Branches that scattered threads take; from the first that takes part in barriers on, they run beside each other."""
+    first = next((place for place, branch in enumerate(branches) if branch.takes_part), len(branches))
+    return [*chain.from_iterable(branch.body.items for branch in branches[:first]), *branches[first:]]
 
 
 def _in_groups(branch: GroupCode, bounds: Collection[int]) -> list[GroupCode]:
@@ -72,7 +78,13 @@ def _in_groups(branch: GroupCode, bounds: Collection[int]) -> list[GroupCode]:
     around = branch.threads
     ends = sorted({around.start, around.stop, *(bound for bound in bounds if around.start < bound < around.stop)})
     parts = [range(*part) for part in pairwise(ends)]
-    return [replace(branch, condition=membership(part, around, RANKS[-1:]), threads=part, scattered=False) for part in parts]
+    made = []
+    for part in parts:
+        takers = None if branch.takers is None else branch.takers.intersection(part)
+        body = Block([replace(branch, threads=part, takers=takers)])
+        condition = membership(part, around, RANKS[-1:])
+        made.append(replace(branch, condition=condition, body=body, threads=part, scattered=False, takers=None))
+    return made
 
 
 def _with(role: GroupCode, group: GroupCode) -> GroupCode:
@@ -80,8 +92,15 @@ def _with(role: GroupCode, group: GroupCode) -> GroupCode:
     taking_part = role.takes_part or group.takes_part
     if role.threads != group.threads:
         return replace(role, body=Block([*role.body.items, group]), takes_part=taking_part)
-    body = Block([_part(role), _part(group)])
+    body = Block([*_parts(role), *_parts(group)])
     return replace(role, body=body, barrier=role.barrier or group.barrier, takes_part=taking_part)
+
+
+def _parts(group: GroupCode) -> Sequence[Code]:
+    """The body of a branch as parts next to each other: branches that scattered threads take have to see their neighbours."""
+    items = group.body.items
+    apart = all(part.scattered if isinstance(part, GroupCode) else isinstance(part, Block) and part.braces for part in items)
+    return items if apart else [_part(group)]
 
 
 def _part(group: GroupCode) -> Block:

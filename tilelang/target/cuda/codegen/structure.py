@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain, groupby
+from itertools import compress, groupby
 from typing import Any
 
 from tilelang.errors import UnsupportedError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.visit import statement_exprs, walk_expr
+from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.analysis.groups import ThreadConditions
+from tilelang.target.cuda.analysis.waiting import acquires, orders_threads, takes_part
 from tilelang.target.cuda.arch import WARP, in_one_warp, is_whole_warps
 from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER
 from tilelang.target.cuda.codegen.statements import loop_of
@@ -20,8 +21,6 @@ from tilelang.target.cuda.intrinsics.table import intrinsic, is_atomic
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, GroupCode, Jump, Leaf, LoopCode, leaf
 from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, NamedBarrier, WarpBarrier
 from tilelang.target.cuda.ir.values import Binary, Call, Literal, Unary, Value, both
-from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import evaluated
 from tilelang.target.cuda.tile.tree import (
     WARP_ROLE,
     Branch,
@@ -34,7 +33,6 @@ from tilelang.target.cuda.tile.tree import (
     ThreadGroup,
     walk,
 )
-from tilelang.tileop.thread import runs_foreign_code
 
 HARDWARE_BARRIERS = 16
 
@@ -43,8 +41,6 @@ RANKS = ((128, WARP_GROUP_NUMBER), (32, Call("tl::warp_rank")), (1, TID))
 
 _GROUPS_OF_A_BRANCH = 4
 """As many groups as a branch may be repeated for, one after the other, where its threads are no neighbours."""
-
-_ACQUIRING = {"acquire", "acq_rel", "seq_cst"}
 
 
 def emit_loop(generator: Any, node: Loop) -> list[Code]:
@@ -104,7 +100,7 @@ def emit_branch(generator: Any, node: Branch) -> list[Code]:
     if node.otherwise is not None:
         with e.conditions.assuming(condition, holds=False):
             otherwise = generator.below(node, node.otherwise)[1]
-    groups = _takers(e, condition) if divergent else []
+    groups, takers = _takers(e, node) if divergent else ([], None)
     taking_part = takes_part(node)
     if groups and otherwise is None and (taking_part or generator.behind):
         # Its threads may wait for what others do behind the branch, or others wait in front of it for what these do behind: no
@@ -123,62 +119,26 @@ def emit_branch(generator: Any, node: Branch) -> list[Code]:
     threads = groups[0] if len(groups) == 1 else None
     branch = [*before, BranchCode(value, then, otherwise, divergent, threads, e.warps_agree(node), node.stmt.span)]
     if divergent and (taking_part or generator.behind):
-        return [GroupCode(None, Block(branch), e.threads, None, takes_part=taking_part, scattered=True)]
+        return [GroupCode(None, Block(branch), e.threads, None, takes_part=taking_part, scattered=True, takers=takers)]
     return branch
 
 
-def _takers(emitter: Any, condition: Any) -> list[range]:
-    """The threads that take a branch, in groups of neighbours; none where they are not known, or can have no barrier."""
-    around = emitter.threads
-    conditions = ThreadConditions(emitter.kernel.threads, emitter.uniformity.definitions)
-    members, rest = conditions.members(condition, around)
+def _takers(emitter: Any, node: Branch) -> tuple[list[range], frozenset[int] | None]:
+    """The threads that take a branch, in groups of neighbours, none where they are not known or can have no barrier; and one by
+    one, where their numbers alone tell."""
+    uniformity = emitter.uniformity
+    around, conditions = uniformity.comers(node), ThreadConditions(emitter.kernel.threads, uniformity.definitions)
+    members, rest = conditions.members(node.stmt.condition, around)
     if members is None:
-        return []
+        return [], None
+    takers = frozenset(compress(around, members)) if rest is None else None
     runs = [list(run) for takes, run in groupby(around, key=lambda thread: members[thread - around.start]) if takes]
     groups = [range(run[0], run[-1] + 1) for run in runs]
     # `barrier.sync` with a number of threads counts whole warps (PTX manual, "barrier"); those of one warp have one of the warp.
     if not all(map(is_whole_warps, groups)) and not (len(groups) == 1 and in_one_warp(groups[0])):
-        return []
-    agree = len(groups) <= _GROUPS_OF_A_BRANCH and all(emitter.uniformity.agree([rest], group) for group in groups)
-    return groups if agree else []
-
-
-def orders_threads(exprs: Iterable[Any]) -> bool:
-    """Whether a program orders its threads by one of these expressions: it waits for others, or they for it."""
-    calls = _calls(exprs)
-    known = filter(None, map(intrinsic, calls))
-    return any(call.orders for call in known) or any(order != "relaxed" for order in _memory_orders(calls))
-
-
-def takes_part(node: Any) -> bool:
-    """Whether threads wait for others in a statement or below it, or signal to them, by barriers of the program."""
-    inside = [*walk(node)]
-    stmts = [each.stmt for each in inside if not isinstance(each, (Sequence, Operator, Parallel))]
-    nests = (each.nest.body for each in inside if isinstance(each, Parallel))
-    exprs = chain(*map(statement_exprs, stmts), *map(evaluated, nests))
-    spins = (part for each in inside if isinstance(each, Repeat) for part in walk_expr(each.stmt.condition))
-    # What comes behind a group that gives registers away is reached with few of them: other groups are beside it.
-    gives = (rule_of(each.op).registers(each.op) for each in inside if isinstance(each, Operator))
-    return orders_threads(exprs) or any(map(is_atomic, spins)) or any(map(runs_foreign_code, stmts)) or any(gives)
-
-
-def waits_for_others(exprs: Iterable[Any]) -> bool:
-    """Whether threads wait by one of these expressions for others that may run other code."""
-    calls = _calls(exprs)
-    return any(call.waits for call in filter(None, map(intrinsic, calls))) or not _ACQUIRING.isdisjoint(_memory_orders(calls))
-
-
-def acquires(exprs: Iterable[Any]) -> bool:
-    """Whether one of these expressions is an atomic access that acquires."""
-    return not _ACQUIRING.isdisjoint(_memory_orders(_calls(exprs)))
-
-
-def _calls(exprs: Iterable[Any]) -> list[Any]:
-    return [part for expr in exprs if isinstance(expr, ir.PrimExpr) for part in walk_expr(expr) if isinstance(part, ir.Call)]
-
-
-def _memory_orders(calls: Iterable[Any]) -> set[str]:
-    return {str(call.attrs.get("memory_order", "relaxed")) for call in calls if is_atomic(call)}
+        return [], takers
+    agree = all(uniformity.agree([rest], group) and uniformity.come_together(node, group) for group in groups)
+    return groups if agree and len(groups) <= _GROUPS_OF_A_BRANCH else [], takers
 
 
 def decide_once(generator: Any, condition: Any) -> tuple[list[Code], Value]:

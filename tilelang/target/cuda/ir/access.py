@@ -8,8 +8,9 @@ makes it and which thread touches which element.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 from tilelang.ir.access import READ, UPDATE, WRITE
@@ -29,6 +30,18 @@ class Agent(enum.Enum):
     BULK = "bulk copy"
 
 
+Sum = tuple[int, tuple[tuple[int, int, int], ...]]
+
+
+def _numbers(index: Sum, thread: int) -> set[int]:
+    """The values that an index may have in a thread."""
+    found = {index[0]}
+    for weight, low, extent in index[1]:
+        parts = range(extent) if low == 0 else [thread // low % extent]
+        found = {number + weight * part for number in found for part in parts}
+    return found
+
+
 class ThreadMap(Record):
     """Which thread touches which element of a buffer, as far as the element's index determines it.
 
@@ -43,6 +56,8 @@ class ThreadMap(Record):
         threads: how many may take part.
         place: a hash of the index expressions, where they depend on numbers of threads and iterations only.
         box: the lowest and the highest index of each axis; None where that is not known.
+        sums: in code that some threads run, the index of each axis as an offset and parts ``weight * (number // low % extent)``
+            of the number of the thread, or of a loop where ``low`` is 0; None where that is not known.
     """
 
     buffer: Any
@@ -51,6 +66,22 @@ class ThreadMap(Record):
     threads: int
     place: int | None = None
     box: tuple[tuple[int, int] | None, ...] = ()
+    sums: tuple[Sum | None, ...] = ()
+
+    def may_meet(self, other: ThreadMap, threads: Collection[int]) -> bool:
+        """Whether two different ones of some threads may touch the same element, the one by this map, the other by the other."""
+        axes = [(one, two) for one, two in zip(self.sums, other.sums) if one is not None and two is not None]
+        if self.buffer != other.buffer or not axes:
+            return True
+        touched: dict[tuple[int, ...], set[int]] = {}
+        for thread in threads:
+            for element in product(*(_numbers(one, thread) for one, _ in axes)):
+                touched.setdefault(element, set()).add(thread)
+        return any(
+            touched.get(element, set()) - {thread}
+            for thread in threads
+            for element in product(*(_numbers(two, thread) for _, two in axes))
+        )
 
     def separates(self, other: ThreadMap, group: int = 1) -> bool:
         """Whether two threads that touch the same element, one by each map, are in the same aligned group of ``group`` threads.
@@ -163,9 +194,20 @@ class Access(Record):
             return self.operation == other.operation != ""
         return self.kind == other.kind == READ
 
-    def is_disjoint_from(self, other: Access, group: int = 1) -> bool:
-        """Whether no element is touched by threads of two different aligned groups of ``group`` threads, one by each access."""
-        return self._all_maps(other, lambda one, two: one.is_apart_from(two) or one.separates(two, group))
+    def is_disjoint_from(self, other: Access, group: int = 1, threads: Collection[int] | None = None) -> bool:
+        """Whether no element is touched by two threads, one by each access.
+
+        Args:
+            other: the other access.
+            group: threads of one aligned group of this size may meet.
+            threads: those that make the accesses, where that is known.
+        """
+
+        def is_disjoint(one: ThreadMap, two: ThreadMap) -> bool:
+            apart = one.is_apart_from(two) or one.separates(two, group)
+            return apart or (threads is not None and not one.may_meet(two, threads))
+
+        return self._all_maps(other, is_disjoint)
 
     def is_apart_from(self, other: Access) -> bool:
         """Whether no element is touched by both, be it by one thread."""

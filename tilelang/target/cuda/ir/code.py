@@ -180,6 +180,7 @@ class GroupCode:
         takes_part: whether its threads wait for others, or signal to them, by barriers of the program: the groups behind it are
             in no order with it but by these.
         scattered: whether it is a branch that threads here and there take, in no order with groups before or behind it.
+        takers: the threads that take a scattered branch, where their numbers tell; they have no barrier.
     """
 
     condition: Value | None
@@ -189,6 +190,7 @@ class GroupCode:
     in_order: bool = False
     takes_part: bool = False
     scattered: bool = False
+    takers: frozenset[int] | None = None
 
 
 Code = Union[Leaf, Barrier, Wait, Jump, Block, LoopCode, BranchCode, GroupCode]
@@ -342,7 +344,7 @@ def may_jump(code: Code) -> bool:
 def roles_at(items: list[Code], position: int) -> list[GroupCode]:
     """The longest run of groups from a position on that run concurrently, such as the roles of a warp-specialised kernel: no
     barrier can order one after the other. They have no thread in common, and those of the first take part in barriers, or all are
-    of one branch, whose barrier they have together.
+    of one branch, whose barrier they have together. Or they are branches that scattered threads take.
     """
     found: list[GroupCode] = []
     for code in items[position:]:
@@ -367,4 +369,7 @@ def combined_accesses(code: Code) -> list[Access]:
 
 
 def _share_threads(a: GroupCode, b: GroupCode) -> bool:
-    return a.threads.start < b.threads.stop and b.threads.start < a.threads.stop
+    if a.scattered and b.scattered:
+        return False
+    one, other = (a.takers or a.threads), (b.takers or b.threads)
+    return not frozenset(one).isdisjoint(other)

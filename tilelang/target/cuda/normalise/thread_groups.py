@@ -17,6 +17,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of
 from tilelang.target.cuda.analysis.groups import ThreadConditions
 from tilelang.target.cuda.analysis.uniformity import is_store_of_all
+from tilelang.target.cuda.analysis.waiting import takes_part
 from tilelang.target.cuda.arch import in_one_warp, is_whole_warps
 from tilelang.target.cuda.normalise.between_groups import with_groups_together
 from tilelang.target.cuda.normalise.early_exit import branch_early_exits
@@ -85,7 +86,9 @@ class _Splitter:
         """The groups that a branch becomes; the branch itself where its condition or its contents do not ask for any."""
         members = rest = None
         # Which threads a group has is known only after it is made: those of some stores are together within one warp.
-        if any(_is_shared_out(inner) or is_store_of_all(inner, threads[:1]) for inner in walk(node)):
+        together = any(_is_shared_out(inner) or is_store_of_all(inner, threads[:1]) for inner in walk(node))
+        # The two sides of a branch run concurrently, and no barrier of all threads may stand in one if the other waits for it.
+        if together or (node.otherwise is not None and takes_part(node)):
             members, rest = self.conditions.members(node.stmt.condition, threads)
         if members is None or (rest is not None and node.otherwise is not None):
             otherwise = None if node.otherwise is None else self.sequence(node.otherwise, threads)

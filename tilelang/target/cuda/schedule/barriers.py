@@ -169,9 +169,34 @@ class _Inserter:
             # Neighbouring groups of different threads run at the same time: none of them comes before another, so they are
             # handled as one item.
             roles = roles_at(block.items, position)
+            scattered = [role for role in roles if role.scattered]
+            apart = self.apart(scattered)
+            if apart < len(scattered):
+                if scattered[apart] is roles[0]:  # its parts take turns with the other threads, with barriers of all in between
+                    block.items[position : position + 1] = roles[0].body.items
+                    continue
+                roles = roles[: roles.index(scattered[apart])]
             added = self.roles(roles, pending) if roles else self.item(block.items[position], pending)
             block.items[position:position] = added
             position += max(1, len(roles)) + len(added)
+
+    def apart(self, branches: list[GroupCode]) -> int:
+        """How many of some branches that scattered threads take, which have no barrier of their own, need none."""
+        found: dict[frozenset[int], list[Access]] = {}
+        for count, branch in enumerate(branches):
+            accesses, takers = combined_accesses(branch), branch.takers
+            waits_in_part = any(_is_waited_in_part(code) for part in branch.body.items for code in children(part))
+            acquires = any(leaf.acquires for leaf in leaves(branch))
+            if takers is None or waits_in_part or acquires or any(find(branch, Barrier)):
+                return count
+            if not all(access.synchronous for access in accesses):
+                return count
+            # Threads that take several of the branches run these in program order.
+            of_takers = [*found.pop(takers, ()), *accesses]
+            if not all(map(takers.isdisjoint, found)) or self.conflicts.between(of_takers, of_takers, threads=takers):
+                return count
+            found[takers] = of_takers
+        return len(branches)
 
     def roles(self, groups: list[GroupCode], pending: _Pending) -> list[Code]:
         """Handles neighbouring groups of different threads, which run concurrently: the program itself orders them."""
@@ -184,6 +209,8 @@ class _Inserter:
             written = frozenset(owner(access.buffer) for access in stores)
             waits = any(leaf.acquires for leaf in leaves(group.body)) or any(map(_is_waited_in_part, children(group.body)))
             # What a single thread does is in order.
+            if group.scattered:
+                continue
             if not group.barrier and len(group.threads) > 1 and (waits or self.divergence.has_order(group.body, group=True)):
                 group.barrier = self.divergence.barrier(group.threads)
             if group.barrier:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from tilelang.ir.access import READ
@@ -22,14 +22,17 @@ class Conflicts(Record, eq=False):
     overlap: Callable[[Any, Any], bool]
     is_ordered: Callable[[Any], bool] = lambda storage: True
 
-    def between(self, accesses: Iterable[Access], earlier: Iterable[Access], group: int = 1) -> tuple[Access, Access] | None:
+    def between(
+        self, accesses: Iterable[Access], earlier: Iterable[Access], group: int = 1, threads: Collection[int] | None = None
+    ) -> tuple[Access, Access] | None:
         """Two accesses, one of each collection, whose order a barrier between them has to keep; None where there are none.
 
-        Threads of one aligned ``group`` of this size are in order without a barrier."""
+        Threads of one aligned ``group`` of this size are in order without a barrier. Only some ``threads`` may make them."""
         right = [access for access in earlier if self.is_ordered(owner(access.buffer))]
         for one in accesses if right else ():
             for two in right if self.is_ordered(owner(one.buffer)) else ():
-                if not one.commutes_with(two) and self.overlap(one.buffer, two.buffer) and not one.is_disjoint_from(two, group):
+                meet = not one.commutes_with(two) and self.overlap(one.buffer, two.buffer)
+                if meet and not one.is_disjoint_from(two, group, threads):
                     return one, two
         return None
 

@@ -124,6 +124,8 @@ class Divergence(Record):
         for item in block.items:
             if isinstance(item, Block):
                 made += self._guarded(condition, item)
+            elif isinstance(item, GroupCode) and item.scattered:
+                made += self._guarded(condition, item.body)
             elif isinstance(item, Leaf) and any(isinstance(each, (Define, DefinePointer)) for each in item.body):
                 made += [item] if item.uniform else self._defining(condition, item)
             elif isinstance(item, Barrier) and item.after_exit:

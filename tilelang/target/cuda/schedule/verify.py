@@ -68,10 +68,10 @@ def _check_control(code: Code, divergent: bool) -> None:
 
 
 def _check_warps(group: GroupCode, conflicts: Conflicts) -> None:
-    """In code that each warp runs at its own pace, warps do not meet."""
+    """In code that each warp runs at its own pace, warps do not meet; nor do scattered threads."""
     if group.condition is None:
         accesses = combined_accesses(group)
-        found = conflicts.between(accesses, accesses, WARP)
+        found = conflicts.between(accesses, accesses, 1 if group.scattered else WARP, group.takers)
         if found is not None:
             raise OrderProofError(_name(found[0]), "warps meet in it that nothing orders")
 
