@@ -44,10 +44,11 @@ class DivergenceError(CompileError):
 class CopyShapeError(ShapeError):
     """The two regions of a copy have different extents."""
 
-    def __init__(self, source: str, target: str, operator: str = "T.copy"):
+    def __init__(self, source: str, target: str, operator: str = "T.copy", remedy: str | None = None):
         super().__init__(
             f"{operator}: the source is {source} and the destination is {target}",
-            hint="the extents must agree, axes of length 1 aside; slice both sides alike, or copy to a buffer of the same shape",
+            hint=remedy
+            or "the extents must agree, axes of length 1 aside; slice both sides alike, or copy to a buffer of the same shape",
         )
 
 

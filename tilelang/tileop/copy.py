@@ -44,7 +44,20 @@ class Copy(TileOp):
         """Both regions must have the same extents, axes of length one aside."""
         source, target = self.src.shape, self.dst.shape
         if len(source) != len(target) or not all(map(same, source, target)):
-            raise CopyShapeError(shape_text(self.src.extents), shape_text(self.dst.extents))
+            remedy = _with_slice(self.src, self.dst) or _with_slice(self.dst, self.src)
+            raise CopyShapeError(shape_text(self.src.extents), shape_text(self.dst.extents), remedy=remedy)
+
+
+def _with_slice(region: Region, other: Region) -> str | None:
+    """What to write where a slice in place of one index would make a region as large as another."""
+    if not all(isinstance(size, int) for size in (*region.extents, *other.extents)):
+        return None
+    for axis, (extent, wanted) in enumerate(zip(reversed(region.extents), reversed(other.extents)), 1):
+        longer = [*region.extents[:-axis], wanted, *region.extents[len(region.extents) - axis + 1 :]]
+        if extent == 1 and wanted != 1 and [size for size in longer if size != 1] == list(other.shape):
+            place = len(region.extents) - axis
+            return f"an index beside a slice is one element; axis {place} of {region.buffer.name} needs x : x + {wanted}"
+    return None
 
 
 @tile_operator("tl.transpose")

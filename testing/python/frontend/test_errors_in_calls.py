@@ -53,6 +53,17 @@ def test_copy_extents():
                 T.copy(A, a)  # <- error
 
 
+def test_an_index_beside_a_slice():
+    remedy = r"\(1, 1, 16\) and the destination is \(8, 16\)(.|\n)*hint: an index beside .*; axis 1 of A needs x : x \+ 8"
+    with error_at_mark(CopyShapeError, remedy):
+
+        @T.prim_func
+        def main(A: T.Tensor((4, 64, 64), "float32")):
+            with T.Kernel(4) as bx:
+                a = T.alloc_shared((8, 16), "float32")
+                T.copy(A[bx, bx * 8, 0:16], a)  # <- error
+
+
 def test_reduce_shape():
     with error_at_mark(ReduceShapeError, r"dim=1(\n.*)*hint: the destination has the shape \(8,\)"):
 
