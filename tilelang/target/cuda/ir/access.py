@@ -8,6 +8,7 @@ makes it and which thread touches which element.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Collection
 from functools import cached_property
 from itertools import product
@@ -29,6 +30,9 @@ class Agent(enum.Enum):
     TENSOR_CORE = "wgmma"
     BULK = "bulk copy"
 
+
+_ELEMENTS = 1 << 16
+"""As many elements that threads touch are looked at one by one."""
 
 Sum = tuple[int, tuple[tuple[int, int, int], ...]]
 
@@ -73,14 +77,15 @@ class ThreadMap(Record):
         axes = [(one, two) for one, two in zip(self.sums, other.sums) if one is not None and two is not None]
         if self.buffer != other.buffer or not axes:
             return True
+        first, second = ([[_numbers(sums[side], thread) for sums in axes] for thread in threads] for side in (0, 1))
+        if sum(math.prod(map(len, numbers)) for numbers in (*first, *second)) > _ELEMENTS:
+            return True
         touched: dict[tuple[int, ...], set[int]] = {}
-        for thread in threads:
-            for element in product(*(_numbers(one, thread) for one, _ in axes)):
+        for thread, numbers in zip(threads, first):
+            for element in product(*numbers):
                 touched.setdefault(element, set()).add(thread)
         return any(
-            touched.get(element, set()) - {thread}
-            for thread in threads
-            for element in product(*(_numbers(two, thread) for _, two in axes))
+            touched.get(element, set()) - {thread} for thread, numbers in zip(threads, second) for element in product(*numbers)
         )
 
     def separates(self, other: ThreadMap, group: int = 1) -> bool:
