@@ -179,7 +179,8 @@ def _shortened(last: Any, edge: _Edge, outside: set[int]) -> Any | None:
     if held & outside or not all(_begins_with_store(last, key) for key in held - own):
         return None
     smaller = {key: _shorter(tiles[key], key, cut, edge) for key in held | own}
-    allocations = [ir.AllocBuffer(smaller[key]) for key in held - own]
+    # In the order of the program, which is the same in every process.
+    allocations = [ir.AllocBuffer(smaller[key]) for key in tiles if key in held - own]
     renamed = substitute(_Shorter(cut, edge).stmt(last), {tiles[key]: buffer for key, buffer in smaller.items()})
     return seq(allocations, renamed)
 

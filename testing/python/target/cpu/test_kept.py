@@ -32,23 +32,36 @@ def program(kind="", m=M, n=N, k=K, tile=TILE, dtype="float32", transposed=True)
             a = T.alloc_shared((tile, tile), dtype)
             b = T.alloc_shared((tile, tile), dtype)
             c = T.alloc_fragment((tile, tile), result)
+            if kind.endswith("apart"):
+                a_end = T.alloc_shared((tile, tile), dtype)
+                b_end = T.alloc_shared((tile, tile), dtype)
             T.clear(c)
             if kind == "random numbers":
                 T.rng_init(7)
             if kind == "left early" and by == rows:
                 T.thread_return()
             for step in T.serial(by + 1 if kind == "causal" else T.ceildiv(k, tile)):
-                if kind == "other columns":
+                if kind.endswith("apart"):
+                    if (by < 5) if kind == "rows apart" else (bx < 3):
+                        T.copy(A[bz, by * tile, step * tile], a)
+                        T.copy(B[bz, step * tile, bx * tile], b)
+                        T.gemm(a, b, c)
+                    else:
+                        T.copy(A[bz, by * tile, step * tile], a_end)
+                        T.copy(B[bz, step * tile, bx * tile], b_end)
+                        T.gemm(a_end, b_end, c)
+                elif kind == "other columns":
                     T.copy(B[bz, (bx + by) % columns * tile, step * tile], b)
                 elif transposed:
                     T.copy(B[bz, bx * tile, step * tile], b)
                 else:
                     T.copy(B[bz, step * tile, bx * tile], b)
-                T.copy(A[bz, by * tile, step * tile], a)
+                if not kind.endswith("apart"):
+                    T.copy(A[bz, by * tile, step * tile], a)
                 if kind == "condition":
                     if L[by] > 0:
                         T.gemm(a, b, c, transpose_B=transposed)
-                else:
+                elif not kind.endswith("apart"):
                     T.gemm(a, b, c, transpose_B=transposed)
             T.copy(c, C[bz, by * tile, bx * tile])
             if kind == "written":
@@ -68,6 +81,15 @@ def keeps(func):
 @pytest.mark.parametrize("transposed", [True, False])
 def test_blocks_below_each_other_share_panels(kind, transposed):
     assert keeps(program(kind, k=32, dtype="int8", transposed=transposed))
+
+
+def test_panels_that_the_first_row_of_tiles_packs_are_shared():
+    assert keeps(program(m=192, n=128, k=128, tile=64, transposed=False))
+
+
+@pytest.mark.parametrize("kind", ["rows apart", "columns apart"])
+def test_blocks_below_a_bound_share_panels(kind):
+    assert keeps(program(kind, k=32, dtype="int8", transposed=False))
 
 
 @pytest.mark.parametrize("kind", ["causal", "condition", "written", "other columns", "random numbers", "left early"])
@@ -90,6 +112,10 @@ def test_a_number_of_blocks_that_nothing_divides_has_no_groups():
         ("", "int8", False),
         ("batches", "int8", True),
         ("", "float32", True),
+        ("", "float32", False),
+        ("rows apart", "float32", False),
+        ("rows apart", "int8", False),
+        ("columns apart", "int8", False),
         ("condition", "int8", False),
         ("causal", "int8", True),
     ],
