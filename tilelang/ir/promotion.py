@@ -84,6 +84,8 @@ def _with_expression(a: Any, b: Any) -> tuple[Any, Any]:
 
 def _with_other_format(a: Any, b: Any) -> tuple[Any, Any]:
     """Two floats of one size and different formats as float32; TVM has them meet in one of the formats, or refuses them."""
+    if a.ty.same_as(b.ty):
+        return a, b
     left, right = canonical(str(a.ty)), canonical(str(b.ty))
     if left.is_float and right.is_float and left.bits == right.bits and left.base != right.base:
         return _cast(a, "float32"), _cast(b, "float32")

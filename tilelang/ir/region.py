@@ -13,6 +13,7 @@ from math import prod
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.arrays import items
 from tilelang.ir.expr import as_int, constant, simplify
 
 
@@ -39,7 +40,7 @@ class Region:
     @staticmethod
     def of(expr: Any) -> Region:
         """Decodes a ``TensorRegion`` argument of a tile operator call."""
-        ranges = list(expr.region)
+        ranges = items(expr.region)
         return Region(
             expr.source,
             tuple(as_int(r.min) for r in ranges),

@@ -13,6 +13,7 @@ from typing import Any
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.arrays import items
 from tilelang.ir.memory import is_variable
 
 BINARY = (
@@ -49,14 +50,14 @@ def operands(expr: Any) -> list[Any]:
 _Parts = Mapping[type, Callable[[Any], list[Any]]]
 
 _CHILDREN: _Parts = {
-    ir.SeqStmt: lambda stmt: list(stmt.seq),
+    ir.SeqStmt: lambda stmt: items(stmt.seq),
     ir.IfThenElse: lambda stmt: [stmt.then_case] + ([stmt.else_case] if stmt.else_case is not None else []),
     **dict.fromkeys((ir.For, ir.While, ir.AttrStmt), lambda stmt: [stmt.body]),
 }
 
 _EVALUATED: _Parts = {
     ir.Evaluate: lambda stmt: [stmt.value],
-    ir.BufferStore: lambda stmt: [stmt.buffer, *stmt.indices, stmt.value],
+    ir.BufferStore: lambda stmt: [stmt.buffer, *items(stmt.indices), stmt.value],
     ir.Bind: lambda stmt: [stmt.value],
     ir.For: lambda stmt: [stmt.min, stmt.extent],
     **dict.fromkeys((ir.While, ir.IfThenElse, ir.AssertStmt), lambda stmt: [stmt.condition]),
@@ -65,15 +66,15 @@ _EVALUATED: _Parts = {
 
 _OPERANDS: _Parts = {
     **dict.fromkeys(BINARY, lambda expr: [expr.a, expr.b]),
-    ir.TensorLoad: lambda expr: [expr.source, *expr.indices],
-    ir.TensorRegion: lambda expr: [expr.source, *(part for r in expr.region for part in (r.min, r.extent))],
-    ir.Call: lambda expr: [arg for arg in expr.args if isinstance(arg, ir.PrimExpr)],
+    ir.TensorLoad: lambda expr: [expr.source, *items(expr.indices)],
+    ir.TensorRegion: lambda expr: [expr.source, *(part for r in items(expr.region) for part in (r.min, r.extent))],
+    ir.Call: lambda expr: [arg for arg in items(expr.args) if isinstance(arg, ir.PrimExpr)],
     **dict.fromkeys((ir.Cast, ir.Broadcast), lambda expr: [expr.value]),
     **dict.fromkeys((ir.Not, ir.BitwiseNot), lambda expr: [expr.a]),
     ir.Select: lambda expr: [expr.condition, expr.true_value, expr.false_value],
     ir.Ramp: lambda expr: [expr.base, expr.stride],
     ir.Let: lambda expr: [expr.value, expr.body],
-    ir.Shuffle: lambda expr: [*expr.vectors, *expr.indices],
+    ir.Shuffle: lambda expr: [*items(expr.vectors), *items(expr.indices)],
 }
 
 
@@ -127,19 +128,18 @@ _WITH_CHILDREN: Mapping[type, Callable[[Any, list[Any]], Any]] = {
 
 
 def walk_expr(expr: Any) -> Iterator[Any]:
-    """``expr`` and every expression inside it, depth first; one that is used several times comes once, a variable each time."""
+    """``expr`` and every expression inside it, depth first; one with operands that is used several times comes once."""
     # Expressions share parts, so a walk that visits them again may take exponential time: `x = x * x`, thirty times.
     stack, seen = [expr], set()
     while stack:
         node = stack.pop()
-        if isinstance(node, ir.Var):
-            yield node
-            continue
-        if node in seen:
-            continue
-        seen.add(node)
+        inside = _OPERANDS.get(type(node))
+        if inside is not None:
+            if node in seen:
+                continue
+            seen.add(node)
+            stack += reversed(inside(node))
         yield node
-        stack.extend(reversed(operands(node)))
 
 
 def is_choice(expr: Any) -> bool:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.arrays import items
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.region import Region
 from tilelang.policy import GemmWarpPolicy as GemmWarpPolicy  # programs import it from here
@@ -207,9 +208,10 @@ def decode(call: Any) -> TileOp:
     """The record of a tile operator call."""
     cls = OPERATORS[call.op.name]
     fields = cls.operand_fields()
-    values = {f.name: _decode(value) for f, value in zip(fields, call.args)}
+    arguments = items(call.args)
+    values = {f.name: _decode(value) for f, value in zip(fields, arguments)}
     if fields and fields[-1].metadata.get("many"):
-        values[fields[-1].name] = tuple(call.args[len(fields) - 1 :])
+        values[fields[-1].name] = tuple(arguments[len(fields) - 1 :])
     attributes = call.attrs
     for f in cls.attribute_fields():
         if attributes is not None and f.name in attributes:
