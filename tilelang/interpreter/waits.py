@@ -50,6 +50,7 @@ def until(
     what: Callable[[Lanes], str],
     before: Callable[[Lanes], Any] = lambda x: None,
     after: Callable[[Lanes], Any] = lambda x: None,
+    alone: bool = True,
 ) -> Step:
     """A step that waits.
 
@@ -58,6 +59,7 @@ def until(
         ready: whether to go on.
         what: gives what it waits for, in a finding.
         before, after: done once when the lanes come here, and when they go on.
+        alone: whether a part of the block's threads may come here before the others.
 
     Returns:
         The step.
@@ -83,7 +85,7 @@ def until(
         after(x)
         return False
 
-    return Step(run, wait, alone=True)
+    return Step(run, wait, alone=alone)
 
 
 @waits("thread_return")
@@ -326,7 +328,8 @@ def _blocks_step(name: str, blocks: Callable[[Lanes], BlockBarrier], what: str) 
             x.cross_barrier()
             x.block.phases[name] = blocks(x).arrive(x)
 
-        return until(span, lambda x: blocks(x).has_ended(x, x.block.phases[name]), lambda x: what, before)
+        # Others of the block may still wait for another block, which has not had its turn.
+        return until(span, lambda x: blocks(x).has_ended(x, x.block.phases[name]), lambda x: what, before, alone=False)
 
     return make
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import tilelang.language as T
+from testing.python.target.cuda.support import simulate
 
 from .support import kinds, run
 
@@ -91,3 +92,30 @@ def test_one_load_for_the_blocks_of_a_cluster():
     a, c = torch.randn(4, 64).half(), torch.zeros(4, 64).half()
     run(main, a, c)
     assert torch.equal(c, a[[0, 1, 1, 1]])
+
+
+@pytest.mark.parametrize("meet, ends", [(T.cluster_sync, True), (T.sync_grid, True), (T.cluster_sync, False)])
+def test_threads_meet_other_blocks_only_when_all_of_their_block_have_come(meet, ends):
+    """While some still wait for another block, the others wait for them; a barrier that some never reach is a finding."""
+
+    @T.prim_func
+    def main(B: T.Tensor((2,), "int32")):
+        with T.ClusterKernel(2, threads=64, cluster_dims=2) as b:
+            tx = T.get_thread_binding()
+            full = T.alloc_cluster_barrier([1])
+            T.cluster_sync()
+            if tx >= 32:
+                T.mbarrier_wait_parity(full[0], 0)
+                if not ends:
+                    T.mbarrier_wait_parity(full[0], 1)
+            elif tx == 0:
+                T.ptx_arrive_cluster_barrier(full[0], 1 - b)
+            meet()
+            B[b] = b + 1
+
+    b = torch.zeros(2).int()
+    assert kinds(main, b) == ([] if ends else ["deadlock"])
+    assert not ends or b.tolist() == [1, 2]
+    if ends:
+        simulate(main, b.zero_(), arch="sm_90a")
+        assert b.tolist() == [1, 2]
