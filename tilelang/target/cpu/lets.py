@@ -1,9 +1,8 @@
 """Lowers ``Let`` expressions to local variables, since LLVM code generation must not see them.
 
 TVM's code generator gives its analyzer the value of every bound variable, and the analyzer simplifies that with all earlier
-values
-substituted: nested bindings may contradict one another, and the size of nested functions multiplies. The analyzer ignores
-variables in memory, and LLVM keeps them in registers.
+values substituted: nested bindings may contradict one another, the size of nested functions multiplies, and the time for a chain
+of conditions or choices grows several times by each. The analyzer ignores variables in memory, and LLVM keeps them in registers.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.visit import is_choice, rebuilt
+from tilelang.ir.visit import is_choice, rebuilt, walk_expr
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.place import ON_STACK
 from tilelang.target.cpu.rewriter import StmtRewriter
@@ -43,7 +42,7 @@ class LetLowering(StmtRewriter):
         return self._variable(node) if isinstance(node, ir.Var) else rebuilt(node, self._reading)
 
     def visit_Bind(self, node: Any) -> Any:
-        if not _is_scalar_float(node.var.ty):
+        if not _is_opaque(node):
             return super().visit_Bind(node)
         value = self.expr(node.value)
         store, self.values[node.var] = self._local(str(node.var.name), node.var.ty)
@@ -93,5 +92,7 @@ class LetLowering(StmtRewriter):
         )
 
 
-def _is_scalar_float(dtype: Any) -> bool:
-    return str(dtype) in ("float32", "float64")
+def _is_opaque(node: Any) -> bool:
+    """Whether code generation needs no value of a variable: of integers that are no choices it asks how vectors are aligned."""
+    is_integer = str(node.var.ty) not in ("float32", "float64", "bool")
+    return not is_integer or any(isinstance(each, ir.Select) for each in walk_expr(node.value))
