@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from tilelang.target.cpu import edges
-from tilelang.target.cuda.toolchain import compile as device
 from tilelang.target.cuda.toolchain import nvrtc
 from tilelang.target.cuda.toolchain.records import DeviceBinary
 
@@ -30,23 +29,21 @@ def options(target: str, thorough: bool) -> dict[str, Any]:
     return {} if thorough else _OPTIONS[target]
 
 
-class _PtxWhereQuick:
+_compiled = nvrtc.compile_source
+
+
+def _ptx_where_quick(source: str, arch: str, flags: Sequence[str] = ()) -> DeviceBinary:
     """NVRTC as it is, but where quick compilation is asked for: then it makes PTX alone.
 
     The accumulators of ``wgmma`` must stay in the registers that they are in, which takes the optimiser.
     """
-
-    version = staticmethod(nvrtc.version)
-
-    @staticmethod
-    def compile_source(source: str, arch: str, flags: Sequence[str] = ()) -> DeviceBinary:
-        if QUICK not in flags:
-            return nvrtc.compile_source(source, arch, flags)
-        flags = [flag for flag in flags if flag != QUICK or "wgmma" not in source]
-        return nvrtc.compile_source(source, arch.replace("sm_", "compute_"), flags)
+    if QUICK not in flags:
+        return _compiled(source, arch, flags)
+    flags = [flag for flag in flags if flag != QUICK or "wgmma" not in source]
+    return _compiled(source, arch.replace("sm_", "compute_"), flags)
 
 
-device.COMPILERS["nvrtc"] = _PtxWhereQuick
+nvrtc.compile_source = _ptx_where_quick
 
 
 @contextmanager
