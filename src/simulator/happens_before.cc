@@ -130,37 +130,75 @@ void RaceChecker::proxy_fence(uint32_t thread) {
   tick(thread);
 }
 
+void RaceChecker::SyncPoint::observe(Agent reader, uint32_t before) {
+  const auto is_its = [&](const Observation& each) { return each.reader.id == reader.id; };
+  const auto found = std::find_if(observations.begin(), observations.end(), is_its);
+  if (found != observations.end())
+    *found = {reader, before};
+  else
+    observations.push_back({reader, before});
+}
+
+RaceChecker::SyncPoint& RaceChecker::sync(uint64_t key, uint32_t thread, bool reads, bool writes, bool acquire, bool release) {
+  SyncPoint& at = sync_points_[key];
+  // A relaxed read orders nothing until a fence of its thread.
+  if (reads && !at.released.empty()) join(acquire ? thread_known_[thread] : pending_acquire_[thread], at.released);
+  if (!writes) return at;
+  ++at.writes;
+  if (release)
+    this->release(thread, at.released);
+  else
+    join(at.released, fenced_[thread]);
+  return at;
+}
+
 void RaceChecker::sync_shared(uint32_t thread, uint32_t rank, uint32_t offset, bool reads, bool writes, bool acquire,
                               bool release) {
-  VectorClock& at = shared_released_[static_cast<uint64_t>(rank) << 32 | offset];
-  // A relaxed read orders nothing until a fence of its thread.
-  if (reads && !at.empty()) join(acquire ? thread_known_[thread] : pending_acquire_[thread], at);
-  if (!writes) return;
-  if (release)
-    this->release(thread, at);
-  else
-    join(at, fenced_[thread]);
+  SyncPoint& at = sync(shared_key(rank, offset), thread, reads, writes, acquire, release);
+  if (reads) at.observe(thread_agent(thread), at.writes);
 }
 
 void RaceChecker::sync_global(uint32_t thread, uint64_t address, bool reads, bool writes, bool acquire, bool release) {
   // What comes after a release, or after the fence that a relaxed write relies on, has later stamps.
   const uint32_t released = release ? clock_ : fence_stamps_[thread];
-  // Within the cluster as for shared memory (the key spaces are disjoint: host addresses are large) ...
-  sync_shared(thread, static_cast<uint32_t>(address >> 32) | 0x80000000u, static_cast<uint32_t>(address), reads, writes,
-              acquire, release);
+  // Within the cluster as for shared memory ...
+  SyncPoint& here = sync(global_key(address), thread, reads, writes, acquire, release);
   // ... and between clusters at the granularity of clusters.
   std::lock_guard<std::mutex> guard(global_->sync_lock);
-  GlobalShadow::ClusterClock& at = global_->released(address);
+  GlobalShadow::SyncPoint& at = global_->sync_point(address);
   const uint32_t own = static_cast<uint32_t>(cluster_.index) + 1;
+  if (writes) ++at.writes;
   if (reads) {
     auto& known = acquire ? clusters_known_ : clusters_pending_;
-    for (const auto& item : at) known[item.first] = std::max(known[item.first], item.second);
+    for (const auto& item : at.released) known[item.first] = std::max(known[item.first], item.second);
+    here.observe(thread_agent(thread), at.writes);
   }
   if (writes && (release || !fenced_[thread].empty())) {
-    for (const auto& item : clusters_known_) at[item.first] = std::max(at[item.first], item.second);
-    at[own] = std::max(at[own], released);
+    for (const auto& item : clusters_known_) at.released[item.first] = std::max(at.released[item.first], item.second);
+    at.released[own] = std::max(at.released[own], released);
     note_release(released);
   }
+}
+
+bool RaceChecker::has_seen(const RaceAccess& access, const SyncPoint& at, uint32_t writes) const {
+  // Only where none has come since: `other` is the last one that was recorded.
+  return std::any_of(at.observations.begin(), at.observations.end(), [&](const Observation& each) {
+    return each.writes == writes && ordered(access, each.reader);
+  });
+}
+
+bool RaceChecker::has_seen_shared(const RaceAccess& access, const ShadowCell& other, uint32_t rank, uint32_t offset) const {
+  if (!other.write.stamp || !other.write_atomic) return false;
+  const auto found = sync_points_.find(shared_key(rank, offset));
+  return found != sync_points_.end() && has_seen(access, found->second, found->second.writes);
+}
+
+bool RaceChecker::has_seen_global(const RaceAccess& access, const ShadowCell& other, uint64_t address) const {
+  if (!other.write.stamp || !other.write_atomic) return false;
+  const auto found = sync_points_.find(global_key(address));
+  if (found == sync_points_.end()) return false;
+  std::lock_guard<std::mutex> guard(global_->sync_lock);
+  return has_seen(access, found->second, global_->sync_point(address).writes);
 }
 
 void RaceChecker::note_release(uint32_t stamp) {

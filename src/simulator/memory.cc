@@ -116,7 +116,9 @@ uint8_t* shared_access(const Request& r, uint32_t address) {
   if (RaceChecker* race = r.warp.cluster().race.get()) {
     ShadowCell other;
     RaceResult result = race->shared_access(block->rank, offset, r.bytes, race_access(r, *race), &other);
-    if (result == RaceResult::kConflict) report_race(r, *race, Space::kShared, address, other);
+    const bool conflict = result == RaceResult::kConflict;
+    if (conflict && !race->has_seen_shared(race_access(r, *race), other, block->rank, address & kSharedOffsetMask))
+      report_race(r, *race, Space::kShared, address, other);
     if (result == RaceResult::kNoProxyFence && r.warp.checking(kCheckAsync)) report_proxy(r, address, other);
   }
   return pointer;
@@ -137,7 +139,8 @@ void store_recorded(const Request& r, RaceChecker& race, uint32_t allocation, ui
       r.stored->under_way.await_others();
       access.same_value = std::memcmp(memory, value, bytes) == 0;
       ShadowCell other;
-      const bool conflict = race.global_access(allocation, address - base, bytes, access, &other);
+      const bool conflict = race.global_access(allocation, address - base, bytes, access, &other) &&
+                            !race.has_seen_global(access, other, address);
       access.same_value = false;
       if (conflict && !reported) report_race(r, race, Space::kGlobal, address, other);
       reported |= conflict;
@@ -168,8 +171,9 @@ uint8_t* global_access(const Request& r, uint64_t address) {
     store_recorded(r, *race, static_cast<uint32_t>(index), allocation.base, address);
   } else if (race && !allocation.read_only) {
     ShadowCell other;
-    if (race->global_access(static_cast<uint32_t>(index), address - allocation.base, r.bytes, race_access(r, *race),
-                            &other)) {
+    const RaceAccess access = race_access(r, *race);
+    if (race->global_access(static_cast<uint32_t>(index), address - allocation.base, r.bytes, access, &other) &&
+        !race->has_seen_global(access, other, address)) {
       report_race(r, *race, Space::kGlobal, address, other);
     }
   }

@@ -124,17 +124,6 @@ void RaceChecker::group_done(Warp& warp, LaneMask lanes, Agent agent) {
   known[agent.id] = std::max(known[agent.id], agent.stamp);
 }
 
-inline bool RaceChecker::ordered(const RaceAccess& access, Agent earlier) const {
-  // An asynchronous operation is ordered after its issuer, not after the issuer's other operations.
-  if (earlier.id == access.thread || earlier.stamp <= access.block_known[earlier.id]) return true;
-  if (earlier.id == access.agent.id && earlier.stamp == access.agent.stamp) return true;
-  if (access.warp_known && earlier.stamp <= access.warp_known[earlier.id]) return true;
-  if (access.thread_known && earlier.stamp <= access.thread_known[earlier.id]) return true;
-  // cp.async that the thread itself has waited for. They are kept apart from thread_known_, which would need a clock for each
-  // thread that only waits for its own copies.
-  return earlier.id == threads_ + access.thread && earlier.stamp <= copies_done_[access.thread];
-}
-
 bool RaceChecker::readers_ordered(const ShadowCell& cell, const RaceAccess& access, ShadowCell* other) const {
   for (uint32_t i = cell.readers; i; i = readers_[i].next) {
     const Reader& reader = readers_[i];

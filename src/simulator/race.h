@@ -46,9 +46,14 @@ class GlobalShadow {
   /// The lock of the pages around an offset in an allocation, which ends before `lock_end(offset)`.
   SpinLock& lock(uint32_t allocation, uint64_t offset) { return locks_[(offset / kLocked + allocation) % kLocks]; }
   static uint64_t lock_end(uint64_t offset) { return (offset / kLocked + 1) * kLocked; }
-  /// What clusters have released through a global address: cluster number -> stamp.
+  /// cluster number -> stamp
   using ClusterClock = std::unordered_map<uint32_t, uint32_t>;
-  ClusterClock& released(uint64_t address) { return released_[address]; }
+  /// A global address that strong accesses name.
+  struct SyncPoint {
+    ClusterClock released;  // what clusters have released through it
+    uint32_t writes = 0;    // strong ones
+  };
+  SyncPoint& sync_point(uint64_t address) { return sync_points_[address]; }
   std::mutex sync_lock;
   StoresUnderWay stores;
 
@@ -58,7 +63,7 @@ class GlobalShadow {
   ShadowSummaries summaries_;
   std::vector<ShadowMemory> shadows_;
   SpinLock locks_[kLocks];
-  std::unordered_map<uint64_t, ClusterClock> released_;
+  std::unordered_map<uint64_t, SyncPoint> sync_points_;
 };
 
 struct RaceAccess {
@@ -142,6 +147,10 @@ class RaceChecker {
   void sync_shared(uint32_t thread, uint32_t rank, uint32_t offset, bool reads, bool writes, bool acquire,
                    bool release);
   void sync_global(uint32_t thread, uint64_t address, bool reads, bool writes, bool acquire, bool release);
+  /// Whether an access to such an address comes after a strong read that has seen the write of `other`, and so after that write
+  /// (PTX ISA, "Causality order": a write precedes in observation order the reads that see it, and what follows these).
+  bool has_seen_shared(const RaceAccess& access, const ShadowCell& other, uint32_t rank, uint32_t offset) const;
+  bool has_seen_global(const RaceAccess& access, const ShadowCell& other, uint64_t address) const;
 
   /// "thread (3, 0, 0)" or "a cp.async of thread (3, 0, 0)".
   std::string describe(Agent agent) const;
@@ -224,12 +233,40 @@ class RaceChecker {
     uint32_t allocation;
   };
   std::deque<GlobalRun> runs_;  // of global memory; pages point there
-  std::unordered_map<uint64_t, VectorClock> shared_released_;
+  /// A strong read, and how many strong writes to its address there were before it.
+  struct Observation {
+    Agent reader;
+    uint32_t writes;
+  };
+  /// An address that strong accesses of this cluster name.
+  struct SyncPoint {
+    VectorClock released;
+    uint32_t writes = 0;                    // strong ones of this cluster
+    std::vector<Observation> observations;  // each thread's last one
+    void observe(Agent reader, uint32_t before);
+  };
+  static uint64_t shared_key(uint32_t rank, uint32_t offset) { return static_cast<uint64_t>(rank) << 32 | offset; }
+  /// Apart from those of shared memory, since host addresses are large.
+  static uint64_t global_key(uint64_t address) { return address | uint64_t{1} << 63; }
+  SyncPoint& sync(uint64_t key, uint32_t thread, bool reads, bool writes, bool acquire, bool release);
+  bool has_seen(const RaceAccess& access, const SyncPoint& at, uint32_t writes) const;
+  std::unordered_map<uint64_t, SyncPoint> sync_points_;
   // Between clusters (global memory), at the granularity of clusters.
   std::unordered_map<uint32_t, uint32_t> clusters_known_;
   std::unordered_map<uint32_t, uint32_t> clusters_pending_;
   std::vector<uint32_t> releases_;  // stamps that this cluster has released to others, ascending
 };
+
+inline bool RaceChecker::ordered(const RaceAccess& access, Agent earlier) const {
+  // An asynchronous operation is ordered after its issuer, not after the issuer's other operations.
+  if (earlier.id == access.thread || earlier.stamp <= access.block_known[earlier.id]) return true;
+  if (earlier.id == access.agent.id && earlier.stamp == access.agent.stamp) return true;
+  if (access.warp_known && earlier.stamp <= access.warp_known[earlier.id]) return true;
+  if (access.thread_known && earlier.stamp <= access.thread_known[earlier.id]) return true;
+  // cp.async that the thread itself has waited for. They are kept apart from thread_known_, which would need a clock for each
+  // thread that only waits for its own copies.
+  return earlier.id == threads_ + access.thread && earlier.stamp <= copies_done_[access.thread];
+}
 
 }  // namespace simulator
 }  // namespace tilelang
