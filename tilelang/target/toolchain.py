@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -83,9 +84,25 @@ def run(command: list[str]) -> str:
     Raises:
         ToolchainError: it failed.
     """
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    shown = " ".join(Path(word).name if "/" in word else word for word in command)
-    log = f"$ {shown}\n{done.stdout}{done.stderr}"
-    if done.returncode != 0:
-        raise ToolchainError(f"{Path(command[0]).name} failed", log)
-    return log
+    with started(command) as result:
+        return result()
+
+
+@contextmanager
+def started(command: list[str]) -> Iterator[Callable[[], str]]:
+    """A tool that runs beside what the caller does; a call waits for it, and gives and raises what :func:`run` does."""
+
+    def result() -> str:
+        output, errors = process.communicate()
+        shown = " ".join(Path(word).name if "/" in word else word for word in command)
+        log = f"$ {shown}\n{output}{errors}"
+        if process.returncode != 0:
+            raise ToolchainError(f"{Path(command[0]).name} failed", log)
+        return log
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield result
+        except BaseException:
+            process.kill()
+            raise

@@ -87,7 +87,8 @@ def cuda_artifact(
 
     binary = code or _device_code()
     files = {"kernel.cubin": binary.cubin, "kernel.ptx": binary.ptx if isinstance(binary.ptx, bytes) else binary.ptx.encode()}
-    files |= host_files(HostProgram("axpy", params, dynamic_names(params), launches), backend)
+    with host_files(HostProgram("axpy", params, dynamic_names(params), launches), backend) as hosts:
+        files |= hosts()
     for name, content in files.items():
         (directory / name).write_bytes(content)
     metadata = {"dynamic": dynamic_names(params), **metadata}

@@ -7,7 +7,8 @@ tensors itself). It reaches the device through the runtime that the loader hands
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from tilelang import temporary
@@ -16,14 +17,15 @@ from tilelang.errors import DtypeError
 from tilelang.target.hosts.c import c_source
 from tilelang.target.hosts.python import python_source
 from tilelang.target.hosts.text import HostProgram
-from tilelang.target.toolchain import c_compiler, linker, run
+from tilelang.target.toolchain import c_compiler, linker, run, started
 
 
-def host_files(program: HostProgram, backend: str) -> Mapping[str, bytes]:
-    """The host of a program for an execution backend, by file name.
+@contextmanager
+def host_files(program: HostProgram, backend: str) -> Iterator[Callable[[], Mapping[str, bytes]]]:
+    """The host of a program for an execution backend: a call gives its files by name, and waits for the C compiler.
 
-    ``tvm_ffi`` gets ``executable.so``, ``nvrtc`` gets ``kernel.py``, the others ``kernel_lib.so``; all but ``nvrtc`` come with
-    their text in ``host_kernel.cu``.
+    The C compiler runs beside what the caller does before the call. ``tvm_ffi`` gets ``executable.so``, ``nvrtc`` gets
+    ``kernel.py``, the others ``kernel_lib.so``; all but ``nvrtc`` come with their text in ``host_kernel.cu``.
 
     Raises:
         ToolchainError: the system's C compiler is missing or fails.
@@ -36,17 +38,27 @@ def host_files(program: HostProgram, backend: str) -> Mapping[str, bytes]:
                 hint="declare it float32 and convert it in the kernel",
             )
     if backend == "nvrtc":
-        return {"kernel.py": python_source(program).encode()}
+        files = {"kernel.py": python_source(program).encode()}
+        yield lambda: files
+        return
     text = c_source(program, packed=backend == "tvm_ffi")
     library = "executable.so" if backend == "tvm_ffi" else "kernel_lib.so"
-    return {"host_kernel.cu": text.encode(), library: compile_host(text)}
+    with _compiled(text) as compiled:
+        yield lambda: {"host_kernel.cu": text.encode(), library: compiled()}
 
 
-def compile_host(text: str) -> bytes:
-    """A shared library from a generated host."""
+@contextmanager
+def _compiled(text: str) -> Iterator[Callable[[], bytes]]:
+    """A shared library from a generated host, once it is asked for."""
     with tempfile.TemporaryDirectory(prefix="tilelang-host-", dir=temporary.folder()) as folder:
         source, compiled, library = (Path(folder) / name for name in ("host.c", "host.o", "host.so"))
         source.write_text(text)
-        run([c_compiler(), "-std=c11", "-O1", "-fPIC", "-fvisibility=hidden", "-c", str(source), "-o", str(compiled)])
-        run([*linker(), "-shared", "-o", str(library), str(compiled)])
-        return library.read_bytes()
+
+        def linked() -> bytes:
+            done()
+            run([*linker(), "-shared", "-o", str(library), str(compiled)])
+            return library.read_bytes()
+
+        command = [c_compiler(), "-std=c11", "-O1", "-fPIC", "-fvisibility=hidden", "-c", str(source), "-o", str(compiled)]
+        with started(command) as done:
+            yield linked
