@@ -7,7 +7,7 @@ variables before it sees them, with an interval of their values.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -15,10 +15,15 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import NO_ANSWER, constant
 from tilelang.ir.interval import Interval, interval_of
 from tilelang.ir.misjudged import StandIns, hidden, is_misjudged, restored
-from tilelang.ir.visit import LARGE, tree_size, variables, walk_expr
+from tilelang.ir.visit import LARGE, operands, variables, walk_expr
 
 _LEAST, _MOST = -(2**63) + 1, 2**63 - 1
 """The bounds that the analyzer gives for a value without a known lower or upper end."""
+
+_VISITS = dict.fromkeys(
+    (ir.Select, ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE, ir.And, ir.Or, ir.Not, ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod), 2
+)
+"""How often the analyzer's rules for an operator visit its operands, where that is more than once: nested ones multiply."""
 
 
 class Facts:
@@ -42,12 +47,12 @@ class Facts:
     def bind_value(self, var: Any, value: Any) -> None:
         """Adds ``var == value``, unless the analyzer would misjudge the value.
 
-        The analyzer puts the value in place of the variable: of one that would be large with the values of its own variables, it
-        gets the interval.
+        The analyzer puts the value in place of the variable: of one that would take it long with the values of its own variables,
+        it gets the interval.
         """
         if is_misjudged(value):
             return
-        self._sizes[var] = tree_size(value, self._sizes)
+        self._sizes[var] = _steps(value, self._sizes)
         if self._sizes[var] < LARGE:
             with suppress(*NO_ANSWER):
                 self._analyzer.bind(var, self._seen(value))
@@ -153,6 +158,22 @@ class Facts:
     def divisible(self, expr: Any, by: int) -> bool:
         """Whether ``by`` certainly divides the value."""
         return self.divisor(expr) % by == 0
+
+
+def _steps(value: Any, sizes: Mapping[Any, int]) -> int:
+    """About how many nodes the analyzer visits to simplify a value, :data:`LARGE` at most.
+
+    Args:
+        value: an integer expression.
+        sizes: of variables that stand for their values, the steps for these.
+    """
+    again = _VISITS.get(type(value), 1)
+    count = sizes.get(value, 1) if isinstance(value, ir.Var) else 1
+    for part in operands(value):
+        if count >= LARGE:
+            break
+        count += again * _steps(part, sizes)
+    return min(count, LARGE)
 
 
 def _typed(value: Any, var: Any) -> Any:

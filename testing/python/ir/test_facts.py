@@ -95,3 +95,32 @@ def test_facts_about_data_end_with_the_condition_that_implies_them():
     with facts.assuming(ir.And(number >= 0, number < 10)):
         assert facts.bounds(position) == (1, 10)
     assert not facts.holds(position < 11)
+
+
+CHAINS = {
+    "choices": (lambda h, i: ir.Select(h > i, h, ir.IntImm("int32", i)), max),
+    "quotients": (lambda h, i: ir.FloorDiv(h + i, ir.IntImm("int32", 3)) + i, lambda h, i: (h + i) // 3 + i),
+    "conditions": (lambda h, i: ir.Cast("int32", h > i) + h, lambda h, i: (h > i) + h),
+}
+
+
+@pytest.mark.parametrize("kind", CHAINS)
+def test_a_chain_of_bound_values_is_not_put_together(kind):
+    """The analyzer would visit the first value more often by a factor for each step, and take years."""
+    step, number = CHAINS[kind]
+    facts, value, values = Facts(), POSITION, range(8)
+    facts.bind_range(POSITION, 8)
+    for i in range(40):
+        name = ir.Var(f"h{i}", "int32")
+        facts.bind_value(name, step(value, i))
+        value, values = name, [number(each, i) for each in values]
+    low, high = facts.bounds(value)
+    assert low <= min(values) and max(values) <= high
+
+
+def test_a_short_chain_is_exact():
+    facts, half, back = Facts(), ir.Var("half", "int32"), ir.Var("back", "int32")
+    facts.bind_range(POSITION, 8)
+    facts.bind_value(half, ir.FloorDiv(POSITION, ir.IntImm("int32", 2)))
+    facts.bind_value(back, half * 2 + ir.FloorMod(POSITION, ir.IntImm("int32", 2)))
+    assert facts.holds(ir.EQ(back, POSITION))
