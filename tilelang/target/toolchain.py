@@ -104,5 +104,5 @@ def started(command: list[str]) -> Iterator[Callable[[], str]]:
         try:
             yield result
         except BaseException:
-            process.kill()
+            process.terminate()  # a compiler then removes its temporary files
             raise
