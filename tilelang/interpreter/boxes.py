@@ -6,7 +6,7 @@ threads in front.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -107,6 +107,31 @@ def positions(x: Lanes, box: Box) -> tuple[np.ndarray, Any]:
     if not view.is_tensor and not inside.all():
         _note_outside(x, box)
     return np.where(inside, at, 0), inside
+
+
+def check_overlap(x: Lanes, source: Box, target: Box, operator: str, order: Sequence[int] | None = None) -> None:
+    """Reports an operator that writes what it reads for another element: the order of its elements is not specified.
+
+    Args:
+        x: the state.
+        source, target: what is read, and what is written for it, element by element.
+        operator: its name.
+        order: the axes of the source as those of the target, counted from the last one; None where they follow each other alike.
+    """
+    view = target.view
+    if not x.checks or source.view.storage is not view.storage or source.view.kind is not view.kind:
+        return
+    if source.differs or target.differs:
+        return
+    (reads, given), (writes, kept) = positions(x, source), positions(x, target)
+    given, kept = np.broadcast_to(given, reads.shape), np.broadcast_to(kept, writes.shape)
+    if order is not None:
+        reads, given = reads.transpose(order), given.transpose(order)
+    reads, writes = reads[given], writes[kept]
+    common = np.intersect1d(reads, writes)
+    if common.size and not np.array_equal(reads, writes):
+        first = element_text(view, common, np.ones(common.shape, bool))
+        x.find("race", f"{first} is written and read for another element of the {operator}")
 
 
 def _note_outside(x: Lanes, box: Box) -> None:

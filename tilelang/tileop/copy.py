@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilelang.errors import CopyShapeError
+from tilelang.errors import CopyShapeError, OperandError
 from tilelang.ir.expr import same
 from tilelang.ir.region import Region
 from tilelang.ir.text import shape_text
@@ -77,6 +77,10 @@ class Transpose(TileOp):
         source, target = self.src.shape, self.source_offsets(self.dst.shape)
         if len(source) != len(target) or not all(map(same, source, target)):
             raise CopyShapeError(shape_text(self.src.extents), shape_text(self.dst.extents), "T.transpose")
+        if self.exchanged and self.src.buffer == self.dst.buffer and all(map(same, self.src.mins, self.dst.mins)):
+            raise OperandError(
+                "T.transpose: the destination is the source itself, whose elements are read after others are written"
+            )
 
     def source_offsets(self, offsets: Sequence[Any]) -> list[Any]:
         """The offsets in the source for those in the destination, axes of length one left out of both."""

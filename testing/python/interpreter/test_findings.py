@@ -60,6 +60,30 @@ def test_a_copy_between_overlapping_parts(where, distance, found):
     assert kinds(main, torch.arange(8, dtype=torch.int32)) == found
 
 
+@pytest.mark.parametrize("distance, found", [(0, []), (1, ["race"]), (4, [])])
+def test_a_scan_between_overlapping_parts(distance, found):
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((8,), "int32")
+            T.copy(A, tile)
+            T.cumsum(tile[0:4], tile[distance : distance + 4])
+
+    assert kinds(main, torch.arange(8, dtype=torch.int32)) == found
+
+
+@pytest.mark.parametrize("column, found", [(1, ["race"]), (4, [])])
+def test_a_transpose_between_overlapping_parts(column, found):
+    @T.prim_func
+    def main(A: T.Tensor((4, 8), "int32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((4, 8), "int32")
+            T.copy(A, tile)
+            T.transpose(tile[:, 0:4], tile[:, column : column + 4])
+
+    assert kinds(main, torch.arange(32, dtype=torch.int32).reshape(4, 8)) == found
+
+
 def test_an_element_of_a_column_major_tensor_is_named_by_its_indices():
     @T.prim_func
     def main(A: T.StridedTensor((8, 4), (1, 8), "float32")):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import tilelang
 import tilelang.language as T
 from testing.python.target.definition import check_meaning
-from tilelang.errors import CompileError, CopyShapeError
+from tilelang.errors import CompileError, CopyShapeError, OperandError
 
 from .support import name_of, random, run
 
@@ -340,3 +340,12 @@ def test_transpose_exchanges_the_last_two_axes():
             tilelang.compile(main, target=target)(a, b, c)
         assert torch.equal(b, a.transpose(1, 2))
         assert torch.equal(c, a[1].T)
+
+
+def test_a_tile_is_not_transposed_in_place():
+    with pytest.raises(OperandError, match="the destination is the source itself"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4, 4), "float32")):
+            with T.Kernel(1, threads=32):
+                T.transpose(A, A)

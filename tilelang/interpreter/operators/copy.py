@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.interpreter.access import element_text
-from tilelang.interpreter.boxes import Box, box_of, positions, read, write
+from tilelang.interpreter.boxes import Box, box_of, check_overlap, read, write
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.numbers import convert, element
@@ -54,21 +53,6 @@ def _as_codes(source: Box, target: Box) -> tuple[Box, Box]:
     return replace(source, view=source.view.codes()), replace(target, view=target.view.codes())
 
 
-def _check_overlap(x: Lanes, source: Box, target: Box) -> None:
-    """Reports a copy that writes what it reads for another element: the order of its elements is not specified."""
-    view = target.view
-    if not x.checks or source.view.storage is not view.storage or source.view.kind is not view.kind:
-        return
-    if source.differs or target.differs:
-        return
-    (reads, given), (writes, kept) = positions(x, source), positions(x, target)
-    reads, writes = reads[np.broadcast_to(given, reads.shape)], writes[np.broadcast_to(kept, writes.shape)]
-    both = np.intersect1d(reads, writes)
-    if both.size and not np.array_equal(reads, writes):
-        first = element_text(view, both, np.ones(both.shape, bool))
-        x.find("race", f"{first} is written and read for another element of the copy")
-
-
 @rule(Copy)
 def _copy(c: Compiler, record: Copy) -> Effect:
     source, target = box_of(c, record.src), box_of(c, record.dst)
@@ -76,7 +60,7 @@ def _copy(c: Compiler, record: Copy) -> Effect:
     def effect(x: Lanes) -> None:
         src, dst = _as_codes(source(x), target(x))
         if 0 not in dst.extents:
-            _check_overlap(x, src, dst)
+            check_overlap(x, src, dst, "copy")
             write(x, dst, moved(x, src, dst))
 
     if record.kind == "copy":
@@ -95,6 +79,7 @@ def _transpose(c: Compiler, record: Transpose) -> Effect:
 
     def effect(x: Lanes) -> None:
         src, dst = source(x), target(x)
+        check_overlap(x, src, dst, "transpose", order)
         value = convert(read(x, src), src.view.kind, dst.view.kind)
         threads = range(value.ndim - rank)
         write(x, dst, reshaped(value.transpose(*threads, *(value.ndim + axis for axis in order)), src, dst))

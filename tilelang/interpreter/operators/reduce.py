@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.interpreter.boxes import Box, box_of, read, write
+from tilelang.interpreter.boxes import Box, box_of, check_overlap, read, write
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.numbers import Element, convert
 from tilelang.interpreter.operators.gemm import one_for_all
@@ -57,6 +57,7 @@ def _scan(c: Compiler, record: Scan) -> Effect:
     def effect(x: Lanes) -> None:
         src, dst = source(x), target(x)
         kind = dst.view.kind
+        check_overlap(x, src, dst, "scan")
         value, axis = _wide(convert(_operand(x, src, dst), src.view.kind, kind), kind), record.dim - len(src.extents)
         if record.reverse:
             value = np.flip(value, axis)

@@ -88,6 +88,25 @@ def _u32(value: Any) -> Any:
     return ir.Cast("uint32", value)
 
 
+@scalar_function("tl_f64_to_odd", ("float64",), "float32")
+def _f64_to_odd(x: Any) -> Any:
+    """Rounded to odd: towards zero, and the last bit is set where that is not exact. Rounded to nearest, it could become a tie of
+    the narrower format that it is rounded to next."""
+    zero = ir.FloatImm("float64", 0.0)
+
+    def rounded(near: Any) -> Any:
+        def of(wide: Any) -> Any:
+            # Comparisons with NaN are false, so it stays.
+            away = select(ir.Or(ir.And(x > zero, wide > x), ir.And(x < zero, wide < x)), u32(1), u32(0))
+            truncated = bits(near, "uint32") - away
+            inexact = ir.Or(wide > x, wide < x)
+            return bits(truncated | select(inexact, u32(1), u32(0)), "float32")
+
+        return let(ir.Cast("float64", near), of, "wide")
+
+    return let(ir.Cast("float32", x), rounded, "near")
+
+
 @scalar_function("tl_bf16_to_f32", ("uint16",), "float32")
 def _bf16_to_f32(x: Any) -> Any:
     return bits(_u32(x) << u32(16), "float32")

@@ -51,7 +51,9 @@ class _Jam(StmtRewriter):
 
     def visit_For(self, node: Any) -> Any:
         serial, inner = _serial_loops(node)
-        if not serial or not is_parallel(inner) or prod(as_int(loop.extent) for loop in serial) > _MOST:
+        steps = prod(max(0, as_int(loop.extent)) for loop in serial)
+        # A loop of no step stores nothing, and has no last value.
+        if not serial or not is_parallel(inner) or not 0 < steps <= _MOST:
             return super().visit_For(node)
         loops = parallel_loops(inner)
         store = self._update(serial, loops)

@@ -166,7 +166,7 @@ class Legalizer(StmtRewriter):
             return packed.code_of(self.expr(value), dtype)
         # `narrow(widen(narrow(x)))` of the cast and the store is `narrow(x)`: one conversion is enough.
         if isinstance(value, ir.Cast) and str(value.ty) == dtype and str(value.value.ty) != dtype:
-            return self.narrow(self.to_f32(value.value), dtype)
+            return self.narrow(self._to_round(self.expr(value.value)), dtype)
         # A copy moves bits: through float32 it would be the same, but for the payload of a NaN, and slower.
         if isinstance(value, ir.TensorLoad) and str(value.ty) == dtype:
             return self.code(value)
@@ -247,6 +247,10 @@ class Legalizer(StmtRewriter):
         """A legalised float32 of any scalar expression (not yet legalised)."""
         return self.converted(self.expr(value), "float32")
 
+    def _to_round(self, value: Any) -> Any:
+        """A legalised scalar as the float32 that is rounded to a narrow format."""
+        return self.call("tl_f64_to_odd", value) if str(value.ty) == "float64" else self.converted(value, "float32")
+
     def converted(self, value: Any, target: str) -> Any:
         """A legalised scalar as another type that code generation has."""
         if str(value.ty) == target:
@@ -315,7 +319,7 @@ class Legalizer(StmtRewriter):
         if target in packed.HELD:
             return packed.wrapped(to_integer(self, value, "int32", node.value) if truncates else value, target)
         if target in formats.STORAGE:
-            value = self.converted(value, "float32")
+            value = self._to_round(value)
             return value if source == target else self.widen(self.narrow(value, target), target)
         if target == "bool":
             return value if source == "bool" else ir.NE(value, _zero_like(value))

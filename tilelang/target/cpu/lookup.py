@@ -156,7 +156,10 @@ def _four_bits(node: Any) -> tuple[Any, int] | None:
     if isinstance(node, ir.FloorMod) and as_int(node.b) == _CODES:
         return _shifted(node.a)
     found = _shifted(node) if isinstance(node, (ir.tirx.RShift, ir.FloorDiv)) else None
-    return found if found is not None and found[1] == 4 and str(found[0].ty) == "uint8" and str(node.ty) != "int8" else None
+    if found is None or found[1] != 4 or str(found[0].ty) != "uint8":
+        return None
+    # A byte that is a signed one on the way brings copies of its sign down.
+    return found if all(str(part.ty) != "int8" for part in walk_expr(node)) else None
 
 
 def _shifted(node: Any) -> tuple[Any, int] | None:

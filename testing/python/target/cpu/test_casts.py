@@ -67,6 +67,24 @@ def test_narrowing_rounds_as_torch(name, target):
     assert_same(y, x.to(dtype))
 
 
+@on_both
+@pytest.mark.parametrize("name", NARROW)
+def test_float64_is_rounded_once(name, target):
+    """Next to the middle between two values; as a float32 it would be the middle itself."""
+    dtype = NARROW[name]
+    values = every_value(dtype).float()
+    values = values[torch.isfinite(values)].double().sort().values
+    low, high = values[:-1], values[1:]
+    middle, infinity = (low + high) / 2, torch.tensor(float("inf"), dtype=torch.float64)
+    special = torch.tensor([float("inf"), -float("inf"), float("nan"), 1e300, -1e300, 1e-300, -1e-300, 0.0], dtype=torch.float64)
+    x = torch.cat([torch.nextafter(middle, -infinity), middle, torch.nextafter(middle, infinity), special])
+    expected = torch.cat([low, middle.float().to(dtype).double(), high, special.float().to(dtype).double()])
+    # Of zeros, the sign is that of the number.
+    expected = torch.where(expected == 0, torch.copysign(expected, x), expected)
+    y = build(conversion(x.numel(), "float64", name), target, out_idx=-1)(x)
+    assert_same(y, expected)
+
+
 @pytest.mark.parametrize("name", NARROW)
 def test_constants_are_rounded_like_run_time_values(name):
     values = [0.0, 1.0, -1.5, 0.1, 1e-3, 3.14159, 447.9, 1e-8, 60000.0, -(2.0**-9), float("inf"), -float("inf")]

@@ -122,7 +122,21 @@ def _of_a_tensor(X, tile):
             X[i, j] += tile[i, j] * a
 
 
+def _no_step(X, tile):
+    for _ in T.serial(0):
+        for i, j in T.Parallel(*SHAPE):
+            tile[i, j] += X[i, j]
+
+
+def _from_the_end_to_the_start(X, tile):
+    for _ in T.serial(3, 1):
+        for i, j in T.Parallel(*SHAPE):
+            tile[i, j] += X[i, j]
+
+
 LEFT = [
+    _no_step,
+    _from_the_end_to_the_start,
     _reads_twice,
     _reads_a_neighbour,
     _many_steps,

@@ -104,6 +104,22 @@ def test_sources(source):
     check(func, 48, "float32", source)
 
 
+@pytest.mark.parametrize("form", [lambda x: x >> 4, lambda x: x // 16, lambda x: (x >> 2) >> 2])
+@pytest.mark.parametrize("wider", ["int8", "int16", "int32"])
+def test_upper_bits_of_a_signed_byte(form, wider):
+    """They are numbers from -8 to 7, also where the byte is stored as an unsigned one."""
+
+    @T.prim_func
+    def main(B: T.Tensor((2, 128), "uint8"), Y: T.Tensor((2, 128), "float32")):
+        with T.Kernel(2, threads=128) as row:
+            y = T.alloc_shared((128,), "float32")
+            for j in T.Parallel(128):
+                y[j] = T.cast(form(T.cast(T.cast(B[row, j], "int8"), wider)), "float32")
+            T.copy(y, Y[row, 0])
+
+    same_as_interpreter(main, torch.arange(256, dtype=torch.uint8).reshape(2, 128), torch.zeros(2, 128))
+
+
 def test_a_code_book():
     @T.prim_func
     def main(B: T.Tensor((4, 64), "uint8"), book: T.Tensor((16,), "float32"), Y: T.Tensor((4, 128), "float32")):
