@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import tvm_ffi
 
+from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant, difference, float_constant
 from tilelang.ir.facts import Facts
@@ -139,8 +140,18 @@ def _reduced(loop: Any, carried: Container[Any], reducers: set[Any]) -> Any | No
 def _is_sum(store: Any) -> bool:
     """Whether a store adds to its element, or subtracts from it, once."""
     value = _without_cast(store.value)
+    if not _adds_alike(str(store.buffer.dtype), str(value.ty)):
+        return False
     terms = [value.a, value.b] if isinstance(value, ir.Add) else [value.a] if isinstance(value, ir.Sub) else []
     return any(isinstance(term, ir.TensorLoad) and term.source.same_as(store.buffer) for term in map(_without_cast, terms))
+
+
+def _adds_alike(element: str, sum_: str) -> bool:
+    """Whether elements of one type, which are added as another, may be added in parts: no conversion loses more than digits."""
+    # An int32 to which 0.5 is added as a float drops the fraction each time, and an int32 added as an int8 wraps around.
+    element, sum_ = canonical(element), canonical(sum_)
+    floats, integers = (all(getattr(each, kind) for each in (element, sum_)) for kind in ("is_float", "is_integer"))
+    return element == sum_ or ((floats or integers) and sum_.bits >= element.bits)
 
 
 def _without_cast(expr: Any) -> Any:

@@ -1,8 +1,9 @@
 """Whether iterations of different threads store to different elements, found out by listing what each of them stores to.
 
-What is the same in all iterations (``n`` in ``f[(i + n) % 8] += x[i]``) is tried with a few values. They stand for all others
+What is the same in all iterations (``n`` in ``f[(i + n) // 8] += x[i]``) shifts the indices of all of them. Behind quotients and
+remainders by constants it matters only modulo a *period*, here 8, so that as many values of it stand for all others. That holds
 where each store has the same of it, as in ``f[i + n]`` and ``f[i + n + 1]``; stores that differ in it (``f[i + n]`` and
-``f[i + m]``) may meet for values that were not tried.
+``f[i + m]``), and indices that it does more to than shift them (``f[i * n]``), are taken to meet.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import tvm_ffi
@@ -29,11 +31,8 @@ _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 """What indices and conditions on them are made of."""
 
-_TRIED = (0, 1, 2, 4, 5, 8, 1_000_003)
-"""Values for what is the same in all iterations."""
-
 _MOST = 1 << 20
-"""Iterations that are listed; more are taken to meet."""
+"""Iterations that are listed, over all values of what is the same in them; more are taken to meet."""
 
 
 class Store:
@@ -89,7 +88,7 @@ class _Places:
         shared: those of them that are shared out over threads.
         layout: as for :func:`are_apart`.
         moving: variables that are not the same in all iterations; inside: those of them that loops have.
-        outside: the others that indices name, each with a number.
+        outside: the others that indices name.
     """
 
     def __init__(self, stores: Sequence[Store], axes: Sequence[Any], shared: Sequence[Any], layout: FragmentLayout | None):
@@ -97,17 +96,34 @@ class _Places:
         self.inside = {loop.loop_var for loops in (axes, *(store.loops for store in stores)) for loop in loops}
         self.moving = self.inside.union(*(store.named for store in stores))
         used = {var for store in stores for index in store.indices for var in variables(index)}
-        self.outside = {var: place for place, var in enumerate(sorted(used - self.moving, key=lambda var: var.name))}
+        self.outside = used - self.moving
 
     def are_each_of_one_thread(self) -> bool:
         """Whether the iterations that store to an element are all of one thread."""
         if self.outside and not self._have_one_distance():
             return False
-        tried = range(len(_TRIED) if self.outside else 1)
         try:
-            return all(self._holds_for(number) for number in tried)
+            period = math.lcm(*(self._period(index) for store in self.stores for index in store.indices))
+            self._check_count(period ** len(self.outside))
+            tried = product(range(period), repeat=len(self.outside))
+            return all(self._holds_for(dict(zip(self.outside, values))) for values in tried)
         except (_NotKnown, ZeroDivisionError):
             return False
+
+    def _period(self, index: Any) -> int:
+        """How many values of what is the same in all iterations stand for all others in an index."""
+        # (i + n) % 8 is equal in two iterations where i % 8 is, whatever n is. Another store's index may be greater by 1.
+        is_remainder = isinstance(index, ir.FloorMod) and isinstance(as_int(index.b), int) and len(self.stores) == 1
+        if is_remainder and _period(index.a, self.outside) == 1:
+            return 1
+        return _period(index, self.outside)
+
+    def _check_count(self, tried: int) -> None:
+        """Raises _NotKnown for more iterations, with so many values each, than are listed."""
+        for store in self.stores:
+            extents = [as_int(loop.extent) for loop in (*self.axes, *store.loops)]
+            if not all(isinstance(extent, int) for extent in extents) or not 0 < math.prod(extents) * tried <= _MOST:
+                raise _NotKnown
 
     def _have_one_distance(self) -> bool:
         """Whether what is the same in all iterations is so in all indices, too, so that it makes no difference between stores."""
@@ -115,11 +131,9 @@ class _Places:
         apart = [facts.simplify(difference(one, other)) for store in self.stores for one, other in zip(store.indices, first)]
         return not any(var in self.outside for step in apart if not isinstance(step, int) for var in variables(step))
 
-    def _holds_for(self, tried: int) -> bool:
+    def _holds_for(self, outside: Mapping[Any, int]) -> bool:
         import numpy as np  # few programs need it
 
-        # In most tries each variable has another value.
-        outside = {var: _TRIED[(tried * (place + 1) + place) % len(_TRIED)] for var, place in self.outside.items()}
         places, owners = zip(*(self._of(store, outside) for store in self.stores))
         place, owner = np.hstack(places), np.hstack(owners)
         return _different(place) == _different(np.vstack([place, owner]))
@@ -129,10 +143,8 @@ class _Places:
         import numpy as np
 
         loops, turns = (*self.axes, *store.loops), self._turns(store)
-        extents = [as_int(loop.extent) for loop in loops]
-        if not all(isinstance(extent, int) for extent in extents) or not 0 < math.prod(extents) <= _MOST:
-            raise _NotKnown
-        numbers = np.indices(tuple(extents), dtype=np.int64).reshape(len(loops), -1)
+        extents = tuple(as_int(loop.extent) for loop in loops)
+        numbers = np.indices(extents, dtype=np.int64).reshape(len(loops), -1)
         values = {**outside, **{loop.loop_var: _begun(loop, each) for loop, each in zip(loops, numbers)}}
         count = numbers.shape[1]
         rows = [*store.indices, *(_turn(turns, n) for n in self._common)]
@@ -203,6 +215,35 @@ def _may_hold(guard: Any, values: Mapping[Any, Any]) -> Any:
 
 class _NotKnown(Exception):
     """An expression that is not computed from known variables alone."""
+
+
+def _period(expr: Any, outside: set[Any], is_divided: bool = False) -> int:
+    """The least number by which variables may change so that a value changes by the same in all iterations.
+
+    Args:
+        outside: the variables.
+        is_divided: whether the value is divided, so that it matters which values it has.
+
+    Raises:
+        _NotKnown: they do more than shift it.
+    """
+    named = set(variables(expr))
+    if isinstance(expr, ir.Var) or named.isdisjoint(outside) or (named <= outside and not is_divided):
+        return 1
+    if str(expr.ty) not in ("int32", "int64"):  # others may wrap around
+        raise _NotKnown
+    if isinstance(expr, ir.Cast):
+        return _period(expr.value, outside, is_divided)
+    if isinstance(expr, (ir.Add, ir.Sub)):
+        return math.lcm(*(_period(side, outside, is_divided) for side in (expr.a, expr.b)))
+    if isinstance(expr, ir.Mul) and isinstance(as_int(expr.a), int):
+        return _period(expr.b, outside, is_divided)
+    constant = as_int(expr.b) if isinstance(expr, (ir.Mul, ir.FloorDiv, ir.FloorMod)) else None
+    if not isinstance(constant, int):
+        raise _NotKnown
+    if isinstance(expr, ir.Mul):
+        return _period(expr.a, outside, is_divided)
+    return _period(expr.a, outside, is_divided=True) * abs(constant)
 
 
 def _value(expr: Any, values: Mapping[Any, Any]) -> Any:

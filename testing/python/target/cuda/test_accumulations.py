@@ -552,6 +552,10 @@ def apart_by_more(kind):
                         f[(i * 4 + k) // 4, (i * 4 + k) % 4] += A[i, k]
                 elif kind == "shifted":
                     f[(i + n) % 8, 0] += A[i, 0]
+                elif kind == "shifted by a product":
+                    f[(i + n * n) % 8, 0] += A[i, 0]
+                elif kind == "halves":
+                    f[(2 * i + n % 2) // 2 % 8, 0] += A[i, 0]
                 elif kind == "one iteration":
                     if i == n:
                         f[0, 0] += A[i, 0]
@@ -564,7 +568,7 @@ def in_one_thread(func):
     return WITHIN_THREAD in str(accumulate_in_order(func.body))
 
 
-@pytest.mark.parametrize("kind", ["columns", "loop", "shifted", "one iteration"])
+@pytest.mark.parametrize("kind", ["columns", "loop", "shifted", "shifted by a product", "halves", "one iteration"])
 def test_updates_of_different_elements_are_shared_out(kind):
     assert not in_one_thread(apart_by_more(kind))
 
@@ -572,3 +576,53 @@ def test_updates_of_different_elements_are_shared_out(kind):
 @pytest.mark.parametrize("kind", [kind for kind in MOVED if kind != "values of a condition"])  # a sum over all iterations
 def test_updates_that_may_meet_are_one_threads(kind):
     assert in_one_thread(moved_by_more(kind))
+
+
+@pytest.mark.parametrize("kind", ["product", "sevenths"])
+@pytest.mark.parametrize("n", [3, 4])
+def test_updates_that_meet_for_one_value_of_a_number(kind, n):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32"), n: T.int32):
+        with T.Kernel(1, threads=64):
+            f = T.alloc_fragment((64,), "float32")
+            T.clear(f)
+            if kind == "product":
+                for i in T.Parallel(64):
+                    f[i * (n - 3)] += A[i]
+            else:
+                for i in T.Parallel(2):
+                    f[(4 + i * 6 + n) // 7] += A[i]
+            T.copy(f, B)
+
+    a, b, expected = torch.arange(1.0, 65), torch.zeros(64), torch.zeros(64)
+    for i in range(64 if kind == "product" else 2):
+        expected[i * (n - 3) if kind == "product" else (4 + i * 6 + n) // 7] += a[i]
+    simulate(main, a, b, n)
+    assert torch.equal(b, expected)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "begin", "update", "expected"),
+    [
+        ("int32", 100, lambda total: total - 0.5, 36),  # 0.5 each time, and the fraction dropped
+        ("float32", 0.5, lambda total: T.cast(total, "int32") + 1, 64),
+        ("int32", 200, lambda total: T.cast(total, "int8") + T.int8(1), 8),
+        ("int8", 100, lambda total: total + 1, -92),
+        ("float16", 0.5, lambda total: T.cast(total, "float32") + 1.0, 64.5),
+    ],
+)
+def test_sums_in_parts_where_conversions_allow_it(dtype, begin, update, expected):
+    """What each step drops of the sum so far is not what it would drop of a part of the sum."""
+
+    @T.prim_func
+    def main(B: T.Tensor((1,), dtype)):
+        with T.Kernel(1, threads=32):
+            total = T.alloc_fragment((1,), dtype)
+            T.fill(total, begin)
+            for _ in T.Parallel(64):
+                total[0] = update(total[0])
+            T.copy(total, B)
+
+    b = torch.zeros(1, dtype=getattr(torch, dtype))
+    simulate(main, b)
+    assert b.item() == expected

@@ -7,6 +7,7 @@ import torch
 
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
+from testing.python.target.definition import check_meaning
 from tilelang.errors import PipelineScheduleError
 from tilelang.target.cuda.analysis.disjointness import Iterations, communicating_tensors
 from tilelang.target.cuda.tile.program import split_kernels
@@ -20,7 +21,7 @@ def _communicating(program):
     for node in walk(tree.root):
         if isinstance(node, Loop):
             facts.bind_range(node.stmt.loop_var, node.stmt.extent, node.stmt.min)
-    return {buffer.name for buffer in communicating_tensors(tree, Iterations(tree, facts))}
+    return {buffer.name for buffer in communicating_tensors(tree, Iterations(tree, facts, dict(kernel.threads)))}
 
 
 def _two_stores(step, distance):
@@ -128,3 +129,92 @@ def test_the_thread_that_stores_may_be_another_in_each_iteration():
     x, b = torch.full((4, 2), 2, dtype=torch.int32), torch.zeros(2, 2, dtype=torch.int32)
     simulate(main, a, x, b)
     assert torch.equal(b, torch.full((2, 2), 7, dtype=torch.int32))
+
+
+def _with_moved_places(kind):
+    """Copies to places whose distance in the text is not the one that they have, as what they are computed from changes."""
+
+    @T.prim_func
+    def main(place: T.Tensor((4,), "int32"), A: T.Tensor((1024,), "float32"), B: T.Tensor((2048,), "float32")):
+        with T.Kernel(1, threads=128):
+            x, y = T.alloc_shared((512,), "float32"), T.alloc_shared((512,), "float32")
+            T.copy(A[0:512], x)
+            T.copy(A[512:1024], y)
+            if kind == "a tensor's element":
+                T.copy(x, B[place[0] + 512])
+                place[0] = place[0] + 512
+                T.copy(y, B[place[0]], coalesced_width=1)
+            else:
+                at = T.alloc_var("int32", init=0)
+                for k in T.serial(4):
+                    T.copy(A[k * 128 : k * 128 + 512], x)
+                    T.copy(x, B[k * 512 + at])
+                    at -= 512
+
+    return main
+
+
+def _of_threads(kind):
+    """Copies of each thread to places that other threads copy to in another statement, or iteration."""
+
+    @T.prim_func
+    def main(A: T.Tensor((512,), "float32"), B: T.Tensor((1024,), "float32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            own, double = T.alloc_local((4,), "float32"), T.alloc_local((4,), "float32")
+            T.copy(A[tx * 4 : tx * 4 + 4], own)
+            for i in T.serial(4):
+                double[i] = own[i] * 2
+            if kind == "statements":
+                T.copy(own, B[tx * 4 : tx * 4 + 4])
+                T.copy(double, B[tx * 4 + 4 : tx * 4 + 8])
+            else:
+                for k in T.serial(3):
+                    T.copy(own, B[(k + tx) * 4 : (k + tx) * 4 + 4])
+
+    return main
+
+
+@pytest.mark.parametrize("kind", ["a tensor's element", "a variable"])
+def test_places_that_a_stored_value_moves_may_be_the_same(kind):
+    check_meaning(_with_moved_places(kind), torch.zeros(4, dtype=torch.int32), torch.randn(1024), torch.zeros(2048))
+
+
+@pytest.mark.parametrize("kind", ["statements", "iterations"])
+def test_places_of_threads_may_be_those_of_others(kind):
+    check_meaning(_of_threads(kind), torch.randn(512), torch.zeros(1024))
+
+
+@pytest.mark.parametrize("kind", ["bound", "inner loop", "threads"])
+def test_an_index_that_grows_by_more_than_the_loop_shares_nothing_out(kind):
+    """``k * 64 + row`` is one place in all iterations where ``row`` falls by 64 in each."""
+
+    @T.prim_func
+    def main(rows: T.Tensor((8,), "int32"), X: T.Tensor((2048,), "float32")):
+        with T.Kernel(1, threads=64):
+            tile, total = T.alloc_shared((64,), "float32"), T.alloc_shared((64,), "float32")
+            own = T.alloc_local((4,), "float32")
+            T.clear(total)
+            for k in T.Pipelined(8, order=[0, 1, 2], stage=[0, 1, 1]):
+                if kind == "bound":
+                    row = rows[k]
+                    T.copy(X[k * 64 + row], tile)
+                    for i in T.Parallel(64):
+                        total[i] += tile[i]
+                    T.copy(total, X[k * 64 + row])
+                elif kind == "inner loop":
+                    for j in T.serial(2):
+                        T.copy(X[k * 64 + j * 64], tile)
+                    for i in T.Parallel(64):
+                        total[i] += tile[i]
+                    for j in T.serial(2):
+                        T.copy(total, X[k * 64 + j * 64])
+                else:
+                    at = (k + T.get_thread_binding()) * 4
+                    T.copy(X[at : at + 4], own)
+                    for i in T.serial(4):
+                        own[i] += 1.0
+                    T.copy(own, X[at : at + 4])
+
+    with pytest.raises(PipelineScheduleError, match="this statement would touch X before"):
+        source(main)

@@ -179,3 +179,27 @@ def test_every_code_of_float4_is_its_number(fast_math):
     sizes = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
     expected = torch.cat([sizes, -sizes]).repeat_interleave(2)
     assert torch.equal(b.view(torch.int32), expected.view(torch.int32))
+
+
+@pytest.mark.parametrize("kind", ["beside vectors", "threads", "blocks"])
+def test_elements_of_one_byte_that_different_threads_store(kind):
+    @T.prim_func
+    def main(A: T.Tensor((16, 32), "int4"), B: T.Tensor((16, 32), "int4"), C: T.Tensor((16,), "int4")):
+        with T.Kernel(16 if kind == "blocks" else 1, threads=16) as bx:
+            if kind == "beside vectors":
+                for j, i in T.Parallel(16, 32):
+                    B[j, i] = A[j, i]
+                    C[j] = -3
+            elif kind == "threads":
+                tx = T.get_thread_binding()
+                C[tx] = -4
+                C[tx] = C[tx] + 1
+            else:
+                C[bx] = -4
+                C[bx] += 1
+
+    _, a = codes(16, 32)
+    b, c = torch.zeros((16, 16), dtype=torch.int8), torch.zeros(8, dtype=torch.int8)
+    simulate(main, a.view(torch.int8), b, c)
+    assert torch.equal(b.view(torch.uint8), a if kind == "beside vectors" else torch.zeros_like(a))
+    assert torch.equal(c.view(torch.uint8), torch.full((8,), 0xDD, dtype=torch.uint8))

@@ -7,7 +7,7 @@ and its parameter is not declared ``__restrict__``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 from typing import Any
 
@@ -17,7 +17,7 @@ from tilelang.ir.expr import as_int, difference
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.visit import is_choice, walk_expr
 from tilelang.target.cuda.intrinsics.table import commuting
 from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
@@ -27,11 +27,15 @@ from tilelang.transform.substitute import substitute
 
 
 class Iterations:
-    """The loops of a kernel as those of each statement, and what varies in them."""
+    """The loops of a kernel as those of each statement, and what varies in them, and between the threads that run them."""
 
-    def __init__(self, tree: TileTree, facts: Facts):
+    def __init__(self, tree: TileTree, facts: Facts, threads: Iterable[Any]):
         self.facts, self._around = facts, tree.around
-        self._varying = {node.stmt.loop_var for node in tree.around if isinstance(node, Loop)} | set(bindings(tree.root))
+        self._values = bindings(tree.root)
+        self._varying = {node.stmt.loop_var for node in tree.around if isinstance(node, Loop)} | set(self._values)
+        self._varying.update(threads)
+        roots = {tree.root_of(buffer) for node in walk(tree.root) for buffer in node.written}
+        self._varying.update(roots, (view for view in tree.aliases if tree.root_of(view) in roots))
 
     def _loops(self, node: Any) -> list[Any]:
         """The variables of the loops around a statement; None of a ``while`` loop."""
@@ -76,6 +80,31 @@ class Iterations:
         # A `while` loop is listed as None, which no index moves with.
         return not disjoint.issuperset(self._loops(node))
 
+    def share_out(self, loop: Loop, one: Site, other: Site) -> bool:
+        """Whether two regions certainly have no element in common in different iterations of a loop.
+
+        Along some axis they then start at one index, which grows by at least their extents.
+        """
+        if one.extents is None or other.extents is None or len(one.extents) != len(other.extents):
+            return False
+        around = (each for each in self._around[loop] if isinstance(each, Loop))
+        fixed = {loop.stmt.loop_var, *(each.stmt.loop_var for each in around)}
+        for low, start, extent, reach in zip(one.indices, other.indices, map(as_int, one.extents), map(as_int, other.extents)):
+            if isinstance(low, int) or isinstance(start, int) or not isinstance(extent, int) or not isinstance(reach, int):
+                continue
+            # A name stands for its value: with b = rows[k], what k * 64 + b grows by is not known.
+            low, start = self._written_out(low), self._written_out(start)
+            step = growth(low, loop.stmt.loop_var, self.facts) if self._mentioned(low) <= fixed else None
+            if self.facts.simplify(difference(low, start)) == 0 and abs(step or 0) >= max(extent, reach):
+                return True
+        return False
+
+    def _written_out(self, expr: Any) -> Any:
+        """An expression without names that the program binds."""
+        while named := {part: self._values[part] for part in walk_expr(expr) if part in self._values}:
+            expr = substitute(expr, named)
+        return expr
+
     def _disjoint(self, low: Any, other: Any, extent: Any, reach: Any) -> bool:
         extent, reach = _size(as_int(extent)), _size(as_int(reach))
         # Only a known distance proves anything: B[i : i + 4] and B[i + 4 : i + 8] are 4 apart, B[i] and B[j] may be equal.
@@ -91,12 +120,15 @@ class Iterations:
         return step > 0 and distance % step >= extent and distance % step + reach <= step
 
     def _mentioned(self, expr: Any) -> set[Any]:
-        return set() if isinstance(expr, int) else {part for part in walk_expr(expr) if part in self._varying}
+        """What may be another value in an expression where another iteration or thread, or the same one later, evaluates it."""
+        parts = () if isinstance(expr, int) else walk_expr(expr)
+        return {part for part in parts if (isinstance(part, ir.Call) and not is_choice(part)) or part in self._varying}
 
     def _only_variable(self, expr: Any) -> Any:
-        """The one variable of a loop that an index depends on; None where it depends on none or more."""
+        """The one variable that an index depends on; None where it depends on none or more, or on what is stored somewhere."""
         found = self._mentioned(expr)
-        return found.pop() if len(found) == 1 else None
+        only = found.pop() if len(found) == 1 else None
+        return only if isinstance(only, ir.Var) and not ir.is_buffer_var(only) else None
 
 
 def _size(extent: Any) -> int:
@@ -108,22 +140,6 @@ def growth(index: Any, var: Any, facts: Facts) -> int | None:
     """By how much an index grows while a variable grows by one; None where that is not known."""
     found = 0 if isinstance(index, int) else facts.simplify(substitute(index, {var: var + 1}) - index)
     return found if isinstance(found, int) else None
-
-
-def share_out_iterations(one: Site, other: Site, var: Any, facts: Facts) -> bool:
-    """Whether two regions certainly have no element in common in different iterations of a loop over ``var``.
-
-    Along some axis they then start at one index, which grows by at least their extents.
-    """
-    if one.extents is None or other.extents is None or len(one.extents) != len(other.extents):
-        return False
-    for low, start, extent, reach in zip(one.indices, other.indices, one.extents, other.extents):
-        extent, reach = as_int(extent), as_int(reach)
-        if isinstance(low, int) or isinstance(start, int) or not isinstance(extent, int) or not isinstance(reach, int):
-            continue
-        if facts.simplify(difference(low, start)) == 0 and abs(growth(low, var, facts) or 0) >= max(extent, reach):
-            return True
-    return False
 
 
 # Tensors through which threads communicate -----------------------------------------------------------------------------

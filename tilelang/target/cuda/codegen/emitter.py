@@ -160,7 +160,7 @@ class Emitter:
         self.places = Places(self)
         self.conditions = Conditions(self.facts)
         self.thread_maps = ThreadMaps(self.tree, dict(self.kernel.threads))
-        self.iterations = Iterations(self.tree, self.facts)
+        self.iterations = Iterations(self.tree, self.facts, dict(self.kernel.threads))
         self.communicating = communicating_tensors(self.tree, self.iterations)
         self.repeated = repeated_tensors(self.tree, self.iterations)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from tilelang.ir.access import READ, WRITE
@@ -23,7 +22,7 @@ from tilelang.target.cuda.codegen.places import INT32_LIMIT, Places
 from tilelang.target.cuda.inference.loop_layout import Dimension, register_form
 from tilelang.target.cuda.inference.vectors import element_strides
 from tilelang.target.cuda.ir.cpp_types import is_packed
-from tilelang.target.cuda.ir.values import Array, Element, Pointer, Value
+from tilelang.target.cuda.ir.values import Array, Pointer, Value
 
 VectorKey = tuple[str, Any]
 """The kind of an access by vectors, and the element that it is at the base of the vector."""
@@ -42,8 +41,6 @@ class NestPlaces(Places):
         super().__init__(loops.e)
         self.loops, self.lane, self.vectors = loops, lane, vectors or {}
         self.base = None if lane is None else self.e.names.values[loops.axis]
-        # The halves of a byte may be two threads' elements here; a vector's elements are one thread's.
-        self.shares_bytes = lane is None
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
@@ -58,18 +55,23 @@ class NestPlaces(Places):
         held = self._held(READ, buffer, indices)
         if held is not None:
             return held
-        place = super().place(buffer, indices)
-        if self.shares_bytes and isinstance(place, Element) and is_memory(buffer) and self._stored(buffer):
-            place = replace(place, shared_byte=True)
-        return self.or_missing(buffer, place, super().bounds_guard(buffer, indices))
+        return self.read(buffer, indices, super().place(buffer, indices), super().bounds_guard(buffer, indices))
+
+    def shares_byte(self, buffer: Any, indices: list[Any]) -> bool:
+        if not super().shares_byte(buffer, indices):
+            return False
+        # Vectors along a row begin with a byte, so that both of its elements are one thread's. w[i], next to vectors along j, is
+        # an element of its own.
+        return self.lane is None or not self.loops.vectors.moves_along(buffer, indices, self.loops.axis, self.loops.width)
 
     def is_stored_by_one(self, buffer: Any) -> bool:
         # An iteration is in the partial result of one thread.
         return super().is_stored_by_one(buffer) or buffer in self.loops.partial
 
-    def _stored(self, buffer: Any) -> bool:
-        """Whether other iterations may store to neighbours of what an iteration reads."""
-        return any(access.kind == WRITE and access.buffer == buffer for access in self.loops.nest.accesses)
+    def is_stored(self, buffer: Any) -> bool:
+        # Other iterations may store to neighbours of what an iteration reads.
+        root = self.e.root(buffer)
+        return any(access.kind == WRITE and self.e.root(access.buffer) == root for access in self.loops.nest.accesses)
 
     def place(self, buffer: Any, indices: list[Any]) -> Value:
         held = self._held(WRITE, buffer, indices)

@@ -30,7 +30,7 @@ def emit_pipeline(generator: Any, loop: Loop) -> list[Code] | None:
         PipelineScheduleError: the schedule that the program gives is not possible.
     """
     e = generator.emitter
-    schedule = plan_schedule(loop, e.tree, generator.touches, e.facts)
+    schedule = plan_schedule(loop, e.tree, generator.touches, e.iterations)
     return None if schedule is None else _Pipeline(generator, loop, schedule).emit()
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tilelang.dtypes import canonical
@@ -12,7 +15,8 @@ from tilelang.ir.memory import is_global, is_memory, is_variable, lies_in_shared
 from tilelang.target.cuda.inference.loop_layout import register_of
 from tilelang.target.cuda.inference.vectors import element_strides
 from tilelang.target.cuda.ir.conversions import converted
-from tilelang.target.cuda.ir.values import Convert, Literal, Name, Number, Pointer, Select, Value, both, total
+from tilelang.target.cuda.ir.cpp_types import is_packed
+from tilelang.target.cuda.ir.values import Convert, Element, Literal, Name, Number, Pointer, Select, Value, both, total
 
 if TYPE_CHECKING:
     from tilelang.target.cuda.codegen.emitter import Emitter
@@ -21,20 +25,21 @@ INT32_LIMIT = 2**31
 
 
 class Places:
-    """Elements where the layouts of the kernel have them; nests see some of theirs elsewhere and override this.
-
-    Attributes:
-        shares_bytes: whether neighbouring four-bit elements may be stored by different threads.
-    """
-
-    shares_bytes = False
+    """Elements where the layouts of the kernel have them; nests see some of theirs elsewhere and override this."""
 
     def __init__(self, emitter: Emitter):
         self.e = emitter
+        self._stored: Any = None
 
     def element(self, buffer: Any, indices: list[Any]) -> Value:
         """The value of an element; what the program wants in its place where it does not exist."""
-        return self.or_missing(buffer, self.place(buffer, indices), self.bounds_guard(buffer, indices))
+        return self.read(buffer, indices, self.place(buffer, indices), self.bounds_guard(buffer, indices))
+
+    def read(self, buffer: Any, indices: list[Any], place: Value, exists: Value | None) -> Value:
+        """The value of an element at ``place``, where a condition holds."""
+        if isinstance(place, Element) and self.shares_byte(buffer, indices) and self.is_stored(buffer):
+            place = replace(place, shared_byte=True)
+        return self.or_missing(buffer, place, exists)
 
     def or_missing(self, buffer: Any, place: Value, exists: Value | None) -> Value:
         """The element at ``place``; where a condition (None always holds) does not hold, the value of :meth:`missing`
@@ -44,6 +49,21 @@ class Places:
     def is_stored_by_one(self, buffer: Any) -> bool:
         """Whether one of the threads that run a statement alike stores to a buffer for all."""
         return is_memory(buffer)
+
+    @contextmanager
+    def storing(self, buffer: Any) -> Iterator[None]:
+        """While this lasts, a statement is lowered that stores to a buffer."""
+        outer, self._stored = self._stored, buffer
+        yield
+        self._stored = outer
+
+    def is_stored(self, buffer: Any) -> bool:
+        """Whether the statement being lowered stores to a buffer, too."""
+        return self._stored is not None and self.e.root(self._stored) == self.e.root(buffer)
+
+    def shares_byte(self, buffer: Any, indices: list[Any]) -> bool:
+        """Whether another thread, or block, may store to the other half of an element's byte at the same time."""
+        return is_packed(str(buffer.dtype)) and is_memory(buffer)
 
     def place(self, buffer: Any, indices: list[Any]) -> Value:
         """An element, to be read or stored to."""

@@ -9,7 +9,7 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import ADDRESS
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_array, lies_in_registers
+from tilelang.ir.memory import is_array
 from tilelang.ir.visit import children, is_parallel, reads_memory, variables, walk, walk_expr
 from tilelang.target.assumptions import assumed
 from tilelang.target.cuda.codegen.emitter import Emitter
@@ -82,8 +82,8 @@ def _sequence(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
 
 def _store(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
     buffer, indices = stmt.buffer, list(stmt.indices)
-    shared_byte = e.places.shares_bytes and not lies_in_registers(buffer)
-    store = Assign(e.places.place(buffer, indices), e.value(stmt.value), shared_byte)
+    with e.places.storing(buffer):
+        store = Assign(e.places.place(buffer, indices), e.value(stmt.value), e.places.shares_byte(buffer, indices))
     by_one = e.places.is_stored_by_one(buffer) or _accumulates(e, stmt)
     # The owner comes first: a guard may load what an index comes from, which no other thread of the group reads here.
     return under(both([owner if by_one else None, e.places.bounds_guard(buffer, indices)]), [store])

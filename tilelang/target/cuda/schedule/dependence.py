@@ -15,13 +15,12 @@ from typing import Any
 from tilelang.errors import PipelineScheduleError
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import ADDRESS, READ, UPDATE, WRITE
-from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_shared
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import expressions
 from tilelang.records import Record
 from tilelang.target.cuda.analysis.availability import Fill, LoopBody, by_tile, is_available
-from tilelang.target.cuda.analysis.disjointness import share_out_iterations
+from tilelang.target.cuda.analysis.disjointness import Iterations
 from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import evaluated, handed_on
@@ -204,7 +203,7 @@ class _Use(Record, eq=False):
         return (one.writes or two.writes) and not one.kind == two.kind == UPDATE
 
 
-def slots_needed(parts: Sequence[Part], body: Body, facts: Facts) -> dict[Any, int]:
+def slots_needed(parts: Sequence[Part], body: Body, iterations: Iterations) -> dict[Any, int]:
     """The number of slots of each tile that needs more than one under a schedule.
 
     Raises:
@@ -220,7 +219,7 @@ def slots_needed(parts: Sequence[Part], body: Body, facts: Facts) -> dict[Any, i
     for buffer, uses in used.items():
         if not any(use.access.writes for use in uses):
             continue
-        swapped = _swapped(uses, 0, body.loop, facts)
+        swapped = _swapped(uses, 0, body.loop, iterations)
         if swapped is not None:
             raise _broken(buffer, *swapped, "")
         anew = _is_filled_anew(buffer, uses, body)
@@ -228,10 +227,10 @@ def slots_needed(parts: Sequence[Part], body: Body, facts: Facts) -> dict[Any, i
         # value. After the loop a statement outside would not know which slot is meant.
         limit = deepest if anew and not body.is_outside(buffer) else 1
         # One slot is tried first, as slots cost shared memory; with as many as stages in flight no iteration shares one.
-        slots, swapped = 1, _swapped(uses, 1, body.loop, facts)
+        slots, swapped = 1, _swapped(uses, 1, body.loop, iterations)
         while swapped is not None and slots < limit:
             slots += 1
-            swapped = _swapped(uses, slots, body.loop, facts)
+            swapped = _swapped(uses, slots, body.loop, iterations)
         if swapped is not None:
             instead = ", or load a tile that only this loop uses" if anew else ""
             raise _broken(buffer, *swapped, "of the iteration before", instead)
@@ -240,7 +239,7 @@ def slots_needed(parts: Sequence[Part], body: Body, facts: Facts) -> dict[Any, i
     return rings
 
 
-def _swapped(uses: Sequence[_Use], distance: int, loop: Loop, facts: Facts) -> tuple[Statement, Statement] | None:
+def _swapped(uses: Sequence[_Use], distance: int, loop: Loop, iterations: Iterations) -> tuple[Statement, Statement] | None:
     """Two statements whose order a schedule swaps, the second of them so many iterations after the first.
 
     With v slots the next iteration on the same storage is v later; within an iteration (0) the program's order counts.
@@ -250,7 +249,7 @@ def _swapped(uses: Sequence[_Use], distance: int, loop: Loop, facts: Facts) -> t
             follows = one.number < two.number if distance == 0 else one.number != two.number
             if not follows or not one.conflicts_with(two) or not one.part.runs_after(two.part, distance):
                 continue
-            if distance == 0 or not share_out_iterations(one.access.site, two.access.site, loop.stmt.loop_var, facts):
+            if distance == 0 or not iterations.share_out(loop, one.access.site, two.access.site):
                 return one.part.statement, two.part.statement
     return None
 

@@ -15,10 +15,10 @@ from typing import Any
 from tilelang.errors import MisplacedError, PipelineScheduleError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.facts import Facts
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import any_statement
 from tilelang.records import Record
+from tilelang.target.cuda.analysis.disjointness import Iterations
 from tilelang.target.cuda.schedule.dependence import Body, Part, Statement, slots_needed
 from tilelang.target.cuda.tile.tree import GROUP, ORDER, STAGE, Loop, TileTree
 
@@ -46,11 +46,12 @@ class Schedule(Record, eq=False):
         return max(part.stage for part in self.parts)
 
 
-def plan_schedule(loop: Loop, tree: TileTree, touches: Counter[Any], facts: Facts) -> Schedule | None:
+def plan_schedule(loop: Loop, tree: TileTree, touches: Counter[Any], iterations: Iterations) -> Schedule | None:
     """The schedule of a loop; None where nothing in it runs ahead of anything else.
 
     Args:
         touches: how often the kernel touches each buffer.
+        iterations: of the kernel's loops.
 
     Raises:
         PipelineScheduleError: the user's lists do not fit the body, or break a dependence.
@@ -66,7 +67,7 @@ def plan_schedule(loop: Loop, tree: TileTree, touches: Counter[Any], facts: Fact
             "T.Pipelined: a loop with order= and stage= cannot be left or continued early", location_of(loop.stmt.span)
         )
     parts = _explicit(body, order, stage, group, slots)
-    return _schedule(parts, body, slots_needed(parts, body, facts))
+    return _schedule(parts, body, slots_needed(parts, body, iterations))
 
 
 def _implied(body: Body, slots: int) -> Schedule | None:
