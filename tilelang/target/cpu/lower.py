@@ -10,12 +10,13 @@ A rule for an operator is a function ``(record, scope) -> statement`` in the fil
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
-from tilelang.errors import TileLangError, UnsupportedError
+from tilelang.errors import TileLangError, UnsupportedError, UnsupportedOnCpuError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.facts import Facts
@@ -45,6 +46,10 @@ INDEPENDENT = "tl.independent"
 
 PARALLEL_WORK = 65536
 """Stored elements or registers below which a kernel runs on the calling thread: 5 us of additions, 20 us of an error function."""
+
+
+_BLOCKS = 2**31
+"""Blocks of a grid that are too many: an int32 numbers them."""
 
 
 def rule(operator: type) -> Callable[[Lowering], Lowering]:
@@ -300,6 +305,7 @@ class TileLowering(StmtRewriter):
         from tilelang.target.cpu.results import results_of
 
         axes: list[tuple[Any, Any]] = []
+        span = node.span
         while isinstance(node, ir.AttrStmt) and node.attr_key == "thread_extent":
             if node.node.thread_tag.startswith("blockIdx"):
                 axes.append((node.node.var, node.value))
@@ -313,7 +319,7 @@ class TileLowering(StmtRewriter):
         self.scope.results = results_of(node, blocks, self.streams.tensors, self.scope)
         self.scope.kept = Kept(axes, node, self.distinct)
         body = self.stmt(node)
-        loop = grid_loop(self.scope.kept, body, node.span)
+        loop = grid_loop(self.scope.kept, body, span)
         self.in_kernel, self.scope.kept = False, None
         return seq(loop, self.streams.fence())
 
@@ -340,9 +346,35 @@ def grid_loop(kept: Any, body: Any, span: Any) -> Any:
         binds.append(ir.Bind(var, value if var.ty == block.ty else ir.Cast(var.ty, value)))
         total = total * extent if isinstance(total, int) and isinstance(extent, int) else constant(total) * constant(extent)
     annotations = {BLOCK_LOOP: ir.IntImm("int32", len(kept.axes))}
+    check = _check_of_number(total, [extent for _, extent in axes], span)
     blocks = total if isinstance(total, int) else math.inf
     parallel = blocks > 1 and blocks * work(body) >= PARALLEL_WORK
-    return kept.loops_over(total, block, seq(binds, places, body), parallel, annotations, span)
+    return seq(check, kept.loops_over(total, block, seq(binds, places, body), parallel, annotations, span))
+
+
+def _check_of_number(total: Any, extents: Sequence[Any], span: Any) -> Any | None:
+    """The assertion that an int32 holds the number of blocks; None where that is certain.
+
+    Args:
+        total: the number as int32.
+        extents: of the axes.
+        span: the source location of ``T.Kernel``.
+    """
+    if isinstance(total, int):
+        if total >= _BLOCKS:
+            raise UnsupportedOnCpuError(f"a grid of {total} blocks", "let each block do more").at(location_of(span))
+        return None
+    if len(extents) == 1:
+        return None
+    most = ir.IntImm("int64", _BLOCKS)
+    # As soon as a product is too large it does not grow, so that it stays within 64 bits.
+    wide = functools.reduce(lambda number, extent: ir.Min(number, most) * extent, map(_in_64_bits, extents))
+    message = ir.StringImm(f"the grid has {_BLOCKS} blocks or more")
+    return ir.AssertStmt(wide < most, ir.StringImm("RuntimeError"), [message], span)
+
+
+def _in_64_bits(extent: Any) -> Any:
+    return ir.Cast("int64", constant(extent))
 
 
 def work(stmt: Any) -> float:

@@ -7,7 +7,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
-from tilelang.errors import BufferIndexError, ThreadsOnCpuError
+from tilelang.errors import BufferIndexError, KernelFailedError, ThreadsOnCpuError, UnsupportedOnCpuError
 from tilelang.target.cpu.runtime_ll import TASKS_PER_THREAD
 
 from .support import build, on_both
@@ -152,6 +152,45 @@ def test_uneven_blocks_are_shared_evenly(heads, tiles):
     for first in range(0, len(blocks), size):
         busy[busy.index(min(busy))] += sum(blocks[first : first + size])
     assert sum(blocks) / max(busy) >= 1.9
+
+
+def counting(extents):
+    """A program over ``n`` times ``m`` times some other blocks, which counts them."""
+    n, m = T.dynamic("n, m")
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), "int8"), B: T.Tensor((m,), "int8"), Y: T.Tensor((1,), "int32")):
+        with T.Kernel(n, m, *extents, threads=32):
+            T.atomic_add(Y[0], 1)
+
+    return main
+
+
+@on_both
+@pytest.mark.parametrize("extents", [(), (3,)])
+def test_more_blocks_than_an_int32_counts_are_an_error(extents, target):
+    kernel = build(counting(extents), target)
+
+    def count(n, m):
+        y = torch.zeros(1, dtype=torch.int32)
+        kernel(torch.zeros(n, dtype=torch.int8), torch.zeros(m, dtype=torch.int8), y)
+        return y.item()
+
+    assert [count(3, 4), count(0, 5), count(5, 0)] == [12 * 3 ** len(extents), 0, 0]
+    for n in (1 << 15, 1 << 16):
+        with pytest.raises(KernelFailedError, match="the grid has 2147483648 blocks or more"):
+            count(1 << 16, n)
+
+
+def test_too_many_blocks_are_refused_at_their_kernel():
+    @T.prim_func
+    def main(Y: T.Tensor((1,), "int32")):
+        with T.Kernel(65536, 65536, threads=32):
+            Y[0] = 1
+
+    with pytest.raises(UnsupportedOnCpuError, match="a grid of 4294967296 blocks") as error:
+        build(main, "cpu")
+    assert "with T.Kernel(65536, 65536" in str(error.value)
 
 
 def test_threads_are_refused_by_the_users_name_for_them():
