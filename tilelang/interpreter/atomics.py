@@ -20,8 +20,9 @@ from tilelang.interpreter.survey import memory_order
 
 _OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "add": lambda old, value: old + value,
-    "max": lambda old, value: np.where(np.greater(value, old), value, old)[()],
-    "min": lambda old, value: np.where(np.less(value, old), value, old)[()],
+    # Of a number and NaN the number, whichever is in memory.
+    "max": np.fmax,
+    "min": np.fmin,
     "or": np.bitwise_or,
 }
 _AT_ONCE = {"add": np.add, "or": np.bitwise_or}

@@ -49,10 +49,24 @@ _OWN = "_own"
 """Suffix of the helpers for elements that no other thread sees."""
 
 _C_COMBINE = {"add": "old + value", "max": "value > old ? value : old", "min": "value < old ? value : old", "or": "old | value"}
+# A comparison with NaN is false: a value that is NaN leaves the old number, and an old NaN needs a test of its own.
+_C_COMBINE_FLOATS = {
+    **_C_COMBINE, "max": "value > old || old != old ? value : old", "min": "value < old || old != old ? value : old",
+}  # fmt: skip
 _EXTREMES = {"fmax": "maxnum", "fmin": "minnum", "max": "smax", "min": "smin", "umax": "umax", "umin": "umin"}
 """Operation of ``atomicrmw`` -> the intrinsic of the same meaning, where there is no instruction."""
 
 _NARROW = ("float16", "bfloat16")
+_NARROW_EXTREME = """  %better = fcmp {compare} float %v, %f
+  %missing = fcmp uno float %f, %f
+  %c = or i1 %better, %missing
+  %new = select i1 %c, float %v, float %f
+"""
+"""The larger or smaller of two floats, of a number and NaN the number."""
+
+
+def _c_combined(op: str, dtype: str) -> str:
+    return (_C_COMBINE_FLOATS if canonical(dtype).is_float else _C_COMBINE)[op]
 
 
 def _register(op: str, dtype: str, suffix: str, llvm_order: str, c_order: str) -> None:
@@ -69,7 +83,7 @@ def _register(op: str, dtype: str, suffix: str, llvm_order: str, c_order: str) -
         # C's fetch-and-add takes no floats, and it has no maximum: all operations are loops around a compare-and-swap. A failed
         # one puts the value that it found into `old`.
         f"  {c} old, fresh;\n  __atomic_load(place, &old, __ATOMIC_RELAXED);\n"
-        f"  do fresh = {_C_COMBINE[op]};\n"
+        f"  do fresh = {_c_combined(op, dtype)};\n"
         f"  while (!__atomic_compare_exchange(place, &old, &fresh, 1, {c_order}, __ATOMIC_RELAXED));\n  return old;\n}}",
     )
 
@@ -88,7 +102,7 @@ def _register_own(op: str, dtype: str) -> None:
         f"{declared}define {llvm} @{name}(ptr %p, {llvm} %v) alwaysinline {{\n"
         f"  %old = load {llvm}, ptr %p\n  %new = {fresh}\n  store {llvm} %new, ptr %p\n  ret {llvm} %old\n}}",
         f"static inline {c} {name}({c}* place, {c} value) {{\n"
-        f"  const {c} old = *place;\n  *place = {_C_COMBINE[op]};\n  return old;\n}}",
+        f"  const {c} old = *place;\n  *place = {_c_combined(op, dtype)};\n  return old;\n}}",
     )
 
 
@@ -103,9 +117,8 @@ def _register_narrow(op: str, dtype: str, suffix: str, llvm_order: str, c_order:
     name = f"tl_atomic_{op}_{dtype}{suffix}"
     combine = {
         "add": "  %new = fadd float %f, %v\n",
-        # A comparison with NaN is false, and the old value stays.
-        "max": "  %c = fcmp ogt float %v, %f\n  %new = select i1 %c, float %v, float %f\n",
-        "min": "  %c = fcmp olt float %v, %f\n  %new = select i1 %c, float %v, float %f\n",
+        "max": _NARROW_EXTREME.format(compare="ogt"),
+        "min": _NARROW_EXTREME.format(compare="olt"),
     }[op]
     if dtype == "float16":
         widen = "  %h = bitcast i16 %old to half\n  %f = fpext half %h to float\n"
@@ -130,7 +143,7 @@ def _register_narrow(op: str, dtype: str, suffix: str, llvm_order: str, c_order:
     c = (
         f"static inline float {name}(uint16_t* place, float value) {{\n"
         f"  uint16_t bits = __atomic_load_n(place, __ATOMIC_RELAXED), fresh;\n  float old;\n"
-        f"  do {{ old = {formats.WIDEN[dtype]}(bits); fresh = {formats.NARROW[dtype]}({_C_COMBINE[op]}); }}\n"
+        f"  do {{ old = {formats.WIDEN[dtype]}(bits); fresh = {formats.NARROW[dtype]}({_c_combined(op, dtype)}); }}\n"
         f"  while (!__atomic_compare_exchange_n(place, &bits, fresh, 1, {c_order}, __ATOMIC_RELAXED));\n  return old;\n}}"
     )
     helpers.register(name, llvm, c)

@@ -57,6 +57,28 @@ def test_an_extreme_skips_nan(target):
     assert not y.isnan().any()
 
 
+@pytest.mark.parametrize("target", ["cpu", "c", "interpret"])
+@pytest.mark.parametrize("scope", ["shared", "global"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_an_extreme_takes_the_place_of_nan(dtype, scope, target):
+    @T.prim_func
+    def main(X: T.Tensor((4,), dtype), Y: T.Tensor((2,), dtype)):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((2,), dtype)
+            T.copy(Y, tile)
+            memory = tile if scope == "shared" else Y
+            for i in T.serial(4):
+                T.atomic_max(memory[0], X[i])
+                T.atomic_min(memory[1], X[i])
+            if scope == "shared":
+                T.copy(tile, Y)
+
+    x = torch.tensor([math.nan, -2, 3, math.nan], dtype=getattr(torch, dtype))
+    y = torch.full((2,), math.nan, dtype=x.dtype)
+    build(main, target)(x, y)
+    assert y.tolist() == [3, -2]
+
+
 @on_both
 def test_an_index_of_an_update_that_is_loaded_outside_of_a_tensor(target):
     @T.prim_func
