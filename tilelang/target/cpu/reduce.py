@@ -125,7 +125,8 @@ def lower_reduce(record: Reduce, scope: Scope, make: Make | None = None) -> Any:
         offsets = [*before, 0, *after]
         indices = dst.index([offsets[axis] for axis in record.kept])
         if not record.clear:
-            value = combine(cast(ir.BufferLoad(dst.buffer, indices), dtype), value)
+            # What is there may be a NaN, which an extreme skips as an element.
+            value = combine(value, cast(ir.BufferLoad(dst.buffer, indices), dtype))
         return ir.BufferStore(dst.buffer, cast(value, dst.dtype), indices)
 
     start = identity(record.kind, dtype)

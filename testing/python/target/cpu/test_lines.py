@@ -67,3 +67,24 @@ def test_specials():
     for target, result in zip(("cpu", "interpret"), results):
         build(func, target)(x, result)
     torch.testing.assert_close(*results, equal_nan=True)
+
+
+@pytest.mark.parametrize("target", ["cpu", "c", "interpret"])
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_an_extreme_takes_the_place_of_nan(dtype, dim, target):
+    """What the destination holds counts as one more element, and is skipped where it is NaN."""
+
+    @T.prim_func
+    def main(X: T.Tensor((4, 4), dtype), Y: T.Tensor((4,), dtype)):
+        with T.Kernel(1, threads=128):
+            x, y = T.alloc_fragment((4, 4), dtype), T.alloc_fragment((4,), dtype)
+            T.copy(X, x)
+            T.copy(Y, y)
+            T.reduce_max(x, y, dim=dim, clear=False)
+            T.copy(y, Y)
+
+    x = torch.arange(16.0).reshape(4, 4).to(getattr(torch, dtype))
+    y = torch.tensor([math.nan, math.nan, 99, -1]).to(x.dtype)
+    build(main, target)(x, y)
+    assert y.tolist() == [12 if dim == 0 else 3, 13 if dim == 0 else 7, 99, 15]
