@@ -143,7 +143,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "hypot": _wide(np.hypot),
     "copysign": _wide(np.copysign),
     "nextafter": lambda kind, kinds, a, b: np.nextafter(a, b),
-    "pow": _wide(np.power),
+    # np.power takes the root for an exponent of 0.5, whose values of -0.0 and -inf are others.
+    "pow": _wide(np.float_power),
     "ceil": _wide(np.ceil),
     "floor": _wide(np.floor),
     "trunc": _wide(np.trunc),

@@ -336,6 +336,21 @@ def test_powers(exponent):
     assert_close(run(power, x, out_idx=-1), x.double() ** exponent, factor=4)
 
 
+@pytest.mark.parametrize("target", ["interpret", "cpu", "c"])
+def test_a_power_of_one_half_is_no_root(target):
+    """As C has it: of -0.0 it is 0.0, and of -inf inf."""
+
+    @T.prim_func
+    def power(A: T.Tensor((4,), "float32"), B: T.Tensor((4,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(4):
+                B[i] = A[i] ** 0.5
+
+    b = torch.zeros(4)
+    tilelang.compile(power, target=target)(torch.tensor([-0.0, -math.inf, 4.0, 0.0]), b)
+    assert b.tolist() == [0.0, math.inf, 2.0, 0.0] and not b.signbit().any()
+
+
 def raised(x, exponent):
     """A helper that is plain Python."""
     return x**exponent + 2.0**x
