@@ -14,6 +14,7 @@ from tilelang.ir.visit import is_choice
 from tilelang.target.cpu.c_types import Names, c_type, float_literal, int_literal, short, string_literal, type_of
 from tilelang.target.cpu.conditional_loads import DEFINITION, QUALIFIER, is_unrolled, may_be_grouped
 from tilelang.target.cpu.contraction import c_product, combines_products
+from tilelang.target.cpu.saturate import CONVERSIONS
 
 _INFIX = {
     ir.Add: "+", ir.Sub: "-", ir.Mul: "*", ir.EQ: "==", ir.NE: "!=", ir.LT: "<", ir.LE: "<=", ir.GT: ">",
@@ -61,6 +62,7 @@ class CExpressions:
         vectors: vector dtypes used so far.
         loops: the loops around what is rendered, the innermost last.
         conditions: how many conditions it depends on, in loops that a compiler does not unroll.
+        truncated: the names of integers that may be truncated floats.
     """
 
     def __init__(self) -> None:
@@ -70,6 +72,7 @@ class CExpressions:
         self.places: dict[Any, Callable[[list[Any]], str]] = {}
         self.definitions: dict[str, str] = {}
         self.vectors: dict[str, None] = {}
+        self.truncated: set[Any] = set()
 
     def type(self, dtype: Any) -> str:
         """The C type of a dtype, noted if it is a vector."""
@@ -164,7 +167,32 @@ class CExpressions:
         dtype = type_of(node)
         if dtype.lanes > 1:
             return f"__builtin_convertvector({self(node.value)}, {self.type(dtype)})"
+        if dtype.is_float and self.may_be_truncated(node.value):
+            return f"{self.converted(type_of(node.value), dtype)}({self(node.value)})"
         return f"({self.type(dtype)}){_operand(self(node.value))}"
+
+    def may_be_truncated(self, node: Any) -> bool:
+        """Whether a compiler may find that an integer is a float of which the fraction was cut off."""
+        if not type_of(node).is_integer or type_of(node).bits < 32:
+            return False
+        if isinstance(node, ir.Var):
+            return node in self.truncated
+        if isinstance(node, ir.Cast):
+            return type_of(node.value).is_float or self.may_be_truncated(node.value)
+        if isinstance(node, ir.Call):
+            return is_choice(node) or isinstance(node.args[0], ir.StringImm) and str(node.args[0].value) in CONVERSIONS
+        # What memory holds may have been stored there by the statement before.
+        return isinstance(node, (ir.TensorLoad, ir.Select, ir.Let, ir.Max, ir.Min))
+
+    def converted(self, source: Any, target: Any) -> str:
+        """The name of a function that makes an integer a float, and of zero no negative zero, defined on first use.
+
+        GCC 12 takes ``(float)(int)x`` for ``truncf(x)``, which is -0.0 for -0.5, if traps are not observed.
+        """
+        name, integer, real = f"tl_{short(source)}_to_{short(target)}", c_type(source), c_type(target)
+        body = f"const {real} b = ({real})a; return b == 0 ? 0 : b;"
+        self.definitions.setdefault(name, f"static inline {real} {name}({integer} a) {{ {body} }}")
+        return name
 
     def _load(self, node: Any) -> str:
         indices = list(node.indices)

@@ -81,6 +81,8 @@ class CStatements:
         kind = f"{self.expr.type(node.var.ty.element_type)}*" if pointer else self.expr.type(node.var.ty)
         value = self.expr(node.value)
         self.visible[node.var] = kind
+        if not pointer and self.expr.may_be_truncated(node.value):
+            self.expr.truncated.add(node.var)
         yield f"{_INDENT * depth}const {kind} {self.expr.names(node.var)} = {value};"
 
     def _BufferStore(self, node: Any, depth: int) -> Iterator[str]:

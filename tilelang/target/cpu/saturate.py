@@ -72,6 +72,10 @@ def _name(source: str, target: str) -> str:
     return f"tl_{source}_to_{target}"
 
 
+CONVERSIONS = frozenset(_name(source, target) for source in _SOURCES for target in _TARGETS)
+"""The names of the functions that truncate floats."""
+
+
 def _register(source: str, target: str) -> None:
     low, high = (ir.FloatImm(source, limit) for limit in _range(target))
     bits, signed = canonical(target).bits, canonical(target).kind == "int"

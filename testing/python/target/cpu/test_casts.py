@@ -132,3 +132,26 @@ def test_float_to_integer_truncates(target):
     x = torch.tensor([0.0, 0.9, -0.9, 1.5, -1.5, 1000.7, -1000.7])
     y = build(conversion(x.numel(), "float32", "int32"), target, out_idx=-1)(x)
     assert y.tolist() == [0, 0, 0, 1, -1, 1000, -1000]
+
+
+@on_both
+@pytest.mark.parametrize("integer", ["int32", "int64"])
+@pytest.mark.parametrize("real", ["float32", "float64"])
+def test_an_integer_zero_has_no_sign(real, integer, target):
+    """GCC takes a float that was an integer in between for the float without its fraction, which is -0.0."""
+
+    @T.prim_func
+    def main(X: T.Tensor((1,), real), Y: T.Tensor((5,), real)):
+        with T.Kernel(1, threads=32):
+            Y[0] = T.cast(T.cast(X[0], integer), real)
+            named = T.cast(X[0], integer)
+            Y[1] = T.cast(named, real)
+            variable = T.alloc_var(integer)
+            variable = T.cast(X[0], integer)
+            Y[2] = T.cast(variable, real)
+            Y[3] = T.cast(T.if_then_else(X[0] > -100, T.cast(X[0], integer), 5), real)
+            Y[4] = T.cast(T.cast(T.cast(X[0], integer), "int64"), real)
+
+    y = torch.ones(5, dtype=getattr(torch, real))
+    build(main, target)(torch.full((1,), -0.5, dtype=y.dtype), y)
+    assert torch.equal(y, torch.zeros_like(y)) and not y.signbit().any()
