@@ -5,7 +5,8 @@ Before and after: the same tile IR. ``if bx * 256 + i < 1024`` of four blocks of
 
 The values of a comparison are those of interval arithmetic over the numbers of blocks and iterations, whose ranges are known, so
 that nothing is assumed about overflow. What names a thread is left as it is, whatever its value: with it, a statement is each
-thread's own, and not the block's. So are the statements of a loop whose schedule refers to them by number.
+thread's own, and not the block's. So are the statements of a loop whose schedule refers to them by number, and a ``T.Parallel``
+whose text says, by a fragment in what goes for example, that threads share out the iterations that they carry a sum over.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import tvm_ffi
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.interval import UNKNOWN, Interval, interval_of
-from tilelang.ir.visit import computed_from, is_choice, own_expressions, walk, walk_expr, with_children
+from tilelang.ir.visit import computed_from, is_choice, is_parallel, own_expressions, walk, walk_expr, with_children
+from tilelang.tileop.carried import carried_by, carried_partially
 
 _SCHEDULE = ("order", "stage", "group")
 _LEAVES = (ir.BufferStore, ir.Bind, ir.Evaluate)
@@ -50,6 +52,13 @@ class _Decider:
             return node
         if isinstance(node, ir.IfThenElse):
             return self._branch(node)
+        if is_parallel(node):
+            decided = self._inside(node)
+            return decided if decided is node or _carries(decided) == _carries(node) else node
+        return self._inside(node)
+
+    def _inside(self, node: Any) -> Any:
+        """A statement, if it is no branch, without the decided conditions in it."""
         if isinstance(node, _LEAVES) and any(isinstance(part, ir.Select) or is_choice(part) for part in own_expressions(node)):
             node = tvm_ffi.structural_map(node, [(ir.Select, self._choice), (ir.Call, self._choice)])
         self._note(node)
@@ -128,6 +137,11 @@ class _Decider:
         """Whether an expression is computed from numbers of blocks and iterations alone."""
         # What is loaded mentions its buffer, which has no range.
         return all(part in self._ranges if isinstance(part, ir.Var) else type(part) is not ir.Call for part in walk_expr(expr))
+
+
+def _carries(loop: Any) -> tuple[set[Any], set[Any]]:
+    """What the iterations of a ``T.Parallel`` carry, and of what each thread then holds the result of its own ones."""
+    return carried_by(loop), carried_partially(loop)
 
 
 _ABSORBING: Mapping[type, bool] = {ir.And: False, ir.Or: True}

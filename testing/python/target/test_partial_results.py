@@ -133,6 +133,27 @@ def test_iterations_that_store_to_a_tensor_are_shared_out(target):
 
 
 @every_target
+def test_iterations_are_shared_out_by_what_the_text_says(target):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((2,), "float32")):
+        with T.Kernel(1, threads=32) as bx:
+            row, total = T.alloc_fragment((64,), "float32"), T.alloc_local((2,), "float32")
+            T.copy(A[5, :], row)
+            T.clear(B)
+            T.clear(total)
+            for i in T.Parallel(64):
+                total[0] += T.Select(bx == 1, row[i], A[3, i])  # only block 1, which there is not, would use the fragment
+            for i in T.Parallel(64):
+                total[1] += A[3, i]
+                if bx == 1:
+                    B[1] = A[0, i]
+            for k in T.unroll(2):
+                T.atomic_add(B[k], total[k])
+
+    assert outcome(main, target).tolist() == [A[3].sum().item()] * 2
+
+
+@every_target
 def test_a_value_that_iterations_use_is_not_carried(target):
     @T.prim_func
     def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((64,), "float32")):
