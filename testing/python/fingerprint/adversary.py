@@ -119,7 +119,8 @@ def loaded(folder: Path, case: Case) -> Iterator[tuple[ModuleType, ModuleType]]:
             prog = importlib.import_module(f"{case.package}.prog")
             yield prog, importlib.import_module(f"{case.package}.lib")
     finally:
-        for name in [name for name in sys.modules if name.split(".")[0] == case.package]:
+        own = (case.package, f"{case.package}.")
+        for name in [name for name in sys.modules if name == own[0] or name.startswith(own[1])]:
             del sys.modules[name]
 
 
