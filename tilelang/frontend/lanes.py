@@ -111,7 +111,7 @@ def element_index(builder: Builder, buffer: Any, axis: int, index: Any, position
     """
     if lanes_of(index) == 1:
         return index
-    scalar, size = lane(builder, index, position), buffer.shape[axis]
+    scalar, size = widened(lane(builder, index, position)), buffer.shape[axis]
     # Only a lane whose sign is not known needs the selection at run time.
     low, high = interval_of(scalar, builder.ranges)
     if low is not None and low >= 0:
@@ -119,6 +119,11 @@ def element_index(builder: Builder, buffer: Any, axis: int, index: Any, position
     if high is not None and high < 0:
         return scalar + size
     return ir.Select(scalar < 0, scalar + size, scalar)
+
+
+def widened(index: Any) -> Any:
+    """An index of 32 bits or more: a size, and the sum of both, may be no number of a narrower type."""
+    return ir.Cast("int32", index) if canonical(str(index.ty)).bits < 32 else index
 
 
 def _load(builder: Builder, expr: Any, position: Any) -> Any:

@@ -14,6 +14,7 @@ from tilelang.dtypes import canonical
 from tilelang.errors import IndexRangeError, OperandError, ShapeError
 from tilelang.frontend.access import index_expr
 from tilelang.frontend.builder import require_kernel
+from tilelang.frontend.lanes import widened
 from tilelang.frontend.values import as_expr, is_symbolic
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
@@ -77,7 +78,7 @@ def _row_index(item: Any, size: int, axis: int) -> Any:
         if not -size <= known < size:
             raise IndexRangeError("the table", axis, known, size)
         return known % size
-    builder = require_kernel("a constant table")
+    builder, index = require_kernel("a constant table"), widened(index)
     low, high = interval_of(index, builder.ranges)
     if low is not None and low >= 0:
         return index

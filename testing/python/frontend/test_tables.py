@@ -97,3 +97,35 @@ def test_ragged_and_empty_tables(ragged):
             with T.Kernel(1):
                 for i in T.Parallel(4):
                     A[i] = ragged[i % 2]  # <- error
+
+
+NUMBERS = [n * n for n in range(200)]
+"""More than an int8 counts."""
+
+
+@every_target
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int64"])
+def test_an_index_of_any_type(dtype, target):
+    """Those below zero count from the end."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), dtype), B: T.Tensor((2, 64), "int32")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                B[0, i] = NUMBERS[A[i]]
+                B[1, i] = [1, -2, 4][T.abs(A[i]) % 3 - 1]
+
+    a = (torch.arange(64) * 3 - 96 * (dtype != "uint8")).to(getattr(torch, dtype))
+    want = [[NUMBERS[n], [1, -2, 4][abs(n) % 3 - 1]] for n in a.tolist()]
+    assert torch.equal(run(main, target, a), torch.tensor(want, dtype=torch.int32).T)
+
+
+@every_target
+def test_narrow_lanes_as_indices(target):
+    @T.prim_func
+    def main(Places: T.Tensor((4,), "int8"), A: T.Tensor((200,), "int32"), B: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=32):
+            B[0:4] = A[Places[T.Ramp(0, 1, 4)]]
+
+    index, a = torch.tensor([0, -1, 100, -100], dtype=torch.int8), torch.arange(200, dtype=torch.int32)
+    assert torch.equal(run(main, target, index, a), a[index.long()])
