@@ -5,7 +5,8 @@ Before: tile IR. After: the same, in which
 - the fill of an accumulator with zeros is removed if its next use is a product of all of it: that product, or its first iteration
   in a loop, then ignores the old content. This saves two passes over memory, to write the zeros and to read them;
 - an accumulator is removed if it is only summed and then copied to a tensor without conversion: the tensor itself is the
-  accumulator. Since no other tensor may be the same memory then, this is done only for a tensor whose type no other one has.
+  accumulator. Since no other tensor may be the same memory then, this is done only for a tensor whose type no other one has. And
+  each block must have a place of its own: several may store the same sums to one, but not add them up there.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.visit import any_statement, flattened, variables, walk
 from tilelang.target.cpu.copy import box_condition
+from tilelang.target.cpu.elementwise import change
 from tilelang.target.cpu.elide import Removal, uses_of
 from tilelang.target.cpu.emit import no_op, seq
 from tilelang.target.cpu.lower import Scope
@@ -47,7 +49,7 @@ class _Accumulation(StmtRewriter):
     Attributes:
         own: the buffers (by hash) that the program allocates and never views under another name.
         uses: how often the program names each variable.
-        blocks: the variables that number blocks.
+        blocks: the variables that number blocks, and how many there are.
         gone: the accumulators that nothing uses any more.
     """
 
@@ -59,14 +61,19 @@ class _Accumulation(StmtRewriter):
         self.viewed = viewed
         self.uses = uses_of(func.body)
         self.types = Counter(str(param.dtype) for param in func.params if ir.is_buffer_var(param))
-        self.blocks: set[Any] = set()
+        self.blocks: dict[Any, Any] = {}
         self.gone: set[int] = set()
 
     def visit_AttrStmt(self, node: Any) -> Any:
-        if node.attr_key == "thread_extent":
-            self.scope.facts.bind_range(node.node.var, node.value)
-            self.blocks.add(node.node.var)
-        return super().visit_AttrStmt(node)
+        if node.attr_key != "thread_extent":
+            return super().visit_AttrStmt(node)
+        self.scope.facts.bind_range(node.node.var, node.value)
+        outer = self.blocks
+        if node.node.thread_tag.startswith("blockIdx"):
+            self.blocks = {**outer, node.node.var: as_int(node.value)}
+        kernel = super().visit_AttrStmt(node)
+        self.blocks = outer
+        return kernel
 
     def visit_For(self, node: Any) -> Any:
         if node.step is None:
@@ -126,7 +133,15 @@ class _Accumulation(StmtRewriter):
         # The sums go to the tensor in every iteration, so its place must not depend on a variable of a loop around or inside.
         known = all(var in self.blocks for low in dst.mins if not isinstance(low, int) for var in variables(low))
         plain = is_global(dst) and not len(dst.buffer.strides)
-        return matrix and distinct and known and plain and box_condition(dst, self.scope) is None
+        inside = plain and box_condition(dst, self.scope) is None
+        return matrix and distinct and known and inside and all(self._moves(dst, block) for block in self.blocks)
+
+    def _moves(self, dst: Region, block: Any) -> bool:
+        """Whether blocks that a variable tells apart have parts of a tensor apart: it alone moves them along an axis."""
+        lows = [(low, extent) for low, extent in zip(dst.mins, dst.extents) if not isinstance(low, int)]
+        steps = [(change(low, block, self.scope), extent) for low, extent in lows if set(variables(low)) == {block}]
+        far = (isinstance(step, int) and isinstance(extent, int) and step >= extent for step, extent in steps)
+        return self.blocks[block] == 1 or any(far)
 
 
 class _Redirected(StmtRewriter):

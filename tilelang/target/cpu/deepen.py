@@ -20,6 +20,7 @@ from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.visit import flattened, walk
 from tilelang.target.cpu.dot import choose_dot_product
+from tilelang.target.cpu.elementwise import change
 from tilelang.target.cpu.elide import is_call
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.lower import Scope
@@ -170,13 +171,7 @@ def _advances(region: Region, axis: int | None, depth: int, variable: Any, scope
     if axis is not None:
         moves[axis] = depth
     static = all(isinstance(extent, int) for extent in region.extents)
-    return static and all(_change(low, variable, scope) == move for low, move in zip(region.mins, moves))
-
-
-def _change(index: Any, variable: Any, scope: Scope) -> Any:
-    """By how much an index grows from turn to turn."""
-    later = substitute(constant(index), {variable: variable + 1})
-    return scope.facts.simplify(later - constant(index))
+    return static and all(change(low, variable, scope) == move for low, move in zip(region.mins, moves))
 
 
 def _longer(region: Region, axis: int, length: int, turn: dict[Any, Any]) -> Region:

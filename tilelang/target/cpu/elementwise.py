@@ -94,8 +94,20 @@ def runs_along(indices: Sequence[Any], inner: Any, scope: Scope) -> bool:
     *outer, last = indices
     if any(var.same_as(inner) for index in outer for var in variables(constant(index))):
         return False
-    step = scope.facts.simplify(substitute(last, {inner: inner + 1}) - last)
+    step = change(last, inner, scope)
     return isinstance(step, int) and step == 1
+
+
+def change(index: Any, variable: Any, scope: Scope) -> Any:
+    """By how much an index grows from one value of a variable to the next.
+
+    Args:
+        index: a number or an expression.
+        variable: the variable.
+        scope: what is known of the program here.
+    """
+    later = substitute(constant(index), {variable: variable + 1})
+    return scope.facts.simplify(later - constant(index))
 
 
 def _of_copy(record: Copy, scope: Scope) -> Elementwise | None:

@@ -71,6 +71,26 @@ def test_the_accumulator_of_integers_is_the_result():
     assert " c[" in build(looped("float32", "float32", "float32"), "c").get_kernel_source()
 
 
+@pytest.mark.parametrize("place", ["one", "halves", "overlapping"])
+def test_blocks_that_share_a_place_do_not_sum_there(place):
+    """Two may store the same sums to one place, but one must not add to those of the other."""
+    first = {"one": lambda by: 0, "halves": lambda by: by // 2 * M, "overlapping": lambda by: by * (M // 2)}[place]
+
+    @T.prim_func
+    def main(A: T.Tensor((3 * M, K), "int8"), B: T.Tensor((K, N), "int8"), C: T.Tensor((3 * M, N), "int32")):
+        with T.Kernel(4, threads=128) as by:
+            a, b = T.alloc_shared((M, STEP), "int8"), T.alloc_shared((STEP, N), "int8")
+            c = T.alloc_fragment((M, N), "int32")
+            T.clear(c)
+            for k in T.Pipelined(K // STEP):
+                T.copy(A[0, k * STEP], a)
+                T.copy(B[k * STEP, 0], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[first(by), 0])
+
+    assert "int32_t c[" in build(main, "c").get_kernel_source()
+
+
 def used_otherwise(kind: str):
     """Programs in which a clear, or the accumulator, may not go."""
 
