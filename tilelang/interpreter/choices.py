@@ -33,38 +33,38 @@ def arguments_of(call: Any, defaults: tuple[int, ...]) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Comers:
+class ActiveThreads:
     """The threads that may come to a statement.
 
     Attributes:
         threads: neighbours, as far as conditions on their numbers say.
         are_named: whether there is such a condition, even one that all threads of the block meet.
-        apart: whether other conditions that differ keep some of them away.
+        diverged: whether other conditions that differ keep some of them away.
     """
 
     threads: range = range(1)
     are_named: bool = False
-    apart: bool = False
+    diverged: bool = False
 
     @property
     def are_some(self) -> bool:
         """Whether each of them comes by itself, and not the block."""
-        return self.apart or self.are_named
+        return self.diverged or self.are_named
 
-    def parted(self, differs: bool = True) -> Comers:
+    def diverging(self, differs: bool = True) -> ActiveThreads:
         """Those that come to a statement below a condition that differs, if ``differs``."""
-        return replace(self, apart=self.apart or differs)
+        return replace(self, diverged=self.diverged or differs)
 
-    def of(self, chosen: np.ndarray | None) -> Comers:
+    def of(self, chosen: np.ndarray | None) -> ActiveThreads:
         """Those that are chosen, of all threads of the block; where they are no neighbours, any of them."""
         if chosen is None:
-            return self.parted()
+            return self.diverging()
         numbers = [thread for thread in self.threads if chosen[thread]]
         if not numbers or len(numbers) < numbers[-1] - numbers[0] + 1:
-            return self.parted()
+            return self.diverging()
         return replace(self, threads=range(numbers[0], numbers[-1] + 1), are_named=True)
 
-    def use_beyond(self, other: Comers) -> bool:
+    def use_beyond(self, other: ActiveThreads) -> bool:
         """Whether threads that come here may find what others have left there, and others not."""
         here, there = self.threads, other.threads
         contained = there.start <= here.start and here.stop <= there.stop and (self.are_named or not other.are_named)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.interpreter.choices import Comers, ThreadNumbers
+from tilelang.interpreter.choices import ActiveThreads, ThreadNumbers
 from tilelang.interpreter.state import WARP_GROUP as WARP_GROUP_THREADS
 from tilelang.interpreter.survey import WARP_GROUP, element_stores, evaluated, is_private, loaded
 from tilelang.ir import nodes as ir
@@ -119,30 +119,30 @@ def differing(body: Any, root: Callable[[Any], Any], views: Container[Any] = ())
     # A fixed point: a store at the end of a loop may make a condition at its start differ.
     while before != len(differences.found):
         before = len(differences.found)
-        differences.statement(body, Comers())
+        differences.statement(body, ActiveThreads())
         differences.compare()
     return differences.found
 
 
 class _Differences:
-    """Adds to what differs; the rule of a statement gives who comes to each statement directly inside it."""
+    """Adds to what differs; the rule of a statement gives the threads that come to each statement directly inside it."""
 
     def __init__(self, body: Any, root: Callable[[Any], Any], views: Container[Any]):
         self.root, self.views, self.found = root, views, set[Any]()
         self.names, self.numbers = thread_names(body), ThreadNumbers()
-        self._stored: dict[Any, set[Comers]] = {}
-        self._read: dict[Any, set[Comers]] = {}
+        self._stored: dict[Any, set[ActiveThreads]] = {}
+        self._read: dict[Any, set[ActiveThreads]] = {}
 
-    def statement(self, stmt: Any, comers: Comers) -> None:
+    def statement(self, stmt: Any, active: ActiveThreads) -> None:
         if isinstance(stmt, ir.SeqStmt):
-            return self.sequence(stmt, comers)
+            return self.sequence(stmt, active)
         exprs = evaluated(stmt) if is_parallel(stmt) or isinstance(stmt, ir.BufferStore) else statement_exprs(stmt)
         for buffer in filter(is_private, loaded(exprs)):
-            self._read.setdefault(self.root(buffer), set()).add(comers)
+            self._read.setdefault(self.root(buffer), set()).add(active)
         if is_parallel(stmt):
-            return self.parallel(stmt, comers)
+            return self.parallel(stmt, active)
         rule = _RULES.get(type(stmt))
-        inside = [comers] * len(children(stmt)) if rule is None else rule(self, stmt, comers)
+        inside = [active] * len(children(stmt)) if rule is None else rule(self, stmt, active)
         for child, those in zip(children(stmt), inside):
             self.statement(child, those)
 
@@ -152,68 +152,68 @@ class _Differences:
             if any(read.use_beyond(store) for store in stores for read in self._read.get(buffer, ())):
                 self.found.add(buffer)
 
-    def sequence(self, stmt: Any, comers: Comers) -> None:
+    def sequence(self, stmt: Any, active: ActiveThreads) -> None:
         for part in flattened(stmt):
-            self.statement(part, comers)
+            self.statement(part, active)
             if may_leave(part, self.differ):
-                comers = self._sides(part, comers)[1] if _ends_with_exit(part) else comers.parted()
+                active = self._sides(part, active)[1] if _ends_with_exit(part) else active.diverging()
 
-    def parallel(self, stmt: Any, comers: Comers) -> None:
+    def parallel(self, stmt: Any, active: ActiveThreads) -> None:
         carried = carried_by(stmt, self.views)
         differs = any(may_differ(expr, self.found - carried, self.root) for expr in evaluated(stmt))
-        self._store(element_stores(stmt), comers, differs)
+        self._store(element_stores(stmt), active, differs)
         self.found.update(carried_partially(stmt, self.views))
 
-    def attribute(self, stmt: Any, comers: Comers) -> list[Comers]:
+    def attribute(self, stmt: Any, active: ActiveThreads) -> list[ActiveThreads]:
         if _is_thread_index(stmt.node):
             self.found.add(stmt.node.var)
             count = self.numbers.enter(stmt.node, stmt.value)
-            return [Comers(range(count))]
+            return [ActiveThreads(range(count))]
         if stmt.attr_key != WARP_GROUP:
-            return [comers]
+            return [active]
         groups = np.arange(self.numbers.count) // WARP_GROUP_THREADS
-        return [comers.of(int(stmt.value.value) >> groups & 1 == 1)]
+        return [active.of(int(stmt.value.value) >> groups & 1 == 1)]
 
-    def bind(self, stmt: Any, comers: Comers) -> list[Comers]:
+    def bind(self, stmt: Any, active: ActiveThreads) -> list[ActiveThreads]:
         self.numbers.bound[stmt.var] = stmt.value
-        if self.differ(stmt.value) or (comers.are_some and _has_effect(stmt.value)):
+        if self.differ(stmt.value) or (active.are_some and _has_effect(stmt.value)):
             self.found.add(stmt.var)
         return []
 
-    def store(self, stmt: Any, comers: Comers) -> list[Comers]:
-        self._store([stmt.buffer], comers, self.differ(*stmt.indices, stmt.value))
+    def store(self, stmt: Any, active: ActiveThreads) -> list[ActiveThreads]:
+        self._store([stmt.buffer], active, self.differ(*stmt.indices, stmt.value))
         return []
 
-    def evaluate(self, stmt: Any, comers: Comers) -> list[Comers]:
+    def evaluate(self, stmt: Any, active: ActiveThreads) -> list[ActiveThreads]:
         call = stmt.value
         written = (region.buffer for region, access in decode(call).regions() if "w" in access) if is_tile_op(call) else ()
-        self._store(written if is_tile_op(call) else element_stores(stmt), comers, self.differ(call))
+        self._store(written if is_tile_op(call) else element_stores(stmt), active, self.differ(call))
         return []
 
-    def loop(self, stmt: Any, comers: Comers) -> list[Comers]:
+    def loop(self, stmt: Any, active: ActiveThreads) -> list[ActiveThreads]:
         if self.differ(stmt.min, stmt.extent):
             self.found.add(stmt.loop_var)
-            return [comers.parted()]
-        return [comers.parted(self._may_break(stmt))]
+            return [active.diverging()]
+        return [active.diverging(self._may_break(stmt))]
 
-    def repeat(self, stmt: Any, comers: Comers) -> list[Comers]:
-        return [comers.parted(self.differ(stmt.condition) or self._may_break(stmt))]
+    def repeat(self, stmt: Any, active: ActiveThreads) -> list[ActiveThreads]:
+        return [active.diverging(self.differ(stmt.condition) or self._may_break(stmt))]
 
-    def branch(self, stmt: Any, comers: Comers) -> list[Comers]:
-        return self._sides(stmt, comers)
+    def branch(self, stmt: Any, active: ActiveThreads) -> list[ActiveThreads]:
+        return self._sides(stmt, active)
 
-    def _sides(self, stmt: Any, comers: Comers) -> list[Comers]:
+    def _sides(self, stmt: Any, active: ActiveThreads) -> list[ActiveThreads]:
         """Who comes to the sides of a branch."""
         if not self.differ(stmt.condition):
-            return [comers, comers]
+            return [active, active]
         parts = conjuncts(stmt.condition)
         named = [part for part in parts if may_differ(part, self.names, _itself, ())]
         chosen = self.numbers.chosen(named) if named else None
         rest = [part for part in parts if part not in named]
         if chosen is None or self.differ(*rest):
-            return [comers.parted(), comers.parted()]
+            return [active.diverging(), active.diverging()]
         # Where another condition is in it, too, all may come to the other side.
-        return [comers.of(chosen), comers.parted() if rest else comers.of(~chosen)]
+        return [active.of(chosen), active.diverging() if rest else active.of(~chosen)]
 
     def differ(self, *exprs: Any) -> bool:
         """Whether one of these expressions may differ between threads."""
@@ -223,15 +223,15 @@ class _Differences:
         """Whether threads may leave a loop early: then some threads only run its body, what stands before the break included."""
         return may_leave(loop.body, self.differ, (ir.Break,))
 
-    def _store(self, buffers: Iterable[Any], comers: Comers, differs: bool) -> None:
+    def _store(self, buffers: Iterable[Any], active: ActiveThreads, differs: bool) -> None:
         private = [self.root(buffer) for buffer in buffers if is_private(buffer)]
-        if differs or comers.apart:
+        if differs or active.diverged:
             self.found.update(private)
         for buffer in private:
-            self._stored.setdefault(buffer, set()).add(comers)
+            self._stored.setdefault(buffer, set()).add(active)
 
 
-_RULES: dict[type, Callable[[_Differences, Any, Comers], list[Comers]]] = {
+_RULES: dict[type, Callable[[_Differences, Any, ActiveThreads], list[ActiveThreads]]] = {
     ir.AttrStmt: _Differences.attribute,
     ir.Bind: _Differences.bind,
     ir.BufferStore: _Differences.store,

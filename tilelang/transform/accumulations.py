@@ -35,7 +35,7 @@ from tilelang.ir.visit import (
 from tilelang.layout.fragment import FragmentLayout
 from tilelang.tileop.carried import accumulated
 from tilelang.tileop.reduce import FinalizeReducer
-from tilelang.transform.apart import Store, are_apart
+from tilelang.transform.disjoint_stores import Store, are_disjoint
 from tilelang.transform.substitute import substitute
 
 WITHIN_THREAD = "tl.within_thread"
@@ -74,11 +74,11 @@ def _ordered(loop: Any, reducers: set[Any]) -> Any:
         loop = ir.For(loop.loop_var, loop.min, loop.extent, loop.kind, loop.body, annotations=notes, span=loop.span)
     digits = {axis: _digits(stores, axis, body) for axis in axes}
     if not any(digit.summed for found in digits.values() for digit in found):
-        if are_apart(stores, axes, [False] * len(axes)):
+        if are_disjoint(stores, axes, [False] * len(axes)):
             return loop
     loops, body = _by_digits(digits, body)
     parts, within = zip(*loops)
-    if not are_apart(_stores(body, carried, reducers), parts, within):
+    if not are_disjoint(_stores(body, carried, reducers), parts, within):
         loops, body = [(axis, True) for axis in axes], axes[-1].body
     if all(summed or as_int(part.extent) == 1 for part, summed in loops):
         reduced = _reduced(loop, carried, reducers)
@@ -113,7 +113,7 @@ def _fits(layout: str, stores: list[Store], axes: list[Any]) -> bool:
     given = FragmentLayout.from_text(layout)
     if given.shape != tuple(as_int(axis.extent) for axis in axes):
         return True
-    return are_apart(stores, axes, [False] * len(axes), given)
+    return are_disjoint(stores, axes, [False] * len(axes), given)
 
 
 def _reduced(loop: Any, carried: Container[Any], reducers: set[Any]) -> Any | None:

@@ -77,11 +77,11 @@ done:
     "  return 0;\n}",
 )
 
-_APART = "tl_are_apart"
+_DISJOINT = "tl_are_disjoint"
 helpers.register(
-    _APART,
+    _DISJOINT,
     f"""
-define i32 @{_APART}(ptr %a, i64 %a_size, ptr %b, i64 %b_size) alwaysinline {{
+define i32 @{_DISJOINT}(ptr %a, i64 %a_size, ptr %b, i64 %b_size) alwaysinline {{
   %a_first = ptrtoint ptr %a to i64
   %b_first = ptrtoint ptr %b to i64
   %a_end = add i64 %a_first, %a_size
@@ -92,7 +92,7 @@ define i32 @{_APART}(ptr %a, i64 %a_size, ptr %b, i64 %b_size) alwaysinline {{
   %r = zext i1 %apart to i32
   ret i32 %r
 }}""",
-    f"static inline int32_t {_APART}(const void* a, int64_t a_size, const void* b, int64_t b_size) {{\n"
+    f"static inline int32_t {_DISJOINT}(const void* a, int64_t a_size, const void* b, int64_t b_size) {{\n"
     "  return (uintptr_t)a + a_size <= (uintptr_t)b || (uintptr_t)b + b_size <= (uintptr_t)a;\n}",
 )
 
@@ -174,7 +174,7 @@ def _apart(stmt: Any, copy: Copy, scope: Scope) -> Any:
     # A loop that is left early has no last turn.
     if not (plain and inside and reads and _clears(stmt, inner, hash(src.buffer))) or any_statement(stmt, leaves):
         return False
-    conditions = [_are_apart(dst.buffer, tensor) for tensor in tensors]
+    conditions = [_are_disjoint(dst.buffer, tensor) for tensor in tensors]
     return conjunction(conditions) if conditions else True
 
 
@@ -204,10 +204,10 @@ def _tensors(stmt: Any) -> list[Any]:
     return list(found.values())
 
 
-def _are_apart(a: Any, b: Any) -> Any:
+def _are_disjoint(a: Any, b: Any) -> Any:
     """The condition that two tensors share no memory."""
     operands = [part for tensor in (a, b) for part in (_start(tensor), constant(buffer_bytes(tensor), "int64"))]
-    return extern_call(_APART, operands, "int32") != 0
+    return extern_call(_DISJOINT, operands, "int32") != 0
 
 
 def _start(tensor: Any) -> Any:

@@ -107,7 +107,7 @@ def test_products_that_do_not_fetch(options):
     assert not calls
 
 
-STORES = "tl_are_apart"
+STORES = "tl_are_disjoint"
 
 
 @pytest.mark.parametrize("kind, is_stored", [("loop", True), ("scaled", False), ("twice", False)])

@@ -32,7 +32,7 @@ from tilelang.tileop.carried import is_run_by_each_thread
 from tilelang.transform.first_use import FirstUse, Memory
 
 
-class _Comers(NamedTuple):
+class _ActiveThreads(NamedTuple):
     """The threads that come to a node.
 
     Attributes:
@@ -45,11 +45,11 @@ class _Comers(NamedTuple):
     are_named: bool
     control: int
 
-    def apart(self, agree: int) -> _Comers:
+    def below(self, agree: int) -> _ActiveThreads:
         """Those below a condition on which groups of so many threads agree."""
         return self._replace(control=min(self.control, agree))
 
-    def use_beyond(self, other: _Comers) -> bool:
+    def use_beyond(self, other: _ActiveThreads) -> bool:
         """Whether threads that come here may find what others have left there, and others not."""
         here, there = self.threads, other.threads
         contained = there.start <= here.start and here.stop <= there.stop and (self.are_named or not other.are_named)
@@ -81,9 +81,9 @@ class Uniformity:
         self._groups = {var: _power_of_two(low) for var, low in self._threads.items()}
         self.varying: set[Any] = set(threads)
         self._scratch = scratch_of(tree, is_local)
-        self._comers: dict[Any, _Comers] = {}
-        self._stored: dict[Any, set[_Comers]] = {}
-        self._read: dict[Any, set[_Comers]] = {}
+        self._active: dict[Any, _ActiveThreads] = {}
+        self._stored: dict[Any, set[_ActiveThreads]] = {}
+        self._read: dict[Any, set[_ActiveThreads]] = {}
         nodes = list(walk(tree.root))
         self._users = Counter(local for node in nodes for local in self._named(node))
         self._scratch |= {local for node in nodes if isinstance(node, Parallel) for local in self._filled_first(node)}
@@ -102,7 +102,7 @@ class Uniformity:
         # Groups only become smaller (`_lower`), so a fixpoint is reached.
         while before != self._groups:
             before = dict(self._groups)
-            self._visit(self.tree.root, self.block, BLOCK, False, _Comers(self.block, False, BLOCK))
+            self._visit(self.tree.root, self.block, BLOCK, False, _ActiveThreads(self.block, False, BLOCK))
             for var, stores in self._stored.items():
                 for store in stores:
                     if any(read.use_beyond(store) for read in self._read.get(var, ())):
@@ -143,13 +143,13 @@ class Uniformity:
     def _carried(self, nest: Nest) -> set[Any]:
         return set(nest.carried - self.tree.aliased()) if nest.carried else set()
 
-    def comers(self, node: Any) -> range:
+    def active_threads(self, node: Any) -> range:
         """The neighbouring threads that come to a loop or branch, perhaps not all of them."""
-        return self._comers[node].threads
+        return self._active[node].threads
 
-    def come_together(self, node: Any, threads: range) -> bool:
+    def arrive_together(self, node: Any, threads: range) -> bool:
         """Whether neighbouring threads, of those that come to a loop or branch, certainly agree on whether they do."""
-        return _agree(self._comers[node].control, threads)
+        return _agree(self._active[node].control, threads)
 
     def agrees(self, node: Any, threads: range) -> bool:
         """Whether neighbouring threads certainly agree on how often the body of a loop or branch runs."""
@@ -234,14 +234,14 @@ class Uniformity:
 
     # The walk ----------------------------------------------------------------------------------------------------------
 
-    def _visit(self, node: Any, threads: range, control: int, by_thread: bool, comers: _Comers) -> None:
+    def _visit(self, node: Any, threads: range, control: int, by_thread: bool, active: _ActiveThreads) -> None:
         """Lowers the groups of what a node stores.
 
         Args:
             threads: run it, some of them perhaps where ``control`` says that they disagree.
             control: the group that agrees on whether, and how often, the node runs.
             by_thread: whether it is the statement of each of them, and not of all together.
-            comers: the same without conditions that are met by known neighbours.
+            active: the same without conditions that are met by known neighbours.
         """
         together = len(threads) > 1 and _agree(control, threads) and is_store_of_all(node, threads)
         if by_thread and not (together and not self.varies(evaluated(node.stmt))):
@@ -249,40 +249,40 @@ class Uniformity:
         if not _agree(control, threads):
             self.divergent.add(node)
         threads = node.runners(threads)
-        inside = [comers] * len(node.inside)
+        inside = [active] * len(node.inside)
         if isinstance(node, ThreadGroup):
             by_thread = by_thread or node.by_thread
-            inside = [_Comers(node.runners(comers.threads), comers.are_named or node.by_thread, comers.control)]
+            inside = [_ActiveThreads(node.runners(active.threads), active.are_named or node.by_thread, active.control)]
         elif isinstance(node, (Branch, Loop, Repeat)):
-            self._note_reads(statement_exprs(node.stmt), comers)
+            self._note_reads(statement_exprs(node.stmt), active)
             agree = self.control(node)
-            inside = self._sides(node, comers) if isinstance(node, Branch) else [comers.apart(agree)]
-            self._comers[node] = comers
+            inside = self._sides(node, active) if isinstance(node, Branch) else [active.below(agree)]
+            self._active[node] = active
             control = min(control, agree)
             # A loop that threads leave at different times has a variable on which they disagree.
             if isinstance(node, Loop):
                 self._lower(node.stmt.loop_var, agree)
         if isinstance(node, Parallel):
-            self._visit_nest(node, comers)
+            self._visit_nest(node, active)
         elif isinstance(node, Scalar):
-            self._visit_scalar(node, comers)
+            self._visit_scalar(node, active)
         elif isinstance(node, Operator):
             for buffer in filter(_is_local, operands(node)):
                 self._lower(buffer, 1)
         for child, those in zip(node.inside, inside):
             self._visit(child, threads, control, by_thread or control < BLOCK, those)
 
-    def _sides(self, node: Branch, comers: _Comers) -> list[_Comers]:
+    def _sides(self, node: Branch, active: _ActiveThreads) -> list[_ActiveThreads]:
         """Those that come to each side of a branch."""
-        members, rest = self._conditions.members(node.stmt.condition, comers.threads)
-        any_of_them = comers.apart(self.control(node))
+        members, rest = self._conditions.members(node.stmt.condition, active.threads)
+        any_of_them = active.below(self.control(node))
         if members is None:
             return [any_of_them] * len(node.inside)
-        then = _neighbours(comers.threads, members)
+        then = _neighbours(active.threads, members)
         # Where another condition is in it, too, all may come to the other side.
-        other = _neighbours(comers.threads, [not takes for takes in members]) if rest is None else None
+        other = _neighbours(active.threads, [not takes for takes in members]) if rest is None else None
         found = [
-            any_of_them if threads is None else _Comers(threads, True, min(comers.control, self.group([rest])))
+            any_of_them if threads is None else _ActiveThreads(threads, True, min(active.control, self.group([rest])))
             for threads in (then, other)
         ]
         return found[: len(node.inside)]
@@ -295,39 +295,39 @@ class Uniformity:
             found += _jump_conditions(node.body, ())
         return min(self._kept_group(exprs, node) for exprs in found)
 
-    def _visit_nest(self, node: Parallel, comers: _Comers) -> None:
+    def _visit_nest(self, node: Parallel, active: _ActiveThreads) -> None:
         varies = self.nest_varies(node.nest)
         carried, partial = self._carried(node.nest), self.carried_partially(node.nest)
         for buffer in node.nest.named:
             if _is_local(buffer):
-                self._read.setdefault(self.tree.root_of(buffer), set()).add(comers)
+                self._read.setdefault(self.tree.root_of(buffer), set()).add(active)
         for access in node.nest.accesses:
             buffer = self.tree.root_of(access.buffer)
             if access.kind == READ or buffer in self._scratch:
                 continue
             if _is_local(access.buffer):
-                self._stored.setdefault(buffer, set()).add(comers)
+                self._stored.setdefault(buffer, set()).add(active)
                 # What iterations leave in a variable goes to all threads (normalise/shared_results.py).
                 alike = is_variable(buffer) or all(axis.extent == 1 for axis in node.nest.axes) or self.moves(node, access)
                 alike = buffer not in partial if buffer in carried else alike
-                self._lower(buffer, comers.control if alike and not varies else 1)
+                self._lower(buffer, active.control if alike and not varies else 1)
             elif varies and is_fragment(access.buffer):
                 self._lower(buffer, 1)
 
-    def _visit_scalar(self, node: Scalar, comers: _Comers) -> None:
+    def _visit_scalar(self, node: Scalar, active: _ActiveThreads) -> None:
         stmt, exprs = node.stmt, list(evaluated(node.stmt))
-        self._note_reads(exprs, comers)
+        self._note_reads(exprs, active)
         if isinstance(stmt, ir.Bind):
             self._lower(stmt.var, self._kept_group(exprs, node))
         elif isinstance(stmt, ir.BufferStore) and _is_local(stmt.buffer):
             buffer = self.tree.root_of(stmt.buffer)
-            self._stored.setdefault(buffer, set()).add(comers)
-            self._lower(buffer, min(comers.control, self._kept_group(exprs, node)))
+            self._stored.setdefault(buffer, set()).add(active)
+            self._lower(buffer, min(active.control, self._kept_group(exprs, node)))
         elif isinstance(stmt, ir.Evaluate) and _may_store(stmt):
             # Instructions and CUDA source may store to anything that they are given.
-            group = min(comers.control, self._stored_group(stmt.value))
+            group = min(active.control, self._stored_group(stmt.value))
             for buffer in set(map(self.tree.root_of, filter(_is_local, _given(stmt.value)))):
-                self._stored.setdefault(buffer, set()).add(comers)
+                self._stored.setdefault(buffer, set()).add(active)
                 self._lower(buffer, group)
 
     def _stored_group(self, call: Any) -> int:
@@ -344,10 +344,10 @@ class Uniformity:
         atomic = any(is_atomic(part) for expr in exprs for part in walk_expr(expr))
         return atomic and node not in self.by_thread and not self.varies(exprs)
 
-    def _note_reads(self, exprs: Iterable[Any], comers: _Comers) -> None:
+    def _note_reads(self, exprs: Iterable[Any], active: _ActiveThreads) -> None:
         for expr in exprs:
             for var in self._locals(expr):
-                self._read.setdefault(var, set()).add(comers)
+                self._read.setdefault(var, set()).add(active)
 
     def _named(self, node: Any) -> set[Any]:
         """The local memory that a node itself names."""

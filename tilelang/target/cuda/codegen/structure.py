@@ -127,7 +127,7 @@ def _takers(emitter: Any, node: Branch) -> tuple[list[range], frozenset[int] | N
     """The threads that take a branch, in groups of neighbours, none where they are not known or can have no barrier; and one by
     one, where their numbers alone tell."""
     uniformity = emitter.uniformity
-    around, conditions = uniformity.comers(node), ThreadConditions(emitter.kernel.threads, uniformity.definitions)
+    around, conditions = uniformity.active_threads(node), ThreadConditions(emitter.kernel.threads, uniformity.definitions)
     members, rest = conditions.members(node.stmt.condition, around)
     if members is None:
         return [], None
@@ -137,7 +137,7 @@ def _takers(emitter: Any, node: Branch) -> tuple[list[range], frozenset[int] | N
     # `barrier.sync` with a number of threads counts whole warps (PTX manual, "barrier"); those of one warp have one of the warp.
     if not all(map(is_whole_warps, groups)) and not (len(groups) == 1 and in_one_warp(groups[0])):
         return [], takers
-    agree = all(uniformity.agree([rest], group) and uniformity.come_together(node, group) for group in groups)
+    agree = all(uniformity.agree([rest], group) and uniformity.arrive_together(node, group) for group in groups)
     return groups if agree and len(groups) <= _GROUPS_OF_A_BRANCH else [], takers
 
 

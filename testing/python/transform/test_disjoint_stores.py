@@ -8,7 +8,7 @@ import random
 import pytest
 
 from tilelang.ir import nodes as ir
-from tilelang.transform.apart import Store, are_apart
+from tilelang.transform.disjoint_stores import Store, are_disjoint
 
 EXTENTS = {"i": 6, "j": 4, "k": 3}
 PLACES = (
@@ -52,7 +52,7 @@ def said(stores, within):
         inner = [loops["k"]] if any("k" in text for text in places) else []
         return Store(ir.BufferStore(tile, ir.FloatImm("float32", 1.0), indices), guards, inner)
 
-    return are_apart([store(*each) for each in stores], [loops["i"], loops["j"]], within)
+    return are_disjoint([store(*each) for each in stores], [loops["i"], loops["j"]], within)
 
 
 def counted(stores, within):

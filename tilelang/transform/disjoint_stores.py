@@ -54,7 +54,9 @@ class Store:
         return list(self.stmt.indices)
 
 
-def are_apart(stores: Iterable[Store], axes: Sequence[Any], within: Sequence[bool], layout: FragmentLayout | None = None) -> bool:
+def are_disjoint(
+    stores: Iterable[Store], axes: Sequence[Any], within: Sequence[bool], layout: FragmentLayout | None = None
+) -> bool:
     """Whether no two iterations that may be different threads' store to one element; False where that is not known.
 
     Args:
@@ -86,7 +88,7 @@ class _Places:
         stores: the statements that store to it.
         axes: the loops around them.
         shared: those of them that are shared out over threads.
-        layout: as for :func:`are_apart`.
+        layout: as for :func:`are_disjoint`.
         moving: variables that are not the same in all iterations; inside: those of them that loops have.
         outside: the others that indices name.
     """
