@@ -214,7 +214,9 @@ class AutoTuner:
             profile.skip_check, profile.backend, _input_shapes(),
         )  # fmt: skip
         callbacks = (profile.ref_prog, profile.supply_prog, profile.manual_check_prog)
-        return records.make_task(function.function, *self.arguments, plain, callbacks)
+        args, kwargs = self.arguments
+        described = {name: _described(value) for name, value in kwargs.items()}
+        return records.make_task(function.function, tuple(map(_described, args)), described, plain, callbacks)
 
 
 def _given(options: CompileArgs) -> dict[str, Any]:
@@ -223,7 +225,14 @@ def _given(options: CompileArgs) -> dict[str, Any]:
 
 def _input_shapes() -> tuple:
     tensors = get_autotune_inputs() or ()
-    return tuple((tuple(t.shape), str(t.dtype)) if isinstance(t, torch.Tensor) else repr(t) for t in tensors)
+    return tuple(_described(t) if isinstance(t, torch.Tensor) else repr(t) for t in tensors)
+
+
+def _described(value: Any) -> Any:
+    """What decides how fast a kernel is for an argument of a call: of a tensor, how it lies in memory."""
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return value
+    return "tensor", tuple(value.shape), tuple(value.stride()), str(value.dtype)
 
 
 class _Search:
@@ -312,16 +321,16 @@ class _Search:
         if self._inputs is None or not self.profile.cache_input_tensors:
             self._inputs = self._make_inputs(kernel)
             self._reference = None
-        self._arguments = self._inputs
+        # A kernel may change its arguments, which may be the caller's own, and so may measuring it and the reference: each
+        # candidate is to begin with the same.
+        self._arguments = cloned(self._inputs)
         reference = self.profile.ref_prog
         unchecked = self.profile.skip_check or reference is None
         if unchecked and self.profile.backend == modelled.MODEL:
             return  # nothing needs the results, and a whole launch takes the simulator long
         if unchecked or reference is None:
-            kernel(*self._inputs)
+            kernel(*self._arguments)
             return
-        # A kernel may change its arguments, and so may measuring it and the reference: each candidate is to begin with the same.
-        self._arguments = cloned(self._inputs)
         results = kernel(*self._arguments)
         if self._reference is None:
             copies = cloned(self._inputs)

@@ -63,7 +63,7 @@ def do_bench(
         Milliseconds; a list of them where several quantiles are asked for.
 
     Raises:
-        ValueError: unknown ``return_mode`` or ``backend``; a negative time.
+        ValueError: unknown ``return_mode`` or ``backend``; a negative time or number of calls.
     """
     ignored("do_bench", fast_flush=unless(True, fast_flush))
     _check_mode(return_mode)
@@ -71,6 +71,8 @@ def do_bench(
         raise ValueError(f"backend={backend!r} is none of {', '.join(CLOCKS)}")
     if warmup < 0 or rep < 0:
         raise ValueError(f"warmup={warmup!r} and rep={rep!r} are milliseconds, which are not negative")
+    if _n_warmup < 0 or _n_repeat < 0:
+        raise ValueError(f"{_n_warmup!r} calls before and {_n_repeat!r} while measuring: numbers of calls are not negative")
     on_gpu = torch.cuda.is_available() and _uses_gpu(device) and backend != "wall"
     measure = functools.partial(CLOCKS[backend], cache_size=cache_size) if on_gpu else _wall_times
     virtual = active.current()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -96,14 +96,23 @@ def get_tensor_supply(
             return 1.0 if canonical(param.dtype).is_float else (sizes or {}).get(param.name, 1)
         try:
             shape = tuple(evaluate_dim(dim, sizes or {}) for dim in param.shape)
+            strides = None if param.strides is None else tuple(evaluate_dim(dim, sizes or {}) for dim in param.strides)
         except KeyError as missing:
             raise ExecutionError(
                 f"{param.name}: the dynamic size {missing.args[0]!r} is not known",
                 hint="pass input tensors, or dynamic_symbolic_constraints={'m': 1024}",
             ) from None
-        return _SUPPLIES[supply_type](shape, to_torch(param.dtype), device)
+        make = _SUPPLIES[supply_type]
+        if strides is None:
+            return make(shape, to_torch(param.dtype), device)
+        return make((extent(shape, strides),), to_torch(param.dtype), device).as_strided(shape, strides)
 
     return supply
+
+
+def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """How many elements of memory a tensor takes, from its first element to its last."""
+    return 0 if 0 in shape else 1 + sum((size - 1) * stride for size, stride in zip(shape, strides))
 
 
 def torch_assert_close(

@@ -150,12 +150,18 @@ def test_a_search_without_a_right_candidate_lists_why():
         tuner([{"factor": 3.0}]).run()
 
 
-def test_results_are_kept_and_a_changed_space_measures_only_what_is_new(monkeypatch: pytest.MonkeyPatch):
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
+    """The configurations that are measured."""
     from tilelang.autotuner import tuner as module
 
-    measured: list[dict] = []
+    found: list[dict] = []
     original = module._Search.measure
-    monkeypatch.setattr(module._Search, "measure", lambda self, config: measured.append(dict(config)) or original(self, config))
+    monkeypatch.setattr(module._Search, "measure", lambda self, config: found.append(dict(config)) or original(self, config))
+    return found
+
+
+def test_results_are_kept_and_a_changed_space_measures_only_what_is_new(measured: list[dict]):
     tuner([{"block": 16}, {"block": 32}], rtol=0.02).run()
     assert len(measured) == 2
     tuner([{"block": 16}, {"block": 32}], rtol=0.02).run()
@@ -191,6 +197,39 @@ def test_a_kernel_that_changes_its_arguments_is_checked_by_them(reference):
     with set_autotune_inputs(a, b):
         assert [trial.state for trial in made.run().trials] == ["measured", "measured", "wrong"]
     assert not b.any()
+
+
+@tilelang.autotune(configs={"block": [32, 64]}, warmup=1, rep=2)
+@tilelang.jit(target="cpu")
+def incremented(A, block: int = 32):
+    n = T.const("n")
+    A: T.Tensor((n,), "float32")
+    with T.Kernel(T.ceildiv(n, block), threads=32) as bx:
+        for i in T.Parallel(block):
+            A[bx * block + i] += 1.0
+
+
+def test_a_search_leaves_the_tensors_of_the_call_as_they_are_and_is_kept(measured: list[dict]):
+    for size, searched in ((96, 2), (96, 2), (192, 4)):
+        a = torch.zeros(size)
+        incremented(a)
+        assert (a == 1).all() and len(measured) == searched
+
+
+def test_candidates_get_tensors_with_the_strides_of_the_given_ones():
+    def padded(block: int):
+        @T.prim_func
+        def main(A: T.StridedTensor((16, 4), (8, 1), "float32"), B: T.Tensor((16, 4), "float32")):
+            with T.Kernel(1, threads=block):
+                for i, j in T.Parallel(16, 4):
+                    B[i, j] = A[i, j] * 2.0
+
+        return main
+
+    made = AutoTuner(padded, {"block": [32, 64]}).set_compile_args(target="cpu")
+    made.set_profile_args(warmup=1, rep=2, ref_prog=lambda a, b: a * 2)
+    with set_autotune_inputs(torch.randn(16, 8)[:, :4], torch.zeros(16, 4)):
+        assert [trial.state for trial in made.run().trials] == ["measured", "measured"]
 
 
 def test_a_kernel_that_returns_less_than_the_reference_is_wrong():

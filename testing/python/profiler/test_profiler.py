@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+import tilelang
+import tilelang.language as T
 from testing.python.jit import programs
-from tilelang.profiler import DEFAULT_SIZE, Profiler, do_bench
+from tilelang.profiler import DEFAULT_SIZE, Profiler, cloned, do_bench
 from tilelang.utils.tensor import TensorSupplyType, get_tensor_supply, torch_assert_close
 
 
@@ -43,6 +45,8 @@ def test_do_bench_returns_quantiles_in_order_and_rejects_invalid_arguments():
         do_bench(lambda: None, return_mode="average")
     with pytest.raises(ValueError, match="backend"):
         do_bench(lambda: None, backend="sundial")
+    with pytest.raises(ValueError, match="numbers of calls are not negative"):
+        profiler().do_bench(n_repeat=-1)
 
 
 @pytest.mark.parametrize("kind", list(TensorSupplyType))
@@ -52,6 +56,32 @@ def test_every_supply_makes_every_dtype(kind: TensorSupplyType, dtype: str):
 
     tensor = get_tensor_supply(kind, sizes={"m": 3})(KernelParam("A", "tensor", dtype, ("m", ("mul", "m", 2))))
     assert tensor.shape == (3, 6) and str(tensor.dtype) == f"torch.{dtype}"
+
+
+def padded() -> Profiler:
+    """Of a kernel that adds one to a matrix in place, whose rows are ``s`` elements apart."""
+    n, s = T.dynamic("n, s")
+
+    @T.prim_func
+    def program(A: T.StridedTensor((n, 200), (s, 1), "float32")):
+        with T.Kernel(1, threads=32):
+            for i, j in T.Parallel(n, 200):
+                A[i, j] += 1.0
+
+    return tilelang.compile(program, target="cpu").get_profiler()
+
+
+def test_made_up_inputs_and_their_copies_have_the_declared_strides():
+    (made,) = padded().inputs({"n": 3, "s": 208})
+    (copy,) = cloned([made])
+    assert made.shape == (3, 200) and made.stride() == copy.stride() == (208, 1) and torch.equal(made, copy)
+    padded().assert_allclose(lambda a: a.add_(1), dynamic_symbolic_constraints={"n": 3, "s": 208})
+
+
+def test_a_reference_gets_what_the_kernel_got():
+    given, seen = torch.zeros(2, 200), []
+    padded().manual_assert_close(lambda a: a + 1, [given], lambda _, wanted: seen.extend(wanted))
+    assert torch.equal(given, seen[0])
 
 
 def test_dynamic_sizes_are_given_or_made_up():
