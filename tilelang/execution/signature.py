@@ -99,8 +99,10 @@ def _only_read(artifact: KernelArtifact) -> tuple[str, ...]:
 
 
 def may_be_negated(param: KernelParam) -> bool:
-    """Whether a tensor of the declared layout may be a view that torch negates lazily: it has strides, or a single element."""
-    return param.kind == "tensor" and (param.strides is not None or all(dim == 1 for dim in param.shape))
+    """Whether a tensor of the declared layout may be a view that torch negates lazily: it has strides, or, in some call, a single
+    element."""
+    single = all(dim == 1 for dim in param.shape if isinstance(dim, int))
+    return param.kind == "tensor" and (param.strides is not None or single)
 
 
 def torch_dtypes(param: KernelParam) -> tuple[Any, ...]:

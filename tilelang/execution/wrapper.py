@@ -178,15 +178,6 @@ class _Text:
 
     def packed(self) -> str:
         """Text that leaves tensor checks to the native entry."""
-        simple = all(
-            param.kind == "tensor" and not may_be_negated(param) and self._alignment(i) == 1 and not self._in_bytes(i)
-            for i, param in enumerate(self.signature.params)
-        )
-        # Nothing is left to check or to make: one call of the entry, which the fast path of most kernels of a training loop is.
-        if simple and not self.signature.allocated:
-            self._emit("if kwargs: raise Refused")
-            self._emit("native(*args)")  # it counts arguments too
-            return self._finish()
         self._unpack()
         for index in self._inputs("scalar"):
             self._check_scalar(index)
@@ -194,12 +185,14 @@ class _Text:
             self._address(index)
             self._check_alignment(index)
         for index in self._inputs("tensor"):
+            # tvm-ffi takes arrays of other libraries, too, some of which must not be written although they do not say so.
+            if self.signature.params[index].name not in self.signature.only_read:
+                self._refuse_unless(f"isinstance(v{index}, Tensor)")
             if self._alignment(index) > 1:
                 self._refuse_unless(f"not v{index}.data_ptr() % {self._alignment(index)}")
-            if may_be_negated(self.signature.params[index]):
-                self._refuse_unless(f"not v{index}.is_neg()")
             if self._in_bytes(index):
                 self._refuse_unless(f"v{index}.dtype in dtypes{index}")
+        self._refuse_negated_unread()
         if self.signature.allocated:
             self._bind_sizes(check=False)
             self._allocate()
@@ -215,7 +208,7 @@ class _Text:
             self._check_tensor(index)
         self._bind_sizes(check=True)
         for index in self._inputs("tensor"):
-            self._refuse_one_negated_element(index)
+            self._refuse_negated(index)
         self._allocate()
         for index in (*self._inputs("pointer"), *self._inputs("tensor"), *self.signature.allocated):
             self._address(index)
@@ -271,13 +264,26 @@ class _Text:
         if self._alignment(index) > 1:
             self._refuse_unless(f"not p{index} % {self._alignment(index)}")
 
-    def _refuse_one_negated_element(self, index: int) -> None:
-        """Of a tensor that has a single element only in some calls."""
+    def _refuse_negated(self, index: int) -> None:
         param = self.signature.params[index]
-        dims = storage_shape(param)
-        if not may_be_negated(param) and not any(isinstance(dim, int) and dim != 1 for dim in dims):
-            single = [f"s{index}_{axis} == 1" for axis, dim in enumerate(dims) if dim != 1]
-            self._refuse_unless(f"not ({' and '.join([*single, f'v{index}.is_neg()'])})")
+        if not may_be_negated(param):
+            return
+        # To compare sizes that are known costs less than to ask torch.
+        sizes = enumerate(storage_shape(param)) if param.strides is None else ()
+        single = [f"s{index}_{axis} == 1" for axis, dim in sizes if dim != 1]
+        self._refuse_unless(f"not ({' and '.join([*single, f'v{index}.is_neg()'])})")
+
+    def _refuse_negated_unread(self) -> None:
+        """The same where the entry is what compares sizes: tensors of one declared shape have a single element all at once."""
+        alike: dict[Any, list[int]] = {}
+        for index in self._inputs("tensor"):
+            param = self.signature.params[index]
+            if may_be_negated(param):
+                varies = param.strides is None and any(not isinstance(dim, int) for dim in param.shape)
+                alike.setdefault(param.shape if varies else index, []).append(index)
+        for shape, indices in alike.items():
+            single = f"v{indices[0]}.numel() == 1 and " if isinstance(shape, tuple) else ""
+            self._refuse_unless(f"not ({single}({' or '.join(f'v{index}.is_neg()' for index in indices)}))")
 
     def _unpack(self) -> None:
         # Unpacking counts the arguments, too: another number raises ValueError, which goes the slow way.
@@ -298,7 +304,6 @@ class _Text:
         param = self.signature.params[index]
         dtype = f"v{index}.dtype is dtype{index}" if len(torch_dtypes(param)) == 1 else f"v{index}.dtype in dtypes{index}"
         layout = [f"v{index}.is_contiguous()"] if param.strides is None else []
-        layout += [f"not v{index}.is_neg()"] if may_be_negated(param) else []
         kind = f"v{index}.__class__ is Tensor and {dtype} and v{index}.is_{self.signature.device}"
         self._refuse_unless(" and ".join([kind, *layout]))
         first = self._inputs("tensor")[0]
@@ -319,8 +324,9 @@ class _Text:
                 locals_ = [f"s{index}_{at + axis}" for axis in range(len(dims))]
                 of = [places.get((param.name, at + axis)) for axis in range(len(dims))]
                 at += len(dims)
-                # Reading a shape costs more than comparing it: without checks only the tensors that give a size are read.
-                if locals_ and (check or any(of)):
+                # Reading a shape costs more than comparing it: without checks only the tensors that give a size are read. One
+                # without axes is read to see that it has none.
+                if (locals_ or attribute == "shape") and (check or any(of)):
                     self._emit(f"({''.join(name + ', ' for name in locals_)}) = v{index}.{attribute}")
                 checks += [(name, dim) for name, dim, binding in zip(locals_, dims, of) if binding is None or binding.solved]
         for number, binding in enumerate(bindings):

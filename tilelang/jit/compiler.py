@@ -19,6 +19,7 @@ from tilelang.frontend.program_object import factory_of, is_program
 from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
+from tilelang.ir.expr import same_product
 from tilelang.ir.span import location_of
 from tilelang.ir.text import program_text
 from tilelang.jit import rewrites
@@ -283,6 +284,17 @@ def _check_outputs(func: Any, outputs: Sequence[int]) -> None:
         param = func.params[index]
         if not ir.is_buffer_var(param):
             raise OptionError(f"out_idx={index} names {param.name}, which is no tensor", hint="a call allocates tensors")
+        if not _is_compact(param):
+            raise OptionError(
+                f"out_idx={index} names {param.name}, a T.StridedTensor whose elements do not follow each other",
+                hint="a call allocates contiguous tensors: declare it T.Tensor, or pass it",
+            )
+
+
+def _is_compact(tensor: Any) -> bool:
+    """Whether the declared strides, if any, are those of a contiguous tensor in every call."""
+    shape = list(tensor.shape)
+    return all(same_product([stride], shape[axis + 1 :]) for axis, stride in enumerate(tensor.strides))
 
 
 def _check_computes(func: Any, outputs: Sequence[int]) -> None:

@@ -225,10 +225,11 @@ def one_element(size):
 
 
 @everywhere
-def test_one_element_that_torch_negates_lazily_is_refused(place):
+@pytest.mark.parametrize("size", [1, T.dynamic("n")], ids=["fixed", "dynamic"])
+def test_one_element_that_torch_negates_lazily_is_refused(place, size):
     given, negated = torch.zeros(1), torch.tensor([1 + 2j]).conj().imag
     assert negated.is_neg() and negated.is_contiguous()
-    with kernel(place, one_element(1)) as call:
+    with kernel(place, one_element(size)) as call:
         for arguments in ((negated, given), (given, negated)):
             with pytest.raises(ArgumentError, match="lazily negated view"):
                 call(*arguments)
@@ -345,6 +346,61 @@ def test_read_only_arrays_are_inputs_and_no_outputs(place):
         with pytest.raises(ArgumentError, match=r"B \(position 2\): expected memory that the kernel can write, got a read-only"):
             call(a, 3.0, b)
         assert (b == 2).all()
+
+
+class UnmarkedArray:
+    """An array of a library whose arrays must not be written, and whose exports do not say so."""
+
+    def __init__(self, tensor: torch.Tensor):
+        self.tensor = tensor
+
+    def __dlpack__(self, **options):
+        return self.tensor.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+
+@everywhere
+def test_arrays_of_jax_are_not_written(place, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(UnmarkedArray, "__module__", "jax")
+    array = UnmarkedArray(torch.zeros(3, 8))
+    with kernel(place, scaled("float32", "float32")) as call:
+        with pytest.raises(ArgumentError, match=r"B \(position 2\): expected memory that the kernel can write"):
+            call(torch.ones(3, 8), 2.0, array)
+    assert not array.tensor.any()
+
+
+@everywhere
+def test_a_tensor_without_axes_has_none(place):
+    @T.prim_func
+    def program(A: T.Tensor((), "float32"), B: T.Tensor((), "float32")):
+        with T.Kernel(1, threads=32):
+            B[()] = A[()] + 1.0
+
+    with kernel(place, program) as call:
+        made = torch.zeros(())
+        call(torch.tensor(2.0), made)
+        assert made == 3
+        for wrong in (torch.zeros(0), torch.zeros(1), torch.zeros(2, 2)):
+            with pytest.raises(ArgumentError, match=r"A \(position 0\): expected 0 axes"):
+                call(wrong, made)
+
+
+@everywhere
+def test_a_grid_of_a_negative_size_is_empty(place):
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def program(A: T.Tensor((n,), "float32"), B: T.Tensor((2,), "float32")):
+        with T.Kernel(n - 4, threads=32) as block:
+            B[block] = A[block]
+
+    with kernel(place, program) as call:
+        for size, values in ((0, [0, 0]), (3, [0, 0]), (5, [1, 0])):
+            made = torch.zeros(2)
+            call(torch.ones(size), made)
+            assert made.tolist() == values
 
 
 def test_the_hint_for_a_tensor_with_strides_keeps_what_the_kernel_writes():

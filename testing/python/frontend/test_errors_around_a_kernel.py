@@ -67,6 +67,12 @@ def scalar(A: T.Tensor((8,), "float32"), n: T.int32):
         A[0] = n
 
 
+@T.prim_func
+def padded(A: T.Tensor((4, 4), "float32"), B: T.StridedTensor((4, 4), (8, 1), "float32")):
+    with T.Kernel(1):
+        T.copy(A, B)
+
+
 @tilelang.jit(target="cpu")
 def without_kernel(A):
     n = T.const("n")
@@ -106,6 +112,11 @@ def unknown_symbol(A: T.Tensor((8,), "float32")):
         (lambda a: tilelang.compile(plain, out_idx="B"), CompileError, "out_idx takes positions of parameters, got 'B'"),
         (lambda a: tilelang.compile(plain, out_idx=1.5), CompileError, "out_idx takes positions of parameters, got 1.5"),
         (lambda a: tilelang.compile(scalar, out_idx=1), CompileError, "out_idx=1 names n, which is no tensor"),
+        (
+            lambda a: tilelang.compile(padded, out_idx=1),
+            CompileError,
+            "out_idx=1 names B, a T.StridedTensor whose elements do not",
+        ),
         (lambda a: tilelang.compile(unknown_symbol, target="cpu"), ExecutionError, "nothing defines no_such_function"),
         (lambda a: tilelang.compile(unknown_symbol, target="c"), ExecutionError, "nothing defines no_such_function"),
         (lambda a: tilelang.compile(unknown_symbol, target="cpu", execution_backend="ctypes"), ExecutionError, "nothing defines"),

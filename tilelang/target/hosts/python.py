@@ -6,6 +6,7 @@ It needs no compiler on the machine that runs the kernel. ``runtime`` is what :m
 from __future__ import annotations
 
 import keyword
+from collections.abc import Iterable
 
 from tilelang.artifact import Dim, dim_source
 from tilelang.target.hosts.text import HostProgram, Names, launch_steps, tensor_maps
@@ -57,14 +58,23 @@ def _launch(index: int, launch, names: Names) -> list[str]:
     ]
     arguments = "(" + "".join(value + ", " for value in values).rstrip(" ") + ")"
     lines.append(
-        f"runtime.launch({index}, grid={_tuple(launch.grid, names)}, block={_tuple(launch.block, names)}, "
+        f"runtime.launch({index}, grid={_extents(launch.grid, names)}, block={_extents(launch.block, names)}, "
         f"cluster={launch.cluster!r}, shared_bytes={_size(launch.shared_bytes, names)}, args={arguments}, stream=stream)"
     )
     return lines
 
 
 def _tuple(dims: tuple[Dim, ...], names: Names) -> str:
-    return "(" + "".join(_size(dim, names) + ", " for dim in dims).rstrip(" ") + ")"
+    return _listed(_size(dim, names) for dim in dims)
+
+
+def _extents(dims: tuple[Dim, ...], names: Names) -> str:
+    """As :func:`_tuple`; a negative size is an empty grid."""
+    return _listed(str(dim) if isinstance(dim, int) else f"max({_size(dim, names)}, 0)" for dim in dims)
+
+
+def _listed(values: Iterable[str]) -> str:
+    return "(" + "".join(value + ", " for value in values).rstrip(" ") + ")"
 
 
 def _size(dim: Dim, names: Names) -> str:
