@@ -55,7 +55,7 @@ BELOW = {
     "fingerprint": "code_texts moved env",
     "cache": "records provided temporary callers fingerprint artifact env errors",
     "option": "cache unknown",
-    "utils": "target frontend ir attributes artifact dtypes errors unknown",
+    "utils": "target frontend ir attributes artifact storage dtypes errors unknown",
     "profiler": "ignored attributes keywords utils artifact simulator",
     "jit": (
         "records recursion unknown ignored attributes keywords progress temporary log cache fingerprint execution target"

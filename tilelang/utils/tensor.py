@@ -11,6 +11,7 @@ import torch
 from tilelang.artifact import KernelParam, evaluate_dim
 from tilelang.dtypes import canonical, to_torch
 from tilelang.errors import ExecutionError
+from tilelang.storage import PACKED_DTYPES, storage_dtypes, storage_shape, storage_strides
 from tilelang.unknown import NearMembers
 
 
@@ -75,6 +76,19 @@ _SUPPLIES: Mapping[TensorSupplyType, Callable[[tuple[int, ...], torch.dtype, Any
 }
 
 
+def _elements(param: KernelParam, supply_type: TensorSupplyType, shape: tuple[int, ...], device: Any) -> torch.Tensor:
+    """A contiguous tensor for a parameter, of a shape as it is stored."""
+    make = _SUPPLIES[supply_type]
+    dtype = getattr(torch, storage_dtypes(param)[0])
+    if param.dtype not in PACKED_DTYPES:
+        return make(shape, dtype, device)
+    # torch computes nothing in types of half a byte: whole numbers, as their bits.
+    numbers = make((*shape, 2), torch.uint8 if param.is_unsigned() else torch.int8, device).to(torch.int16)
+    # Of float4_e2m1fn the highest bit is the sign; 1 has the bits 2, and 2 has the bits 4.
+    bits = 2 * numbers.abs() + 8 * (numbers < 0) if param.is_float4() else numbers & 15
+    return (bits[..., 0] | bits[..., 1] << 4).to(torch.uint8).view(dtype)
+
+
 def get_tensor_supply(
     supply_type: TensorSupplyType = TensorSupplyType.Integer,
     device: Any = "cpu",
@@ -95,17 +109,18 @@ def get_tensor_supply(
         if param.kind != "tensor":
             return 1.0 if canonical(param.dtype).is_float else (sizes or {}).get(param.name, 1)
         try:
-            shape = tuple(evaluate_dim(dim, sizes or {}) for dim in param.shape)
-            strides = None if param.strides is None else tuple(evaluate_dim(dim, sizes or {}) for dim in param.strides)
+            shape, strides = (
+                None if dims is None else tuple(evaluate_dim(dim, sizes or {}) for dim in dims)
+                for dims in (storage_shape(param), storage_strides(param))
+            )
         except KeyError as missing:
             raise ExecutionError(
                 f"{param.name}: the dynamic size {missing.args[0]!r} is not known",
                 hint="pass input tensors, or dynamic_symbolic_constraints={'m': 1024}",
             ) from None
-        make = _SUPPLIES[supply_type]
-        if strides is None:
-            return make(shape, to_torch(param.dtype), device)
-        return make((extent(shape, strides),), to_torch(param.dtype), device).as_strided(shape, strides)
+        assert shape is not None
+        memory = _elements(param, supply_type, shape if strides is None else (extent(shape, strides),), device)
+        return memory if strides is None else memory.as_strided(shape, strides)
 
     return supply
 

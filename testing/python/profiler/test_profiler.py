@@ -58,6 +58,22 @@ def test_every_supply_makes_every_dtype(kind: TensorSupplyType, dtype: str):
     assert tensor.shape == (3, 6) and str(tensor.dtype) == f"torch.{dtype}"
 
 
+@pytest.mark.parametrize("dtype, one", [("int4", 0x11), ("uint4", 0x11), ("float4_e2m1fn", 0x22)])
+def test_types_of_half_a_byte_are_supplied_as_they_are_stored(dtype: str, one: int):
+    @T.prim_func
+    def program(A: T.Tensor((4, 6), dtype), B: T.Tensor((4, 6), dtype)):
+        with T.Kernel(1, threads=32):
+            for i, j in T.Parallel(4, 6):
+                B[i, j] = A[i, j]
+
+    kernel = tilelang.compile(program, out_idx=[1], target="cpu")
+    for kind in TensorSupplyType:
+        (made,) = kernel.get_profiler(kind).inputs()
+        stored = made.view(torch.uint8)
+        assert stored.shape == (4, 3) and torch.equal(kernel(made).view(torch.uint8), stored)
+        assert (kind is TensorSupplyType.One) == bool((stored == one).all())
+
+
 def padded() -> Profiler:
     """Of a kernel that adds one to a matrix in place, whose rows are ``s`` elements apart."""
     n, s = T.dynamic("n, s")
