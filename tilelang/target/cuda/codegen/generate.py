@@ -34,6 +34,7 @@ from tilelang.target.cuda.ir.access import Access, ThreadMap
 from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Leaf, Slot, Wait, leaf, under, with_span
 from tilelang.target.cuda.ir.instructions import Assign, Define, Evaluate, Return, WaitProducts
 from tilelang.target.cuda.operators import rule_of
+from tilelang.target.cuda.tile.nest import reached_from
 from tilelang.target.cuda.tile.tree import (
     AFTER_EXIT,
     SINGLE_THREAD,
@@ -68,13 +69,16 @@ class InFlight:
         """
         layouts, pins = self.e.layouts, {}
         read: dict[Access, None] = {}
-        # At the wait of a loop's first iteration, `_started` lacks what stands below it in the body.
-        every = (node for node in layouts.plans if rule_of(node.op).is_asynchronous(node.op))
-        for node in self._started[:-pending] if pending else every:
+        # At the wait of a loop's first iteration, `_started` lacks what stands below it in the body. And of what stands above,
+        # operators of the iteration before may be complete here whose newest ones are not.
+        every = [node for node in layouts.plans if rule_of(node.op).is_asynchronous(node.op)]
+        complete = self._started[:-pending] if pending else every
+        for node in every:
             if layouts.threads_of[node] == self.e.threads:
-                results = tuple(region.buffer for region, access in node.op.regions() if "w" in access)
-                pins[results] = rule_of(node.op).pinned(node, self.e)
                 read.update(dict.fromkeys(self._operands(node)))
+                if node in complete:
+                    results = tuple(region.buffer for region, access in node.op.regions() if "w" in access)
+                    pins[results] = rule_of(node.op).pinned(node, self.e)
         code = leaf([WaitProducts(pending), *(code for pinned in pins.values() for code in pinned)])
         code.accesses = tuple(dict.fromkeys((*code.accesses, *read)))
         return [code]
@@ -166,20 +170,25 @@ class Generator:
         if copy is not None:
             return [copy]
         publishes = known is not None and known.publishes
+        beyond = reached_from(stmt)
+
+        def maps(access: Access) -> ThreadMap | None:
+            return None if access.buffer in beyond else self.map_of_threads(access)
+
         if self.divergent or e.is_by_thread(node):
             code = leaf(statement(e, stmt), hands_over=publishes)
             code.synchronises = orders_threads(statement_exprs(stmt))
             code.acquires = code.synchronises and acquires(statement_exprs(stmt))
             code.waits = code.synchronises and waits_for_others(statement_exprs(stmt))
             code.uniform = self.divergent and e.uniformity.agree(statement_exprs(stmt), e.uniformity.block)
-            return [e.annotated(code, node.accesses, self.map_of_threads)]
+            return [e.annotated(code, node.accesses, maps)]
         if isinstance(stmt, (ir.Bind, ir.Evaluate)) and is_atomic(stmt.value):
             return self._atomic(stmt)
         # Every thread runs the statement for its own registers; the first one alone does what it does to memory.
         stored = is_memory(stmt.buffer) if isinstance(stmt, ir.BufferStore) else known is not None and known.place == ADDRESS
         first = e.thread_maps.single(e.threads.start)  # it alone makes the block's stores
-        maps = (lambda access: first) if stored else self.map_of_threads
-        return [e.annotated(leaf(statement(e, stmt, e.is_first), hands_over=publishes), node.accesses, maps)]
+        code = leaf(statement(e, stmt, e.is_first), hands_over=publishes)
+        return [e.annotated(code, node.accesses, (lambda access: first) if stored else maps)]
 
     def _async_copy(self, node: Scalar) -> Leaf | None:
         from tilelang.target.cuda.codegen.thread_copies import async_copy_of  # few programs have such copies

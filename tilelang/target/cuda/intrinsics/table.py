@@ -44,6 +44,7 @@ class Intrinsic(Record):
         exits: whether the thread is done.
         keeps: whether it has an effect, but never stores to local memory among its arguments.
         numbered: whether its first argument, if it has any, is the number of a hardware barrier.
+        of_launch: whether threads wait by it for the kernel before: what reads memory comes after it, whoever runs it.
         is_parameter: whether its value is a parameter of the kernel.
     """
 
@@ -65,6 +66,7 @@ class Intrinsic(Record):
     exits: bool = False
     keeps: bool = False
     numbered: bool = False
+    of_launch: bool = False
     is_parameter: bool = False
 
     @property
@@ -76,6 +78,11 @@ class Intrinsic(Record):
     def threads(self) -> bool:
         """Whether it identifies the calling thread, or concerns others."""
         return INTRINSICS[self.name].threads
+
+    @property
+    def is_statement(self) -> bool:
+        """Whether it gives no value: an element among its arguments is a place."""
+        return INTRINSICS[self.name].result == "void"
 
     @property
     def is_atomic(self) -> bool:
@@ -150,7 +157,7 @@ _ROWS = [
     *(Intrinsic(f"warp_reduce_{name}", values.warp_reduction(f), agree=WARP) for name, f in _FUNCTORS.items()),
     # Barriers
     Intrinsic("sync_threads", orders=True, waits=True, keeps=True, numbered=True),
-    *(Intrinsic(f"syncthreads_{vote}", call(f"__syncthreads_{vote}"), agree=BLOCK) for vote in ("count", "and", "or")),
+    *(Intrinsic(f"syncthreads_{how}", call(f"__syncthreads_{how}"), agree=BLOCK, manual=True) for how in ("count", "and", "or")),
     Intrinsic("sync_warp", call("__syncwarp"), orders=True, publishes=True, keeps=True),
     Intrinsic("sync_grid", lambda expr, emitter: Call("tl::grid_sync", (AddressOf(values.GRID_STATE),)), **_SIGNAL),
     Intrinsic("named_barrier_arrive", call("tl::named_barrier_arrive"), numbered=True, **_SIGNAL),
@@ -194,19 +201,19 @@ _ROWS = [
     Intrinsic("wgmma_descriptor", values.tile_descriptor, needs=Feature.WGMMA),
     Intrinsic("warpgroup_arrive", statement=lambda expr: [FenceProducts()], needs=Feature.WGMMA, manual=True),
     Intrinsic("warpgroup_commit_batch", statement=lambda expr: [CommitProducts()], needs=Feature.WGMMA),
-    Intrinsic("warpgroup_wait", call("tl::wgmma_wait", constants=(0,)), needs=Feature.WGMMA, keeps=True),
+    Intrinsic("warpgroup_wait", call("tl::wgmma_wait", constants=(0,)), needs=Feature.WGMMA, manual=True, keeps=True),
     Intrinsic("wait_wgmma", call("tl::wgmma_wait", constants=(0,)), needs=Feature.WGMMA, manual=True, keeps=True),
     # Clusters and launches
     Intrinsic("cluster_arrive", call("tl::cluster_arrive"), needs=Feature.CLUSTER, **_SIGNAL),
     Intrinsic("cluster_sync", call("tl::cluster_sync"), needs=Feature.CLUSTER, **_SIGNAL),
-    Intrinsic("cluster_arrive_relaxed", call("tl::cluster_arrive_relaxed"), needs=Feature.CLUSTER, keeps=True),
-    Intrinsic("cluster_wait", call("tl::cluster_wait"), needs=Feature.CLUSTER, orders=True, waits=True, keeps=True),
+    Intrinsic("cluster_arrive_relaxed", call("tl::cluster_arrive_relaxed"), needs=Feature.CLUSTER, manual=True, keeps=True),
+    Intrinsic("cluster_wait", call("tl::cluster_wait"), needs=Feature.CLUSTER, **_WAIT),
     Intrinsic(
         "store_cluster", call("tl::store_cluster", places=(0,), kind=ADDRESS), needs=Feature.CLUSTER, agree=BLOCK, place=ADDRESS
     ),
     Intrinsic("block_rank_in_cluster", call("tl::cluster_rank"), needs=Feature.CLUSTER, agree=BLOCK),
     Intrinsic("pdl_trigger", call("tl::pdl_trigger"), needs=Feature.PDL, optional=True, keeps=True),
-    Intrinsic("pdl_sync", call("tl::pdl_wait"), needs=Feature.PDL, optional=True, keeps=True),
+    Intrinsic("pdl_sync", call("tl::pdl_wait"), needs=Feature.PDL, optional=True, keeps=True, of_launch=True),
     # What is no call
     Intrinsic("thread_return", manual=True, exits=True, keeps=True),
     Intrinsic("source_kernel", statement=lambda expr: []),

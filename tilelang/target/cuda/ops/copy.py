@@ -64,8 +64,10 @@ class CopyRule(OperatorRule):
         bulk = bulk_store(generator, node) if op.kind == "copy" and not op.disable_tma else None
         if bulk is not None:
             return [bulk]
-        # By cp.async threads move bytes as they are, and fill with zeros.
+        # By cp.async threads move bytes as they are, and fill with zeros. The compiler's own wait cannot stand in code that
+        # threads run at different times; the program's can.
         loads = is_global(op.src) and lies_in_shared(op.dst) and op.src.dtype == op.dst.dtype
+        loads = loads and (op.kind == "async" or not generator.divergent)
         # Threads that each make the copy, to places on which neighbours agree, would have several writes of an element in flight.
         alike = node in e.layouts.per_thread and e.uniformity.group(map(constant, op.dst.mins)) > 1
         code = generator.nest(node, self.overwritten(op), loads and e.options.use_async and not alike)

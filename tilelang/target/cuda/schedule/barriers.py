@@ -65,7 +65,7 @@ class _Pending:
         accesses: by threads, and reads of asynchronous agents.
         copies: what asynchronous copies that are not complete read and write.
         stores: reads of bulk stores without a wait so far: a barrier does not complete them.
-        implicit: the writes of those that the program takes to be complete.
+        implicit: what those do that the program takes to be complete.
         unfenced: storages that threads wrote since the last fence for asynchronous agents.
         written_by_others: storages that threads of other groups write, at any time.
         fenced: whether nothing but asynchronous reads came since the last fence.
@@ -106,6 +106,9 @@ class _Pending:
     def complete(self, wait: Wait) -> None:
         """What copies that are complete after a wait did counts as threads' own accesses."""
         done = wait.completed(self.copies)
+        # The program counts its own groups alone: the compiler's copies may be in a newer one than those that its wait is for.
+        if wait.users and wait.pending:
+            done -= self.implicit
         self.accesses |= {Access(access.buffer, access.kind, maps=access.maps) for access in done}
         self.copies -= done
         self.implicit -= done
@@ -310,7 +313,7 @@ class _Inserter:
         pending.acquired |= code.acquires
         pending.accesses |= set(accesses) - copies - loads
         pending.copies |= copies
-        pending.implicit |= set() if code.detached else {access for access in copies if access.kind != READ}
+        pending.implicit |= set() if code.detached else copies
         pending.unfenced |= {a.buffer for a in accesses if a.kind != READ and a not in loads}
         waits = list(find(code, WaitBulk))
         pending.stores |= {access for access in accesses if access.is_bulk_store}

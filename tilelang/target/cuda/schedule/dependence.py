@@ -81,7 +81,8 @@ class Body(LoopBody, eq=False):
     @staticmethod
     def of(loop: Loop, tree: TileTree, counts: Counter[Any]) -> Body:
         """The body of a pipelined loop; ``counts`` are how often the whole kernel touches each buffer."""
-        written = Counter(buffer for node in walk(loop.body) for buffer in node.written)
+        written = Counter(tree.root_of(buffer) for node in walk(loop.body) for buffer in node.written)
+        written.update({view: written[tree.root_of(view)] for view in tree.aliases if tree.root_of(view) in written})
         unknown = set(bindings(loop.body))
 
         def is_known(expr: Any) -> bool:
@@ -137,7 +138,7 @@ def _node_touches(node: Any, tree: TileTree) -> Iterator[Access]:
     # An operator's nest names single elements of what its regions name as a whole; only the regions count for those buffers.
     elements, regions = _elements(node), node.regions
     # Atomic updates commute with each other, which the region of the operator does not show.
-    updated = {access.buffer for access in elements if access.kind == UPDATE}
+    updated = {access.buffer: access.operation for access in elements if access.kind == UPDATE}
     operands = {access.buffer for access in regions if isinstance(node, Parallel)}
     for access in elements:
         if access.buffer not in operands:
@@ -145,8 +146,9 @@ def _node_touches(node: Any, tree: TileTree) -> Iterator[Access]:
             extents = (1,) * len(access.site.indices) if single else None
             yield replace(access, buffer=tree.root_of(access.buffer), site=replace(access.site, extents=extents))
     for access in regions:
-        kind = UPDATE if access.buffer in updated else access.kind
-        yield replace(access, buffer=tree.root_of(access.buffer), kind=kind)
+        operation = updated.get(access.buffer)
+        of_all = {} if operation is None else {"kind": UPDATE, "operation": operation}
+        yield replace(access, buffer=tree.root_of(access.buffer), **of_all)
 
 
 def _elements(node: Any) -> Sequence[Access]:
@@ -199,8 +201,7 @@ class _Use(Record, eq=False):
 
     def conflicts_with(self, other: _Use) -> bool:
         """Whether the order of the two makes a difference."""
-        one, two = self.access, other.access
-        return (one.writes or two.writes) and not one.kind == two.kind == UPDATE
+        return not self.access.commutes_with(other.access)
 
 
 def slots_needed(parts: Sequence[Part], body: Body, iterations: Iterations) -> dict[Any, int]:

@@ -105,10 +105,17 @@ class Divergence(Record):
     # A barrier of the threads that take a branch -----------------------------------------------------------------------
 
     def _group(self, code: BranchCode, threads: range) -> list[Code]:
-        made: list[Code] = [GroupCode(code.condition, code.then, threads, self.barrier(threads), in_order=True)]
-        if code.otherwise is not None:
-            made += self.ordered(BranchCode(Unary("!", code.condition), code.otherwise, divergent=True, span=code.span))
-        return made
+        barrier = self.barrier(threads)
+        if code.otherwise is None:
+            return [GroupCode(code.condition, code.then, threads, barrier, in_order=True)]
+        # Evaluated once, as below: the first side may change what the condition reads.
+        taken = self.name("taken")
+        otherwise = BranchCode(Unary("!", taken), code.otherwise, divergent=True, span=code.span)
+        return [
+            Leaf([Define(taken, "bool", code.condition)]),
+            GroupCode(taken, code.then, threads, barrier, in_order=True),
+            *self.ordered(otherwise),
+        ]
 
     # A sequence of branches --------------------------------------------------------------------------------------------
 

@@ -105,6 +105,10 @@ def _is_legal(ring: Ring, head: Sequence[int], middle: Sequence[int], tail: Sequ
     # The head runs an iteration early, where what it wrote to memory would be seen by statements of the iteration before.
     if any(not is_fragment(buffer) for buffer in written_early):
         return False
+    # A name that the head binds is bound again for the middle, which comes after the head and elsewhere in the ring.
+    bound = (stmt for stmt in early if isinstance(stmt.stmt, ir.Bind))
+    if not _written(ring.body).isdisjoint(_touched(bound)):
+        return False
     # Head and tail are in flight at once and in no order. Tiles of the ring have a slot for each of the two iterations.
     if (written_early & _touched(late) | written_late & _touched(early)) - versioned:
         return False

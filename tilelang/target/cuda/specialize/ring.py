@@ -142,6 +142,7 @@ class Usage:
         registers: the statements that set registers: whose, and how many.
         is_manual: whether the program orders shared memory, or splits the block, by itself.
         setup: the leading statements that only compute scalars, from what nothing in the kernel writes.
+        launch_waits: statements that wait for the kernel before; a program that has one in a loop or branch is manual.
         gathers: whether a ``T.Parallel`` may be a copy.
         unknown: variables whose value a producer cannot compute. Its threads have other numbers than those of the consumers.
     """
@@ -157,7 +158,8 @@ class Usage:
         for stmt in every:
             self._note(stmt)
         self.named = self.mentions(body)
-        self.is_manual = any(map(_orders_itself, every))
+        self.launch_waits = set(filter(_waits_for_kernel, flattened(body)))
+        self.is_manual = any(map(_orders_itself, every)) or any(map(_waits_for_kernel, set(every) - self.launch_waits))
         self.setup = self._setup(flattened(body))
         # In this order: which variables keep their value decides which bindings the producer can compute.
         self.settled = self._settled()
@@ -228,6 +230,11 @@ def _orders_itself(stmt: Any) -> bool:
     if isinstance(stmt, ir.AttrStmt) and stmt.attr_key == USER_WARP_GROUPS:
         return True
     return any(call.manual for call in filter(None, map(intrinsic, own_expressions(stmt))))
+
+
+def _waits_for_kernel(stmt: Any) -> bool:
+    known = intrinsic(stmt.value) if isinstance(stmt, ir.Evaluate) else None
+    return known is not None and known.of_launch
 
 
 def _rings(stmt: Any, usage: Usage, facts: Facts, nested: bool) -> Iterator[Ring]:

@@ -85,7 +85,7 @@ class _Splitter:
         return ir.AttrStmt(ir.StringImm("warp_groups"), WARP_ROLE, ir.IntImm("int32", mask), block(body))
 
     def _shared_part(self, top: list[Any]) -> tuple[list[Any], list[Any]]:
-        """What both roles run: allocations, hints, and scalars computed before anything happens."""
+        """What both roles run: allocations, hints, scalars computed before anything happens, and waits for the kernel before."""
         setup, versioned = set(self.usage.setup), {tile for ring in self.rings.values() for tile in ring.versions}
         before, rest = [], []
         for stmt in top:
@@ -95,7 +95,7 @@ class _Splitter:
                     before.append(stmt)
             elif stmt in self.usage.hint_statements:
                 before += [] if buffers_of(stmt) & versioned else [stmt]
-            elif stmt in setup:
+            elif stmt in setup or stmt in self.usage.launch_waits:
                 before.append(stmt)
             elif stmt not in self.usage.registers:
                 rest.append(stmt)

@@ -178,6 +178,20 @@ def taken_with_neighbours(stmt: Any) -> set[Any]:
     return {arg.source for call in wide for arg in call.args if isinstance(arg, ir.TensorLoad)}
 
 
+def reached_from(stmt: Any) -> set[Any]:
+    """Buffers of whose elements calls of a statement get the place, from which they may go on to other elements."""
+    found = handed_on(stmt)
+    for call in own_expressions(stmt):
+        known = intrinsic(call)
+        if known is None:
+            goes_on = isinstance(call, ir.Call) and isinstance(call.op, ir.Op) and call.op.name.endswith(".address_of")
+        else:
+            goes_on = known.lanes > 1 or (known.is_statement and not known.is_atomic)
+        if goes_on:
+            found |= {arg.source for arg in call.args if isinstance(arg, ir.TensorLoad)}
+    return found
+
+
 def writes_in(stmt: Any) -> Counter[Any]:
     """How often a statement of the IR, and those inside it, may write each buffer."""
     found = Counter(access.buffer for access in accesses_in(stmt) if access.writes)
