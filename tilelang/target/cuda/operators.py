@@ -124,6 +124,10 @@ class OperatorRule:
         """Whether the operator may be incomplete after its statement; something later waits for it."""
         return False
 
+    def read_after(self, op: Any) -> set[Any]:
+        """The buffers that the operator may still read when its statement is over, until the program waits for it."""
+        return {region.buffer for region, access in op.regions() if access == "r"} if self.is_asynchronous(op) else set()
+
     def pinned(self, node: Any, emitter: Any) -> list[Any]:
         """The instructions after a wait that keep the results of an asynchronous operator from being read before."""
         return []

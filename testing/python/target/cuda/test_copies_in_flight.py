@@ -255,3 +255,65 @@ def test_a_producer_waits_for_the_kernel_before_too(nested):
     assert ("tma_load" in text) is not nested
     assert text.index("pdl_wait") < text.index("cp_async" if nested else "tma_load")
     on_hopper(main, some(64, 256), some(256, 64), torch.zeros(64, 64))
+
+
+@pytest.mark.parametrize("waits_first", [False, True])
+def test_a_slot_that_a_store_still_reads_is_not_filled(waits_first):
+    @T.prim_func
+    def main(A: T.Tensor((4, 64, 64), "float16"), C: T.Tensor((4, 64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            for k in T.Pipelined(4, num_stages=2):
+                if waits_first:
+                    T.tma_store_wait(0)
+                T.copy(A[k, 0:64, 0:64], tile)
+                T.fence_proxy_async()
+                T.sync_threads()
+                T.tma_copy(tile, C[k, 0:64, 0:64])
+                if not waits_first:
+                    T.tma_store_wait(0)
+            T.tma_store_wait(0)
+
+    on_hopper(main, some(4, 64, 64), torch.zeros(4, 64, 64).half())
+
+
+@pytest.mark.parametrize("waits_first", [False, True])
+def test_a_slot_that_a_product_still_reads_is_not_filled(waits_first):
+    @T.prim_func
+    def main(A: T.Tensor((4, 64, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            T.copy(B, b)
+            for k in T.Pipelined(4, num_stages=2):
+                if waits_first:
+                    T.wait_wgmma(0)
+                T.copy(A[k, 0:64, 0:64], a)
+                T.wgmma_gemm(a, b, c)
+                if not waits_first:
+                    T.wait_wgmma(0)
+            T.wait_wgmma(0)
+            T.copy(c, C)
+
+    on_hopper(main, some(4, 64, 64), some(64, 64), torch.zeros(64, 64))
+
+
+def test_a_store_is_waited_for_where_both_sides_of_a_branch_wait():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float16"), D: T.Tensor((64, 64), "float16"), n: T.int32):
+        with T.Kernel(1, threads=128):
+            stored, other = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            T.copy(A, stored)
+            T.tma_copy(stored, C)
+            if n > 0:
+                T.tma_store_wait(0)
+            for i, j in T.Parallel(64, 64):
+                other[i, j] = A[j, i]
+            for i, j in T.Parallel(64, 64):
+                D[i, j] = other[i, 63 - j]
+            T.tma_store_wait(0)
+
+    a, c, d = some(64, 64), torch.zeros(64, 64).half(), torch.zeros(64, 64).half()
+    simulate(main, a, c, d, 0, arch="sm_90a")
+    assert torch.equal(c, a) and torch.equal(d, a.T.flip(1))

@@ -6,10 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, TypeVar
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_global, is_shared
 from tilelang.ir.region import Region, are_parts
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.visit import walk, walk_expr
 from tilelang.records import Record
+from tilelang.target.cuda.intrinsics.table import intrinsic
+from tilelang.target.cuda.operators import rule_of
+from tilelang.tileop import record_of
 
 Copied = TypeVar("Copied", bound="Fill")
 
@@ -80,13 +84,30 @@ class LoopBody(Record, eq=False):
         # A use before them is one of the previous iteration's data, which a slot of this iteration does not hold.
         places = {fill.at for fill in fills}
         used_before = any(at not in places and tile in self.statements[at].buffers for at in range(max(places)))
-        return not used_before and all(map(self._is_ready, fills))
+        return not used_before and not self._is_read_after(tile) and all(map(self._is_ready, fills))
+
+    def _is_read_after(self, tile: Any) -> bool:
+        """Whether an asynchronous agent may still read a tile when the iteration is over."""
+        last = max((at for at, each in enumerate(self.statements) if tile in read_after(each.stmt)), default=None)
+        return last is not None and not any(_completes(each.stmt) for each in self.statements[last + 1 :])
 
     def _is_ready(self, fill: Fill) -> bool:
         """Whether all that a copy reads is there before the loop."""
         source = fill.source
         there = is_global(source) and not self.written.get(source.buffer)
         return there and all(map(self.is_known, (*source.mins, *source.extents, *fill.computed)))
+
+
+def read_after(stmt: Any) -> set[Any]:
+    """The buffers that operators of a statement may still read when it is over, until the program waits for them."""
+    found = (op for each in walk(stmt) if (op := record_of(each)) is not None)
+    return {buffer for op in found for buffer in rule_of(op).read_after(op)}
+
+
+def _completes(stmt: Any) -> bool:
+    """Whether a statement waits for all products. (A wait for stores is that of one thread.)"""
+    known = intrinsic(stmt.value) if isinstance(stmt, ir.Evaluate) else None
+    return known is not None and known.completes and (not stmt.value.args or as_int(stmt.value.args[0]) == 0)
 
 
 def by_tile(fills: Iterable[Copied]) -> list[list[Copied]]:

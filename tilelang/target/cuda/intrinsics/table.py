@@ -40,6 +40,7 @@ class Intrinsic(Record):
         orders: whether threads wait for others by it, or others for them.
         waits: whether threads wait by it for others that may run other code.
         publishes: whether threads that wait for it rely on the copies before it being complete.
+        completes: whether products by warp groups read no operand after it, if its first argument is 0.
         manual: whether a program that has it orders shared memory, or splits the block, by itself.
         exits: whether the thread is done.
         keeps: whether it has an effect, but never stores to local memory among its arguments.
@@ -62,6 +63,7 @@ class Intrinsic(Record):
     orders: bool = False
     waits: bool = False
     publishes: bool = False
+    completes: bool = False
     manual: bool = False
     exits: bool = False
     keeps: bool = False
@@ -201,8 +203,10 @@ _ROWS = [
     Intrinsic("wgmma_descriptor", values.tile_descriptor, needs=Feature.WGMMA),
     Intrinsic("warpgroup_arrive", statement=lambda expr: [FenceProducts()], needs=Feature.WGMMA, manual=True),
     Intrinsic("warpgroup_commit_batch", statement=lambda expr: [CommitProducts()], needs=Feature.WGMMA),
-    Intrinsic("warpgroup_wait", call("tl::wgmma_wait", constants=(0,)), needs=Feature.WGMMA, manual=True, keeps=True),
-    Intrinsic("wait_wgmma", call("tl::wgmma_wait", constants=(0,)), needs=Feature.WGMMA, manual=True, keeps=True),
+    *(
+        Intrinsic(name, call("tl::wgmma_wait", constants=(0,)), needs=Feature.WGMMA, completes=True, manual=True, keeps=True)
+        for name in ("warpgroup_wait", "wait_wgmma")
+    ),
     # Clusters and launches
     Intrinsic("cluster_arrive", call("tl::cluster_arrive"), needs=Feature.CLUSTER, **_SIGNAL),
     Intrinsic("cluster_sync", call("tl::cluster_sync"), needs=Feature.CLUSTER, **_SIGNAL),

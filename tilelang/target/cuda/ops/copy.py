@@ -33,6 +33,9 @@ class CopyRule(OperatorRule):
     def destination(self, op: Any) -> Any:
         return op.dst
 
+    def read_after(self, op: Copy) -> set[Any]:
+        return {op.src.buffer} if op.kind == "tma" and is_global(op.dst) else set()
+
     def transfer(self, op: Any) -> Transfer:
         return Transfer(op.src, op.dst, may_run_ahead=op.kind == "copy")
 

@@ -168,6 +168,8 @@ class _Lifetimes:
             return clock + 1
         if isinstance(code, LoopCode) or isinstance(code, BranchCode) and code.divergent:
             return self._repeated(code, clock, spans)
+        if isinstance(code, BranchCode):
+            return self._either(code, clock, spans)
         items = children(code)
         while items:
             groups = roles_at(items, 0)
@@ -176,6 +178,16 @@ class _Lifetimes:
             else:
                 clock = self._walk(items[0], clock, spans)
             items = items[max(1, len(groups)) :]
+        return clock
+
+    def _either(self, code: BranchCode, clock: int, spans: dict[Any, tuple[int, int]]) -> int:
+        """A branch: a store from before it is waited for only if both sides wait."""
+        before, after = self._stored, set[Any]() if code.otherwise is not None else self._stored
+        for side in children(code):
+            self._stored = before
+            clock = self._walk(side, clock, spans)
+            after = after | self._stored
+        self._stored = after
         return clock
 
     def _repeated(self, code: LoopCode | BranchCode, start: int, spans: dict[Any, tuple[int, int]]) -> int:

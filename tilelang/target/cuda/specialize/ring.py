@@ -27,7 +27,7 @@ from tilelang.ir.visit import (
     walk,
 )
 from tilelang.records import Record
-from tilelang.target.cuda.analysis.availability import Fill, LoopBody, by_tile, is_available
+from tilelang.target.cuda.analysis.availability import Fill, LoopBody, by_tile, is_available, read_after
 from tilelang.target.cuda.intrinsics.table import intrinsic
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.specialize.ring_code import Counter, Feed, Load, bytes_of, fits_slots
@@ -296,6 +296,9 @@ def _can_feed(loads: Sequence[Load], body: LoopBody, usage: Usage) -> bool:
     # An alias of the source could be written under another name, and a safe value is not zero, which is all that the accelerator
     # fills with.
     if sources & (usage.aliased | usage.hints.safe_values.keys()):
+        return False
+    # Consumers give a slot back after its last use, and not after the program's wait for what still reads it.
+    if any(tile in read_after(stmt.stmt) for stmt in body.statements):
         return False
     return any(tile in stmt.buffers for stmt in body.statements[loads[-1].at + 1 :])
 
