@@ -453,3 +453,26 @@ def test_a_part_of_a_tile_at_a_place_that_some_threads_hold():
     a = torch.arange(64 * 2, dtype=torch.int32).view(64, 2) + 5
     _, b = check_meaning(main, a, torch.zeros(8, 2, dtype=torch.int32))
     assert (b - a[:8]).tolist() == [[6, 6] if row == 5 else [0, 0] for row in range(8)]
+
+
+@pytest.mark.parametrize("second", ["add", "max"])
+def test_updates_by_one_operation_may_be_reordered(second):
+    @T.prim_func
+    def main(A: T.Tensor((8, 64), "int32"), C: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((64,), "int32")
+            for k in T.Pipelined(8, order=[0, 1, 2], stage=[0, 0, 1]):
+                T.copy(A[k, 0], tile)
+                T.atomic_add(C, tile)
+                if second == "add":
+                    T.atomic_add(C, 10)
+                else:
+                    T.atomic_max(C, 10)
+
+    a, c = torch.arange(512, dtype=torch.int32).reshape(8, 64), torch.zeros(64, dtype=torch.int32)
+    if second == "add":
+        simulate(main, a, c)
+        assert torch.equal(c, a.sum(0, dtype=torch.int32) + 80)
+    else:
+        with pytest.raises(PipelineScheduleError, match="this statement would touch C before"):
+            source(main)

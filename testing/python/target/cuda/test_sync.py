@@ -394,3 +394,31 @@ def test_threads_that_write_one_tensor_in_turns_keep_their_order(arch):
     y, z = torch.zeros(64, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
     simulate(main, y, z, arch=arch)
     assert torch.equal(y, (163 - torch.arange(64)).int()) and torch.equal(z, (400 + torch.arange(64)).roll(28).int())
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize("scope", ["global", "shared"])
+def test_an_old_value_that_is_used_is_read_in_the_order_of_the_program(scope, used, arch):
+    """It has all that the statement before has added; sums alone need no barrier among each other."""
+
+    @T.prim_func
+    def main(C: T.Tensor((1,), "int32"), B: T.Tensor((128,), "int32")):
+        with T.Kernel(1, threads=128):
+            own, old = T.alloc_shared((1,), "int32"), T.alloc_fragment((128,), "int32")
+            count = C if scope == "global" else own
+            T.fill(own, 0)
+            for _ in T.Parallel(128):
+                T.atomic_add(count[0], 1)
+            for i in T.Parallel(128):
+                if used:
+                    old[i] = T.atomic_add(count[0], 0, return_prev=True)
+                else:
+                    T.atomic_add(count[0], 1)
+            if used:
+                T.copy(old, B)
+
+    assert source(main, arch).count("__syncthreads()") == used + (scope == "shared")
+    b = torch.zeros(128, dtype=torch.int32)
+    simulate(main, torch.zeros(1, dtype=torch.int32), b, arch=arch)
+    assert (b == (128 if used else 0)).all()

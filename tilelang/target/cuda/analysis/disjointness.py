@@ -18,7 +18,6 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.visit import is_choice, walk_expr
-from tilelang.target.cuda.intrinsics.table import commuting
 from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import Nest
@@ -216,5 +215,5 @@ def _change(access: Access) -> str:
 
 def _commute(changes: set[str]) -> bool:
     """Whether changes give the same in any order; atomic loads are none."""
-    operations = {commuting(each) for each in changes} - {"load"}
+    operations = changes - {"load"}
     return WRITE not in changes and (not operations or (len(operations) == 1 and "" not in operations))

@@ -27,7 +27,6 @@ from tilelang.target.cuda.codegen.conditions import Conditions
 from tilelang.target.cuda.codegen.expr import lower_expr
 from tilelang.target.cuda.codegen.places import Places
 from tilelang.target.cuda.inference.layouts import Layouts
-from tilelang.target.cuda.intrinsics.table import commuting
 from tilelang.target.cuda.intrinsics.tensor_maps import TensorMaps
 from tilelang.target.cuda.ir.access import Access, Agent, ThreadMap
 from tilelang.target.cuda.ir.code import Slot
@@ -277,7 +276,7 @@ class Emitter:
                 touched.setdefault(storage, []).append(access)
         for storage, found in touched.items():
             # Two threads may share a byte of a packed type, whichever elements they touch: no map separates them.
-            operations = {commuting(access.operation) for access in found}
+            operations = {access.operation for access in found}
             placed = [None if is_packed(str(access.buffer.dtype)) else maps(access) for access in found]
             known = [each for each in placed if each is not None]
             # One access that is not understood may be anywhere, so nothing is known of the storage as a whole.

@@ -263,11 +263,6 @@ def lower_intrinsic(emitter: Any, expr: Any) -> Value | None:
     return row.value(expr, emitter)
 
 
-def commuting(name: str) -> str:
-    """The operation of an atomic intrinsic that commutes with others of the same operation; empty for any other."""
-    return _TABLE[name].commutes if name in _TABLE else ""
-
-
 def is_atomic(expr: Any) -> bool:
     """Whether an expression is an atomic access."""
     found = intrinsic(expr)

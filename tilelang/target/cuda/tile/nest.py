@@ -206,6 +206,7 @@ class _Collector:
         self.found: list[Access] = []
         self.step = 0
         self.inner: set[Any] = set()
+        self.unused: Any = None  # the call that the statement is, whose value goes nowhere
 
     def stmt(self, node: Any, conditional: bool) -> None:
         repeats = isinstance(node, (ir.For, ir.While))
@@ -215,6 +216,7 @@ class _Collector:
                 self.expr(expr, conditional)
             self.add(node.buffer, node.indices, WRITE, conditional)
         elif not isinstance(node, ir.AssertStmt):
+            self.unused = node.value if isinstance(node, ir.Evaluate) else None
             for expr in statement_exprs(node):
                 self.expr(expr, conditional or isinstance(node, ir.While))
         if isinstance(node, (ir.For, ir.Bind)):
@@ -259,12 +261,17 @@ class _Collector:
             target = arguments.pop(0)
             for index in target.indices:
                 self.expr(index, conditional)
-            self.add(target.source, target.indices, kind, conditional, known.name if known is not None else "")
+            self.add(target.source, target.indices, kind, conditional, self.operation(node, known))
         # The condition is always evaluated, the two values only where they are chosen.
         lazily = is_choice(node)
         for position, argument in enumerate(arguments):
             if isinstance(argument, ir.PrimExpr) and not isinstance(argument, ir.Var):
                 self.expr(argument, conditional or (lazily and position > 0))
+
+    def operation(self, node: Any, known: Any) -> str:
+        """The operation that others like it may come before or after; none where the old value is used, which tells the order."""
+        commutes = known is not None and (known.commutes == "load" or node.same_as(self.unused))
+        return known.commutes if commutes else ""
 
     def add(self, buffer: Any, indices: Any, kind: str, conditional: bool, operation: str = "") -> None:
         indices = tuple(indices)
