@@ -101,6 +101,7 @@ class ThreadMaps:
         threads: range,
         axes: Mapping[Any, Index] | None = None,
         is_placed: bool = False,
+        elements: int = 1,
     ) -> ThreadMap:
         """The map from threads to the elements that they access in a buffer.
 
@@ -108,12 +109,19 @@ class ThreadMaps:
             indices: of the access; numbers of threads in them count from 0 even where ``threads`` do not.
             threads: consecutive threads of the block that run the access.
             is_placed: whether the map tells different indices from equal ones, and what they are.
+            elements: how many in a row each access touches.
         """
         digits: set[tuple[int, int, int, int, int]] = set()
         found = [self._index(index, axes or {}) for index in indices]
+        if elements > 1:
+            found[-1] += Index(Form.of_digit(Digit("element", elements, REGISTER)))
         for axis, index in enumerate(found):
             digits.update(_readable_digits(axis, index))
-        place = hash(tuple(map(tvm_ffi.structural_hash, indices))) if is_placed and self._is_computed(indices) else None
+        place = (
+            hash(tuple(map(tvm_ffi.structural_hash, indices)))
+            if is_placed and elements == 1 and self._is_computed(indices)
+            else None
+        )
         count = len(threads) if is_aligned(threads) else threads.stop
         sums = tuple(map(_sum, found)) if is_placed else ()
         return ThreadMap(buffer, frozenset(digits), threads.start, count, place, tuple(index.bounds for index in found), sums)

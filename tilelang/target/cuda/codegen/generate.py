@@ -10,6 +10,7 @@ from typing import Any
 from tilelang.errors import CompileError, DivergenceError
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import ADDRESS, READ, UPDATE, WRITE
+from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_memory, lies_in_registers
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
@@ -170,10 +171,11 @@ class Generator:
         if copy is not None:
             return [copy]
         publishes = known is not None and known.publishes
-        beyond = reached_from(stmt)
+        reach = reached_from(stmt)
 
         def maps(access: Access) -> ThreadMap | None:
-            return None if access.buffer in beyond else self.map_of_threads(access)
+            elements = reach.get(access.buffer, 1)
+            return None if elements is None else self.map_of_threads(access, elements)
 
         if self.divergent or e.is_by_thread(node):
             code = leaf(statement(e, stmt), hands_over=publishes)
@@ -205,10 +207,15 @@ class Generator:
     def _wait_for_products(self, call: Any) -> list[Code]:
         return self.in_flight.wait(constant_argument(call, 0))
 
-    def map_of_threads(self, access: Any) -> ThreadMap:
-        """What each thread of the group touches by an access of a statement that all of them run."""
-        e = self.emitter
-        return e.thread_maps.of(access.buffer, access.site.indices, e.threads, is_placed=self.divergent)
+    def map_of_threads(self, access: Any, elements: int = 1) -> ThreadMap | None:
+        """What each thread of the group touches by an access of a statement that all of them run, to some elements in a row; None
+        where these may go on beyond the end of a row."""
+        e, buffer = self.emitter, access.buffer
+        found = e.thread_maps.of(buffer, access.site.indices, e.threads, is_placed=self.divergent, elements=elements)
+        if elements == 1:
+            return found
+        box, row = found.box[-1], as_int(buffer.shape[-1])
+        return found if box is not None and isinstance(row, int) and box[1] < row else None
 
     def _atomic(self, stmt: Any) -> list[Code]:
         """An atomic access that the block makes once: it releases what all threads did, and its result is for all of them.

@@ -36,6 +36,7 @@ class Intrinsic(Record):
         digit: (low, extent) where it gives ``thread // low % extent``; the extent is 0 where nothing is above.
         place: what it does to its first argument, which is an element.
         lanes: how many consecutive elements in memory each of its arguments that is an element stands for.
+        bytes_at: which argument is the number of bytes in memory that each of its arguments that is an element stands for.
         commutes: the operation of an atomic access that commutes with others of the same operation.
         orders: whether threads wait for others by it, or others for them.
         waits: whether threads wait by it for others that may run other code.
@@ -59,6 +60,7 @@ class Intrinsic(Record):
     digit: tuple[int, int] | None = None
     place: str | None = None
     lanes: int = 1
+    bytes_at: int | None = None
     commutes: str = ""
     orders: bool = False
     waits: bool = False
@@ -81,10 +83,13 @@ class Intrinsic(Record):
         """Whether it identifies the calling thread, or concerns others."""
         return INTRINSICS[self.name].threads
 
-    @property
-    def is_statement(self) -> bool:
-        """Whether it gives no value: an element among its arguments is a place."""
-        return INTRINSICS[self.name].result == "void"
+    def reach(self, call: Any, dtype: Any) -> int | None:
+        """How many consecutive elements of a type each of a call's arguments that is an element stands for; None if unknown."""
+        if self.bytes_at is not None:
+            return int(call.args[self.bytes_at].value) * 8 // dtype.bits
+        # Of what gives no value, an element among its arguments is a place, from which it may go on.
+        goes_on = INTRINSICS[self.name].result == "void" and not self.is_atomic and self.lanes == 1
+        return None if goes_on else self.lanes
 
     @property
     def is_atomic(self) -> bool:
@@ -181,7 +186,7 @@ _ROWS = [
     Intrinsic("ring_release", call("tl::mbarrier_arrive_warp", places=(0,)), keeps=True),
     Intrinsic("ring_registers", statement=values.register_move, needs=Feature.SET_MAX_NREG, optional=True, keeps=True),
     # Asynchronous copies
-    Intrinsic("ptx_cp_async", values.copy_async, needs=Feature.CP_ASYNC, place=ADDRESS),
+    Intrinsic("ptx_cp_async", values.copy_async, needs=Feature.CP_ASYNC, place=ADDRESS, bytes_at=2),
     Intrinsic("ptx_commit_group", statement=lambda expr: [CommitCopies()], needs=Feature.CP_ASYNC, manual=True, keeps=True),
     Intrinsic("ptx_wait_group", call("tl::cp_async_wait", constants=(0,)), needs=Feature.CP_ASYNC, manual=True, keeps=True),
     Intrinsic(

@@ -12,6 +12,7 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
+from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.access import ADDRESS, READ, WRITE
 from tilelang.ir.expr import as_int
@@ -178,17 +179,19 @@ def taken_with_neighbours(stmt: Any) -> set[Any]:
     return {arg.source for call in wide for arg in call.args if isinstance(arg, ir.TensorLoad)}
 
 
-def reached_from(stmt: Any) -> set[Any]:
-    """Buffers of whose elements calls of a statement get the place, from which they may go on to other elements."""
-    found = handed_on(stmt)
+def reached_from(stmt: Any) -> dict[Any, int | None]:
+    """Buffers of whose elements calls of a statement get the place -> how many they go on to from there, if that is known."""
+    found: dict[Any, int | None] = dict.fromkeys(handed_on(stmt))
     for call in own_expressions(stmt):
         known = intrinsic(call)
-        if known is None:
-            goes_on = isinstance(call, ir.Call) and isinstance(call.op, ir.Op) and call.op.name.endswith(".address_of")
-        else:
-            goes_on = known.lanes > 1 or (known.is_statement and not known.is_atomic)
-        if goes_on:
-            found |= {arg.source for arg in call.args if isinstance(arg, ir.TensorLoad)}
+        is_place = (
+            known is None and isinstance(call, ir.Call) and isinstance(call.op, ir.Op) and call.op.name.endswith(".address_of")
+        )
+        for arg in call.args if is_place or known is not None else ():
+            if isinstance(arg, ir.TensorLoad):
+                reach = None if known is None else known.reach(call, canonical(str(arg.ty)))
+                if reach != 1:
+                    found[arg.source] = reach if found.get(arg.source, reach) == reach else None
     return found
 
 
@@ -270,8 +273,8 @@ class _Collector:
 
     def operation(self, node: Any, known: Any) -> str:
         """The operation that others like it may come before or after; none where the old value is used, which tells the order."""
-        commutes = known is not None and (known.commutes == "load" or node.same_as(self.unused))
-        return known.commutes if commutes else ""
+        operation = "" if known is None else known.commutes
+        return operation if operation == "load" or node.same_as(self.unused) else ""
 
     def add(self, buffer: Any, indices: Any, kind: str, conditional: bool, operation: str = "") -> None:
         indices = tuple(indices)
