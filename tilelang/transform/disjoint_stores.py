@@ -130,8 +130,8 @@ class _Places:
     def _have_one_distance(self) -> bool:
         """Whether what is the same in all iterations is so in all indices, too, so that it makes no difference between stores."""
         facts, first = Facts(), self.stores[0].indices
-        apart = [facts.simplify(difference(one, other)) for store in self.stores for one, other in zip(store.indices, first)]
-        return not any(var in self.outside for step in apart if not isinstance(step, int) for var in variables(step))
+        distances = [facts.simplify(difference(one, other)) for store in self.stores for one, other in zip(store.indices, first)]
+        return not any(var in self.outside for step in distances if not isinstance(step, int) for var in variables(step))
 
     def _holds_for(self, outside: Mapping[Any, int]) -> bool:
         import numpy as np  # few programs need it

@@ -22,8 +22,8 @@ from tilelang.ir.region import Region
 from tilelang.ir.visit import any_statement, flattened, variables, walk
 from tilelang.target.cpu.copy import box_condition
 from tilelang.target.cpu.elementwise import change
-from tilelang.target.cpu.elide import Removal, uses_of
 from tilelang.target.cpu.emit import no_op, seq
+from tilelang.target.cpu.forward_copies import Removal, uses_of
 from tilelang.target.cpu.lower import Scope
 from tilelang.target.cpu.rewriter import StmtRewriter
 from tilelang.tileop import record_of
@@ -137,7 +137,7 @@ class _Accumulation(StmtRewriter):
         return matrix and distinct and known and inside and all(self._moves(dst, block) for block in self.blocks)
 
     def _moves(self, dst: Region, block: Any) -> bool:
-        """Whether blocks that a variable tells apart have parts of a tensor apart: it alone moves them along an axis."""
+        """Whether blocks that differ in a variable access disjoint parts of a tensor: it alone moves them along an axis."""
         lows = [(low, extent) for low, extent in zip(dst.mins, dst.extents) if not isinstance(low, int)]
         steps = [(change(low, block, self.scope), extent) for low, extent in lows if set(variables(low)) == {block}]
         far = (isinstance(step, int) and isinstance(extent, int) and step >= extent for step, extent in steps)

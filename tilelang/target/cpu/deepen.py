@@ -1,6 +1,6 @@
 """Step ``deepen``: a loop along K of shallow products becomes one of deep products.
 
-Before: tile IR, in which products read global tensors where ``elide_copies`` could let them. After: the same, in which a loop
+Before: tile IR, in which products read global tensors where ``forward_copies`` could let them. After: the same, in which a loop
 whose body is one product of tiles that follow each other along K has fewer iterations, or is a single product. Products of a
 depth that suits a GPU's shared memory (16 to 64) load and store C in every iteration. A CPU keeps C in registers over as much of
 K as panels of B fit the first-level cache.
@@ -21,8 +21,8 @@ from tilelang.ir.region import Region
 from tilelang.ir.visit import flattened, walk
 from tilelang.target.cpu.dot import choose_dot_product
 from tilelang.target.cpu.elementwise import change
-from tilelang.target.cpu.elide import is_call
 from tilelang.target.cpu.emit import seq
+from tilelang.target.cpu.forward_copies import is_call
 from tilelang.target.cpu.lower import Scope
 from tilelang.target.cpu.panels import summed
 from tilelang.target.cpu.rewriter import StmtRewriter

@@ -6,7 +6,7 @@ grid, and for the last turn of a loop:
     for k in range(4): copy(A[i, k * 32 : k * 32 + 32], a); …; gemm(a, b, c)        # A has 104 columns
 
 becomes a loop over ``range(3)`` and ``copy(A[i, 96 : 104], a_last); …; gemm(a_last, b_last, c)``. No tile overhangs any more, so
-that products read the tensors themselves (``elide.py``), and there are as many multiply-adds as elements.
+that products read the tensors themselves (``forward_copies.py``), and there are as many multiply-adds as elements.
 
 The result is the same where each row of what is cut off depends on that row alone: an axis of a tile that overhangs is followed
 through copies, fills, products and ``T.Parallel`` loops to the axes of other tiles, all of which are walked from end to end, and
@@ -38,9 +38,9 @@ from tilelang.ir.visit import (
     variables,
     walk,
 )
-from tilelang.target.cpu.elide import is_call, uses_of
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.exits import may_exit
+from tilelang.target.cpu.forward_copies import is_call, uses_of
 from tilelang.target.cpu.rewriter import StmtRewriter
 from tilelang.tileop import record_of
 from tilelang.tileop.copy import Copy, Fill

@@ -14,7 +14,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import walk_expr
 from tilelang.target.cpu.elementwise import Elementwise, elementwise
-from tilelang.target.cpu.elide import is_call
+from tilelang.target.cpu.forward_copies import is_call
 from tilelang.target.cpu.reduce import in_registers
 from tilelang.tileop import record_of
 from tilelang.tileop.reduce import Reduce

@@ -55,9 +55,9 @@ def lower_gemm(record: Gemm, scope: Scope) -> Any:
     result = scope.results.get(hash(c.buffer)) if c.is_whole and not few else None
     if result is not None and result.region.dtype != c.dtype and not dot.tile:
         # Registers are stored as they are; blocks that tiles hold pass memory anyway, and are converted there.
-        result = replace(result, apart=False)
+        result = replace(result, disjoint=False)
     if result is not None:
-        scope.stored[hash(c.buffer)] = result.apart
+        scope.stored[hash(c.buffer)] = result.disjoint
     return seq(scratch, into, _by_depths(record, dot, c, result, scope), out_of)
 
 

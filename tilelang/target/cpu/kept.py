@@ -117,7 +117,7 @@ class Kept:
         self.loops: list[tuple[Any, int, int]] = []
         self._fresh = ir.Var("fresh", "bool")
         self._free = _BYTES
-        self._apart: frozenset[int] = frozenset()
+        self._edges: frozenset[int] = frozenset()
         self._every_block = distinct and not sources_of(body) and not any_statement(body, leaves) and not draws(body)
 
     @contextmanager
@@ -131,17 +131,17 @@ class Kept:
             condition: when they run, where that is known.
             holds: whether they run where it holds, or where it does not.
         """
-        every, apart = self._every_block, self._apart
+        every, edges = self._every_block, self._edges
         axis = self._bounded(condition)
         self._every_block = every and axis is not None
-        self._apart = apart if holds or axis is None else apart | {axis}
+        self._edges = edges if holds or axis is None else edges | {axis}
         yield
-        self._every_block, self._apart = every, apart
+        self._every_block, self._edges = every, edges
 
     @property
     def at_edge(self) -> bool:
         """Whether the statement that is lowered runs in the blocks at the end of an axis alone."""
-        return bool(self._apart)
+        return bool(self._edges)
 
     def _bounded(self, condition: Any) -> int | None:
         """The axis that a condition bounds from above by a number."""
@@ -201,7 +201,7 @@ class Kept:
 
     def _axis_without(self, used: set[int]) -> int | None:
         """The axis along which neighbouring blocks share a B whose place depends on variables (by hash)."""
-        others = [(number, axis) for number, axis in enumerate(self.axes) if number not in self._apart]
+        others = [(number, axis) for number, axis in enumerate(self.axes) if number not in self._edges]
         fitting = [number for number, (var, extent) in others if hash(var) not in used and _group(extent) > 1]
         return (self.axis if self.axis in fitting else None) if self.axis is not None else next(iter(fitting), None)
 

@@ -124,13 +124,13 @@ class TileLowering(StmtRewriter):
     """The walk over a program.
 
     Attributes:
-        own: see :func:`~tilelang.target.cpu.elide.own_buffers`.
+        own: see :func:`~tilelang.target.cpu.forward_copies.own_buffers`.
         parameters: the function's, by hash.
         parallel: how many loops of the ``T.Parallel`` around a statement are still to come.
     """
 
     def __init__(self, scope: Scope, func: Any):
-        from tilelang.target.cpu.elide import own_buffers
+        from tilelang.target.cpu.forward_copies import own_buffers
         from tilelang.target.cpu.stream import Streams
 
         self.scope = scope

@@ -42,7 +42,7 @@ def hold_partial_results(func: Any, context: Any) -> Any:
     return func.with_body(_Threads(func.body, carried).stmt(func.body))
 
 
-def _differing(body: Any, first: set[Any]) -> set[Any]:
+def _divergent(body: Any, first: set[Any]) -> set[Any]:
     """Variables and memory of threads whose values come from some that differ between threads."""
     found = set(first)
     given = list(flows(body, set())) if first else []
@@ -61,7 +61,7 @@ class _Threads(StmtRewriter):
     """Rewrites statements for the first thread and the others.
 
     Attributes:
-        differing: what the first thread and the others hold different values of.
+        divergent: what the first thread and the others hold different values of.
         shared_out: for each ``T.Parallel``, what it carries of which each thread has the result of its own iterations.
         twins: of these, what stands for the value of the others.
         threads: of the kernel's block.
@@ -70,8 +70,8 @@ class _Threads(StmtRewriter):
     def __init__(self, body: Any, carried: dict[Any, set[Any]]):
         self.carried = carried
         self.shared_out = {loop: found - _of_each_thread(loop, found) for loop, found in carried.items()}
-        self.differing = _differing(body, {buffer for found in self.shared_out.values() for buffer in found})
-        self.twins = {var: _twin(var) for var in self.differing}
+        self.divergent = _divergent(body, {buffer for found in self.shared_out.values() for buffer in found})
+        self.twins = {var: _twin(var) for var in self.divergent}
         self.threads = 1
 
     def stmt(self, node: Any) -> Any:
@@ -79,7 +79,7 @@ class _Threads(StmtRewriter):
             return super().stmt(node)
         if is_parallel(node):
             return self._parallel(node)
-        if self._named(node).isdisjoint(self.differing):
+        if self._named(node).isdisjoint(self.divergent):
             return super().stmt(node)
         return seq(self._of_others(node), node)
 
@@ -96,7 +96,7 @@ class _Threads(StmtRewriter):
         carried = self.carried[loop]
         inside = set().union(*map(self._named, walk(loop)))
         code = _serial(loop) if carried else loop
-        return code if inside.isdisjoint(self.differing - self.shared_out[loop]) else seq(self._of_others(code), code)
+        return code if inside.isdisjoint(self.divergent - self.shared_out[loop]) else seq(self._of_others(code), code)
 
     def _named(self, stmt: Any) -> set[Any]:
         """The variables and buffers that a statement itself names."""
@@ -134,7 +134,7 @@ class _Threads(StmtRewriter):
 
     def _fills(self, call: Any) -> bool:
         """Whether a tile operator uses memory that differs only to overwrite it."""
-        return all(access == "w" for region, access in decode(call).regions() if region.buffer in self.differing)
+        return all(access == "w" for region, access in decode(call).regions() if region.buffer in self.divergent)
 
 
 def _of_each_thread(loop: Any, carried: set[Any]) -> set[Any]:

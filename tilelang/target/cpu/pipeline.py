@@ -21,9 +21,9 @@ from tilelang.target.cpu.codegen_c import build_c, emit_c
 from tilelang.target.cpu.codegen_llvm import generate, lower_host
 from tilelang.target.cpu.deepen import deepen
 from tilelang.target.cpu.edges import cut_edges
-from tilelang.target.cpu.elide import elide_copies
 from tilelang.target.cpu.exits import lower_exits
 from tilelang.target.cpu.flatten import flatten
+from tilelang.target.cpu.forward_copies import forward_copies
 from tilelang.target.cpu.host import make_entry
 from tilelang.target.cpu.interchange import interchange
 from tilelang.target.cpu.jam import jam
@@ -57,7 +57,7 @@ COMMON = (
     Step("jam", jam, "a sum that is stored and loaded again at each of a few steps waits for memory; it can stay in a register"),
     Step("interchange", interchange, "iterations are unordered; neighbours in the innermost loop should be neighbours in memory"),
     Step("cut_edges", cut_edges, "a tile that overhangs its tensor is copied, and multiplied in full; a smaller one is not"),
-    Step("elide_copies", elide_copies, "products pack their operands themselves; a copy before them is a pass over memory"),
+    Step("forward_copies", forward_copies, "products pack their operands themselves; a copy before them is a pass over memory"),
     Step("deepen", deepen, "depths that suit a GPU's shared memory are shallow here; C stays in registers over more of K"),
     Step("accumulate", accumulate, "zeros, and sums beside their result, are passes over memory that a product can do without"),
     Step("lower_tiles", lower_tiles, "tile operators become loops, kernels parallel loops over blocks", tiles_are_lowered),

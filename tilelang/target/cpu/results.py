@@ -26,8 +26,8 @@ from tilelang.target.cpu import helpers
 from tilelang.target.cpu.accumulate import leaves
 from tilelang.target.cpu.copy import box_condition
 from tilelang.target.cpu.deepen import is_first
-from tilelang.target.cpu.elide import is_call, uses_of, writes_globally
 from tilelang.target.cpu.emit import address_of, extern_call, when
+from tilelang.target.cpu.forward_copies import is_call, uses_of, writes_globally
 from tilelang.target.cpu.lower import Scope
 from tilelang.target.cpu.panels import are_rows_dense, pitch
 from tilelang.target.cpu.place import buffer_bytes
@@ -88,8 +88,8 @@ define i32 @{_DISJOINT}(ptr %a, i64 %a_size, ptr %b, i64 %b_size) alwaysinline {
   %b_end = add i64 %b_first, %b_size
   %before = icmp ule i64 %a_end, %b_first
   %behind = icmp ule i64 %b_end, %a_first
-  %apart = or i1 %before, %behind
-  %r = zext i1 %apart to i32
+  %disjoint = or i1 %before, %behind
+  %r = zext i1 %disjoint to i32
   ret i32 %r
 }}""",
     f"static inline int32_t {_DISJOINT}(const void* a, int64_t a_size, const void* b, int64_t b_size) {{\n"
@@ -104,19 +104,19 @@ class Result:
     Attributes:
         region: the part of the tensor.
         last: whether a product is the last one before: a bool, or an expression.
-        apart: whether that product may store there: a bool, or an expression.
+        disjoint: whether that product may store there: a bool, or an expression.
     """
 
     region: Region
     last: Any
-    apart: Any = False
+    disjoint: Any = False
 
     @property
     def stored(self) -> Any:
         """Whether a product stores to the region: a bool, or an expression."""
-        if self.last is False or self.apart is False:
+        if self.last is False or self.disjoint is False:
             return False
-        unproved = conjunction((_unproved(self.last), _unproved(self.apart)))
+        unproved = conjunction((_unproved(self.last), _unproved(self.disjoint)))
         return True if unproved is None else unproved
 
     def fetches(self, steps: Any) -> Callable[[Any, Any, Tile], Any] | None:
@@ -160,11 +160,11 @@ def results_of(body: Any, blocks: Sequence[Any], streamed: Collection[int], scop
             if last is not None and _is_plain(region, blocks) and hash(region.buffer) not in streamed:
                 # Its allocation, one product that starts from zeros, and the copy right after that or its loop.
                 alone = uses[key] == 3 and adding[0] is statements[position - 1]
-                found[key] = Result(region, last, _apart(adding[0], copy, scope) if alone else False)
+                found[key] = Result(region, last, _disjoint(adding[0], copy, scope) if alone else False)
     return found
 
 
-def _apart(stmt: Any, copy: Copy, scope: Scope) -> Any:
+def _disjoint(stmt: Any, copy: Copy, scope: Scope) -> Any:
     """Whether the last product of ``stmt`` may store where the accumulator is copied to: a bool, or an expression."""
     src, dst, tensors = copy.src, copy.dst, _tensors(stmt)
     inner = flattened(stmt.body) if isinstance(stmt, ir.For) else [stmt]

@@ -75,9 +75,9 @@ def _is_in_registers(record: Scan, scope: Scope) -> bool:
     plain = record.kind == "sum" and src.dtype == dst.dtype == accumulator_type(dst.dtype) and src.dtype in _ELEMENTS
     rows = all(not len(region.buffer.strides) and as_int(region.extents[-1]) == length for region in (src, dst))
     # Parts of one buffer may overlap, and then the order of loads and stores matters.
-    apart = src.buffer != dst.buffer or src.is_whole
+    disjoint = src.buffer != dst.buffer or src.is_whole
     known = isinstance(length, int) and length > 1 and record.dim == len(src.extents) - 1
-    return plain and rows and apart and known and not scope.context.emits_c
+    return plain and rows and disjoint and known and not scope.context.emits_c
 
 
 def _in_registers(record: Scan, scope: Scope) -> Any:

@@ -105,7 +105,7 @@ def _found(node: Any, lowering: Any) -> _Strips | None:
     (element,), (length,) = nests[0].variables, nests[0].extents
     lowering.scope.bind_ranges([element], [length])
     accesses = list(_accesses(nests))
-    if not _apart(accesses, element, lowering) or not _in_cache(accesses, node.loop_var, steps, length):
+    if not _moves_by_rows(accesses, element, lowering) or not _in_cache(accesses, node.loop_var, steps, length):
         return None
     kept = _kept(nests, node.loop_var)
     lanes, registers = context.vectors.lanes(8 * _BYTES), context.vectors.registers
@@ -153,7 +153,7 @@ def _accesses(nests: Sequence[Elementwise]) -> Iterator[tuple[Any, Sequence[Any]
             yield from ((node.source, node.indices) for node in walk_expr(expr) if isinstance(node, ir.TensorLoad))
 
 
-def _apart(accesses: Sequence[tuple[Any, Sequence[Any]]], element: Any, lowering: Any) -> bool:
+def _moves_by_rows(accesses: Sequence[tuple[Any, Sequence[Any]]], element: Any, lowering: Any) -> bool:
     """Whether every access is at the element of the iteration, in memory whose rows have one length, and inside of it."""
     first, row = None, None
     for buffer, indices in accesses:

@@ -187,12 +187,12 @@ def _pieces(columns: int, tile: Tile) -> list[Tile]:
 def _panel(x: Matrices, b: Columns, tile: Tile, p: Any, column: Any, inside: Any) -> Any:
     """All rows of C under one panel; ``column`` counts in C, ``inside`` in the panel."""
     full = whole(x.m, tile.rows)
-    parts, apart = [], 0
+    parts, peeled = [], 0
     if b.first is not None:
         packing = _micro(x, b.first, tile, 0, p, column, inside)
         known = b.fresh is True
-        parts, apart = [packing if known else when(b.fresh, packing)], 1 if known else ir.Cast("int32", b.fresh)
-    parts.append(loop("q", full - apart, lambda q: _micro(x, b, tile, (q + apart) * tile.rows, p, column, inside)))
+        parts, peeled = [packing if known else when(b.fresh, packing)], 1 if known else ir.Cast("int32", b.fresh)
+    parts.append(loop("q", full - peeled, lambda q: _micro(x, b, tile, (q + peeled) * tile.rows, p, column, inside)))
     if isinstance(x.m, int):
         rest = x.m - full * tile.rows
         if rest:

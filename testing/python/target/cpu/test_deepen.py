@@ -10,7 +10,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.target.cpu import pipeline
 from tilelang.target.cpu.context import CpuContext, vector_unit
-from tilelang.target.cpu.elide import record_of
+from tilelang.target.cpu.forward_copies import record_of
 from tilelang.target.info import parse_target
 from tilelang.target.request import CompileRequest
 from tilelang.tileop.gemm import Gemm

@@ -261,7 +261,7 @@ def test_axes_are_cut_one_by_one():
 
 
 def test_products_read_the_tensors_in_every_block():
-    operands = [record for record in map(record_of, after(program("", 37, 43, 39), "elide_copies")) if isinstance(record, Gemm)]
+    operands = [record for record in map(record_of, after(program("", 37, 43, 39), "forward_copies")) if isinstance(record, Gemm)]
     assert operands and all(is_global(product.a) and is_global(product.b) for product in operands)
 
 

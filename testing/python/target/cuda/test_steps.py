@@ -91,5 +91,5 @@ def test_a_product_reads_no_module_that_it_has_no_use_for():
     ran = subprocess.run([sys.executable, "-c", _UNUSED], capture_output=True, text=True, check=True, cwd=ROOT)
     loaded = {name.removeprefix("tilelang.target.cuda.") for name in ran.stdout.split()}
     assert "inference.solver" in loaded and "specialize.consumer" in loaded
-    unused = {"inference.search", "inference.sections", "inference.conversion", "inference.exchange", "schedule.plan"}
+    unused = {"inference.search", "inference.sections", "inference.conversion", "inference.warp_shuffle", "schedule.plan"}
     assert not loaded & {*unused, "schedule.dependence", "codegen.pipelined"}

@@ -82,7 +82,7 @@ def test_parts_of_a_buffer_are_told_apart_by_their_bounds():
     ] + [((1, 1), (0, 63))]
     pairs = {frozenset(pair) for pair in ((low, high), (low, second), (high, second), (steps, second), (unknown, second))}
     for one, other in itertools.product((low, high, steps, second, unknown), repeat=2):
-        assert one.is_apart_from(other) == (frozenset((one, other)) in pairs)
+        assert one.never_overlaps(other) == (frozenset((one, other)) in pairs)
 
 
 def test_indices_that_do_not_determine_the_thread_may_overlap():

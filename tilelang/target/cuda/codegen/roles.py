@@ -99,8 +99,8 @@ def _with(role: GroupCode, group: GroupCode) -> GroupCode:
 def _parts(group: GroupCode) -> Sequence[Code]:
     """The body of a branch as parts next to each other: branches that scattered threads take have to see their neighbours."""
     items = group.body.items
-    apart = all(part.scattered if isinstance(part, GroupCode) else isinstance(part, Block) and part.braces for part in items)
-    return items if apart else [_part(group)]
+    scattered = all(part.scattered if isinstance(part, GroupCode) else isinstance(part, Block) and part.braces for part in items)
+    return items if scattered else [_part(group)]
 
 
 def _part(group: GroupCode) -> Block:

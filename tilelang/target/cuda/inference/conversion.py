@@ -1,7 +1,7 @@
 """``convert_layout``: a fragment's elements brought to the threads and registers of another layout.
 
 Each is carried out in the cheapest way that its two layouts allow: by moves between registers where every thread already holds
-what it needs; by shuffles where a lane of its warp does (:mod:`tilelang.target.cuda.inference.exchange`); by way of a tile in
+what it needs; by shuffles where a lane of its warp does (:mod:`tilelang.target.cuda.inference.warp_shuffle`); by way of a tile in
 shared memory. The operator stays in the tree where shuffles are the way, and becomes copies where they are not. One that gives
 the same in every iteration of a loop stands before the loop.
 """
@@ -20,12 +20,12 @@ from tilelang.records import Record
 from tilelang.target.cuda.analysis.uniformity import is_return
 from tilelang.target.cuda.arch import is_whole_warps
 from tilelang.target.cuda.inference.cost import BARRIER, nest_cost
-from tilelang.target.cuda.inference.exchange import exchange
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form, whole_loop
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.sections import family_of, is_written, touched_outside, touches
 from tilelang.target.cuda.inference.shared_layouts import choices_of_layout
+from tilelang.target.cuda.inference.warp_shuffle import warp_shuffle
 from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
 from tilelang.target.cuda.tile.read import copy_between
@@ -50,7 +50,7 @@ def carried_out(problem: Problem, layouts: Layouts) -> tuple[TileTree, Layouts, 
     }
     tiles = {tile: layout for way in ways.values() for tile, layout in way.tiles.items()}
     copies = {copy: loop for way in ways.values() for copy, loop in way.copies.items()}
-    # A way without copies is the exchange by shuffles, for which the operator itself stays and is lowered later.
+    # A way without copies is by shuffles, for which the operator itself stays and is lowered later.
     values = {node: list(way.copies) or [node] for node, way in ways.items()}
     root = spliced(_hoisted(problem.tree, found).root, values, {})
     tree = replace(problem.tree, root=root, allocations={**problem.tree.allocations, **dict.fromkeys(tiles, {})})
@@ -97,7 +97,7 @@ def _way(node: Operator, source: FragmentLayout, target: FragmentLayout, *, prob
     layout = min(choices_of_layout(tile, problem), key=passes)
     # A lane's value can only be read where that lane runs the shuffle as well, and an element needs bytes of its own.
     in_lanes = is_whole_warps(problem.threads_of[node]) and not is_packed(op.src.dtype)
-    by_lanes, by_memory = exchange(source, target) if in_lanes else None, passes(layout) + 2 * BARRIER
+    by_lanes, by_memory = warp_shuffle(source, target) if in_lanes else None, passes(layout) + 2 * BARRIER
     if by_lanes is not None and by_lanes.cost < by_memory:
         return _Way({})
     return _Way({fill: filling, drain: draining}, {tile: layout})

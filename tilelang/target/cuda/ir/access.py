@@ -105,7 +105,7 @@ class ThreadMap(Record):
                 known = max(known, low * extent)
         return known >= max(self.threads, other.threads)
 
-    def is_apart_from(self, other: ThreadMap) -> bool:
+    def never_overlaps(self, other: ThreadMap) -> bool:
         """Whether the two touch different parts of the buffer, whichever threads do."""
         if self.buffer is None or self.buffer != other.buffer:
             return False
@@ -209,14 +209,14 @@ class Access(Record):
         """
 
         def is_disjoint(one: ThreadMap, two: ThreadMap) -> bool:
-            apart = one.is_apart_from(two) or one.separates(two, group)
-            return apart or (threads is not None and not one.may_meet(two, threads))
+            known = one.never_overlaps(two) or one.separates(two, group)
+            return known or (threads is not None and not one.may_meet(two, threads))
 
         return self._all_maps(other, is_disjoint)
 
-    def is_apart_from(self, other: Access) -> bool:
+    def never_overlaps(self, other: Access) -> bool:
         """Whether no element is touched by both, be it by one thread."""
-        return self._all_maps(other, ThreadMap.is_apart_from)
+        return self._all_maps(other, ThreadMap.never_overlaps)
 
     def _all_maps(self, other: Access, holds: Callable[[ThreadMap, ThreadMap], bool]) -> bool:
         if self.maps is None or other.maps is None or self.buffer != other.buffer:

@@ -1,4 +1,4 @@
-"""Conversions of fragments whose elements the lanes of a warp exchange by shuffles; inference makes copies of all others."""
+"""Conversions of fragments whose elements lanes of a warp give each other by shuffles; inference makes copies of all others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tilelang.layout.digits import Digit
 from tilelang.layout.fragment import REGISTER, FragmentLayout
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.nest_loops import part_of
-from tilelang.target.cuda.inference.exchange import Exchange, brings_each_element, exchange
+from tilelang.target.cuda.inference.warp_shuffle import WarpShuffle, brings_each_element, warp_shuffle
 from tilelang.target.cuda.ir.code import Code, leaf, scoped
 from tilelang.target.cuda.ir.instructions import Assign, Define
 from tilelang.target.cuda.ir.values import Array, Call, Name, Select, Value, total
@@ -22,7 +22,7 @@ from tilelang.tileop.copy import Copy
 
 @implements(ConvertLayout)
 class ConvertLayoutRule(OperatorRule):
-    """``convert_layout``: a copy, or where it stays in the tree the exchange inside of warps."""
+    """``convert_layout``: a copy, or where it stays in the tree shuffles inside of warps."""
 
     in_warps = True
 
@@ -32,31 +32,31 @@ class ConvertLayoutRule(OperatorRule):
 
     def proofs(self, op: Any, fragments: Mapping[Any, FragmentLayout], threads: int) -> Iterator[tuple[bool, Any, str]]:
         source, target = (fragments[region.buffer] for region in (op.src, op.dst))
-        found = exchange(source, target)
+        found = warp_shuffle(source, target)
         proved = found is not None and threads % WARP == 0 and brings_each_element(found, source, target)
         yield proved, op.dst.buffer, "a conversion does not bring every element to its threads"
 
     def cost(self, op: Any, fragments: Mapping[Any, FragmentLayout]) -> float:
-        found = exchange(*(fragments[region.buffer] for region in (op.src, op.dst)))
+        found = warp_shuffle(*(fragments[region.buffer] for region in (op.src, op.dst)))
         return 0 if found is None else found.cost
 
     def lower(self, node: Any, generator: Any) -> list[Code]:
         e, op = generator.emitter, node.op
-        found = exchange(*(e.layouts.fragments[region.buffer] for region in (op.src, op.dst)))
+        found = warp_shuffle(*(e.layouts.fragments[region.buffer] for region in (op.src, op.dst)))
         assert found is not None
         with e.names.block():
-            code = _Exchanger(e, found).code(e.array(op.src.buffer), e.array(op.dst.buffer), op.dst.dtype)
+            code = _ShuffleWriter(e, found).code(e.array(op.src.buffer), e.array(op.dst.buffer), op.dst.dtype)
         return [leaf(code)]
 
 
-class _Exchanger:
-    """The code of an exchange.
+class _ShuffleWriter:
+    """The code of the shuffles.
 
     Attributes:
         loops: over the registers under the new layout.
     """
 
-    def __init__(self, emitter: Any, found: Exchange):
+    def __init__(self, emitter: Any, found: WarpShuffle):
         self.e, self.found = emitter, found
         self.loops: list[tuple[Name, int]] = []
         self.values = {digit: self._digit(digit) for digit in found.digits}

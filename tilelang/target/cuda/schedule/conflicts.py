@@ -40,7 +40,7 @@ class Conflicts(Record, eq=False):
         """Whether accesses need asynchronous copies to be complete: they touch what one writes, or write what one reads."""
         copies = list(copies)
         pairs = ((access, copy) for access in accesses for copy in copies if not access.kind == copy.kind == READ)
-        return any(self.overlap(access.buffer, copy.buffer) and not access.is_apart_from(copy) for access, copy in pairs)
+        return any(self.overlap(access.buffer, copy.buffer) and not access.never_overlaps(copy) for access, copy in pairs)
 
     def any_overlap(self, left: Iterable[Any], right: Iterable[Any]) -> bool:
         """Whether two storages, one of each collection, share bytes."""

@@ -25,7 +25,7 @@ def kept(func):
     """The names of the on-chip buffers that are left."""
     request = CompileRequest(parse_target("cpu"), backend="tvm_ffi")
     context = CpuContext(request, "main", vector_unit(request.target))
-    body = run(pipeline.LLVM, func, context, stop_after="elide_copies").value.body
+    body = run(pipeline.LLVM, func, context, stop_after="forward_copies").value.body
     return {str(stmt.buffer.name) for stmt in walk(body) if isinstance(stmt, ir.AllocBuffer)}
 
 

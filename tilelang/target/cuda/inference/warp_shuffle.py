@@ -1,4 +1,4 @@
-"""Exchanges: a fragment brought to another layout by the lanes of each warp, through registers alone.
+"""Warp shuffles: a fragment brought to another layout by the lanes of each warp, through registers alone.
 
 A thread that is to hold an element must know the lane that holds it now, and the register there. Both are functions of the
 thread's own number and of the register that the element is to lie in: under the new layout these two are the digits of the
@@ -22,7 +22,7 @@ from tilelang.target.cuda.inference.loop_layout import Dimension, LoopLayout
 from tilelang.target.cuda.inference.verify import running_thread, same_values
 
 
-class Exchange(Record, eq=False):
+class WarpShuffle(Record, eq=False):
     """How each thread gets the elements that it holds under the new layout, as sums of digits of its number and of the loops.
 
     Attributes:
@@ -73,8 +73,8 @@ class Exchange(Record, eq=False):
         return steps * ways * (1 + SHUFFLE * self.moves)
 
 
-def exchange(source: FragmentLayout, target: FragmentLayout) -> Exchange | None:
-    """The exchange from one layout to another of the same tile; None where it would leave the warp, or is no sum of digits."""
+def warp_shuffle(source: FragmentLayout, target: FragmentLayout) -> WarpShuffle | None:
+    """The shuffles from one layout to another of the same tile; None where it would leave the warp, or is no sum of digits."""
     # Padding makes the last digit of an axis larger than its positions: the digits of the two layouts would not number the same
     # elements.
     if source.is_padded or target.is_padded or source.shape != target.shape:
@@ -95,7 +95,7 @@ def exchange(source: FragmentLayout, target: FragmentLayout) -> Exchange | None:
     except NotMixedRadix:
         return None
     # A shuffle reads lanes of its own warp only, so the element must be in the warp that wants it.
-    return Exchange(loop, thread, lane, register) if same_values(warp, own[0].scaled(WARP)) else None
+    return WarpShuffle(loop, thread, lane, register) if same_values(warp, own[0].scaled(WARP)) else None
 
 
 def _digits_under(source: FragmentLayout, loop: LoopLayout, thread: Form) -> Iterator[tuple[Mode, Form]]:
@@ -109,7 +109,7 @@ def _digits_under(source: FragmentLayout, loop: LoopLayout, thread: Form) -> Ite
         yield mode, thread.between(mode.stride, mode.extent)
 
 
-def brings_each_element(found: Exchange, source: FragmentLayout, target: FragmentLayout) -> bool:
+def brings_each_element(found: WarpShuffle, source: FragmentLayout, target: FragmentLayout) -> bool:
     """Whether each thread gets the elements that the new layout says, by evaluating the sums for every index.
 
     The sums add up what each axis contributes, so that one axis at a time is enough, and the replicas by themselves.
@@ -140,7 +140,7 @@ def _replicas(thread: Form) -> list[Digit]:
     return [term.digit for term in thread if term.digit.coord not in (THREAD, REGISTER)]
 
 
-def _sender(found: Exchange, values: dict[Digit, int]) -> int:
+def _sender(found: WarpShuffle, values: dict[Digit, int]) -> int:
     return _value(found.thread, values) // WARP * WARP + _value(found.lane, values)
 
 

@@ -14,7 +14,7 @@ from tilelang import interpreter
 from tilelang.errors import LayoutProofError
 from tilelang.layout.digits import Form
 from tilelang.layout.fragment import FragmentLayout, on_register, on_thread
-from tilelang.target.cuda.inference.exchange import brings_each_element, exchange
+from tilelang.target.cuda.inference.warp_shuffle import brings_each_element, warp_shuffle
 from tilelang.target.cuda.ops import convert_layout
 
 SHAPE = (16, 32)
@@ -57,7 +57,7 @@ def test_lanes_exchange_elements_by_shuffles(dtype, arch):
 def test_lanes_that_want_different_registers_of_one_another(second, monkeypatch):
     """Shared memory is cheaper there, unless shuffles cost nothing."""
     assert "tl::shfl_idx" not in source(between("rows of four", second))
-    monkeypatch.setattr("tilelang.target.cuda.inference.exchange.SHUFFLE", 0)
+    monkeypatch.setattr("tilelang.target.cuda.inference.warp_shuffle.SHUFFLE", 0)
     program = between("rows of four", second, "int32")
     x = torch.arange(512, dtype=torch.int32).reshape(SHAPE)
     y = torch.zeros_like(x)
@@ -90,7 +90,7 @@ def _elements(layout):
 def test_exchanges_by_enumeration(seed):
     rng = random.Random(seed)
     first, second = _random_layout(rng), _random_layout(rng)
-    found = exchange(first, second)
+    found = warp_shuffle(first, second)
     if found is None:  # some thread needs what no thread of its warp holds
         warps = {index: {thread // 32 for thread in first.owners(index)} for index in _elements(first).values()}
         assert any(thread // 32 not in warps[index] for (thread, _), index in _elements(second).items())
@@ -110,9 +110,9 @@ def test_exchanges_by_enumeration(seed):
 def test_a_wrong_exchange_makes_no_code(monkeypatch):
     program = between("rows of four", "every second row")
     source(program)
-    right = convert_layout.exchange
+    right = convert_layout.warp_shuffle
     for wrong in ({"register": Form()}, {"lane": Form()}):
-        monkeypatch.setattr(convert_layout, "exchange", lambda *layouts, wrong=wrong: replace(right(*layouts), **wrong))
+        monkeypatch.setattr(convert_layout, "warp_shuffle", lambda *layouts, wrong=wrong: replace(right(*layouts), **wrong))
         with pytest.raises(LayoutProofError, match="a conversion does not bring every element to its threads"):
             source(program)
 

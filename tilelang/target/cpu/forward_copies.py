@@ -1,4 +1,4 @@
-"""Step ``elide_copies``: products read a tensor, or another tile, directly where its copy is used by nothing else.
+"""Step ``forward_copies``: products read a tensor, or another tile, directly where its copy is used by nothing else.
 
 Before: tile IR. After: the same, in which an operand of ``T.gemm`` is the region of the global tensor that a copy would have put
 into its shared tile or fragment, or the tile that a copy would have put into another; the copy and the buffer are removed. On a
@@ -37,18 +37,18 @@ from tilelang.tileop.gemm import Gemm
 from tilelang.tileop.hint import AnnotateLayout
 
 
-def elide_copies(func: Any, context: Any) -> Any:
+def forward_copies(func: Any, context: Any) -> Any:
     """The program without the copies that products do not need."""
     if not any(isinstance(record_of(stmt), Gemm) for stmt in walk(func.body)):
         return func
     scope = Scope(context)
     scope.declare_parameters(func.params)
-    elision = _Elision(scope, func.body)
-    body = elision.stmt(func.body)
-    return func.with_body(Removal(elision.gone).stmt(body)) if elision.gone else func
+    forwarding = _Forwarding(scope, func.body)
+    body = forwarding.stmt(func.body)
+    return func.with_body(Removal(forwarding.gone).stmt(body)) if forwarding.gone else func
 
 
-class _Elision(StmtRewriter):
+class _Forwarding(StmtRewriter):
     """Redirects products, sequence by sequence.
 
     Attributes:
