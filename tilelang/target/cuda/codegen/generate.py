@@ -68,21 +68,31 @@ class InFlight:
 
         With none pending that includes what a loop has started in the iteration before.
         """
-        layouts, pins = self.e.layouts, {}
+        pins = {}
         read: dict[Access, None] = {}
         # At the wait of a loop's first iteration, `_started` lacks what stands below it in the body. And of what stands above,
         # operators of the iteration before may be complete here whose newest ones are not.
-        every = [node for node in layouts.plans if rule_of(node.op).is_asynchronous(node.op)]
+        every = self._of_group()
         complete = self._started[:-pending] if pending else every
         for node in every:
-            if layouts.threads_of[node] == self.e.threads:
-                read.update(dict.fromkeys(self._operands(node)))
-                if node in complete:
-                    results = tuple(region.buffer for region, access in node.op.regions() if "w" in access)
-                    pins[results] = rule_of(node.op).pinned(node, self.e)
+            read.update(dict.fromkeys(self._operands(node)))
+            if node in complete:
+                results = tuple(region.buffer for region, access in node.op.regions() if "w" in access)
+                pins[results] = rule_of(node.op).pinned(node, self.e)
         code = leaf([WaitProducts(pending), *(code for pinned in pins.values() for code in pinned)])
         code.accesses = tuple(dict.fromkeys((*code.accesses, *read)))
         return [code]
+
+    def complete(self) -> list[Code]:
+        """The wait for all operators that may be in flight, for one that is complete at its end and counts as the newest of them;
+        nothing where all are complete at their end."""
+        return self.wait(0) if any(rule_of(node.op).pinned(node, self.e) for node in self._of_group()) else []
+
+    def _of_group(self) -> list[Any]:
+        """The asynchronous operators of these threads, wherever in the kernel they stand."""
+        layouts = self.e.layouts
+        every = [node for node in layouts.plans if rule_of(node.op).is_asynchronous(node.op)]
+        return [node for node in every if layouts.threads_of[node] == self.e.threads]
 
     def _operands(self, node: Any) -> Iterator[Access]:
         """The tiles that an operator may read until the wait, whatever barriers stand before it: a thread waits for its own

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_fragment
+from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.ir.code import Code
 from tilelang.target.cuda.operators import Asynchronous, OperatorRule, TileDemand, implements
-from tilelang.target.cuda.ops.gemm_plan import COMPLETE, IN_FLIGHT, Product, is_asynchronous
+from tilelang.target.cuda.ops.gemm_plan import COMPLETE, IN_FLIGHT, Product, is_asynchronous, tiles_fit
 from tilelang.target.cuda.ops.gemm_wgmma import plan_by_warp_groups, plan_gemm
-from tilelang.target.cuda.tile.tree import is_matrix
+from tilelang.target.cuda.tile.tree import Scalar, is_matrix
 from tilelang.tileop.gemm import Gemm, GemmSparse
+from tilelang.tileop.thread import intrinsic_call
 
 
 class ProductRule(OperatorRule):
@@ -41,9 +44,6 @@ class ProductRule(OperatorRule):
 
     def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
         """The product on whole matrices: operands and results that are parts of fragments get fragments of their own."""
-        # The program waits for this product itself: a copy of the result placed here would read C before it is complete.
-        if getattr(op, "kind", "gemm") != "gemm" and is_fragment(op.c):
-            return [reader.operator(op, span)]
         before, after = [], []
         for name, region in (("a", op.a), ("b", op.b)):
             if is_fragment(region) and not is_matrix(region):
@@ -57,7 +57,10 @@ class ProductRule(OperatorRule):
                 before.append(reader.copy(op.c, wide, span))
             after.append(reader.copy(wide, op.c, span))
             op = op.replace(c=wide)
-        return [*before, reader.operator(op, span), *after]
+        # A product that the program waits for later may use its registers until then; the copies need them at once.
+        stays = self.is_asynchronous(op) and reader.target is not None and arch_of(reader.target).uses(Feature.WGMMA)
+        wait = [Scalar(ir.Evaluate(intrinsic_call("wait_wgmma", 0), span))] if stays and (before or after) else []
+        return [*before, reader.operator(op, span), *wait, *after]
 
     def lower(self, node: Any, generator: Any) -> list[Code]:
         return generator.emitter.layouts.plans[node].lower(node, generator)
@@ -85,7 +88,7 @@ class DenseProduct(ProductRule):
             started=op.replace(wg_wait=IN_FLIGHT),
             awaited=lambda pending: op.replace(wg_wait=COMPLETE - pending),
             accumulates=op.clear_accum in (False, 0),
-            may_stay_in_flight=lambda threads: plan_gemm(op, threads) is not None,
+            may_stay_in_flight=lambda threads: tiles_fit(op) and plan_gemm(op, threads) is not None,
         )
 
     def pinned(self, node: Any, emitter: Emitter) -> list[Any]:
@@ -103,6 +106,6 @@ class SparseProduct(ProductRule):
         if reader.target is not None and takes_sparse(op, reader.threads, reader.target):
             return super().read(op, span, reader)
         dense = reader.shared([as_int(op.m), as_int(op.k)], op.a.dtype, f"{op.a.buffer.name}_dense")
-        product = Gemm(dense, op.b, op.c, op.clear_accum, transpose_b=op.transpose_b, policy=op.policy, wg_wait=op.wg_wait)
+        product = Gemm(dense, op.b, op.c, op.clear_accum, transpose_b=op.transpose_b, policy=op.policy)
         expansion = expansion_nest(op, dense.buffer, span)
         return [reader.parallel(expansion), *super().read(product, span, reader)]

@@ -48,8 +48,10 @@ class Product(Record, eq=False):
         """Its device code."""
         if node.op.wg_wait <= COMPLETE:
             return []  # only warp groups leave products in flight
+        # A wait counts this product as the newest one, and it is complete: so must be those before it.
+        code = [] if node.op.wg_wait == 0 and not is_asynchronous(node.op) else generator.in_flight.complete()
         with generator.emitter.names.block():
-            code = self.code(generator.emitter, node)
+            code += self.code(generator.emitter, node)
         if is_asynchronous(node.op):
             # After the program's own wait any thread may hand the operands back for its whole warp group.
             code.append(leaf([generator.barriers.of(generator.emitter.threads)]))
