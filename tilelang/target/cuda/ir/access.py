@@ -159,6 +159,8 @@ class Access(Record):
         operation: of an update: updates by the same operation commute.
         maps: which threads touch which elements, one map for each statement that makes the access; None where that is not known.
         site: where the program makes it.
+        awaited: of a bulk load, and of reads in the same code without a barrier inside, what tells this code: it waits for the
+            load itself, and orders the next one after what it has read.
     """
 
     buffer: Any
@@ -167,6 +169,7 @@ class Access(Record):
     operation: str = ""
     maps: frozenset[ThreadMap] | None = None
     site: Site = ANYWHERE
+    awaited: Any = None
 
     @property
     def reads(self) -> bool:
@@ -197,7 +200,8 @@ class Access(Record):
         """Whether the order of two accesses of the same memory by different threads makes no difference."""
         if self.kind == other.kind == UPDATE:
             return self.operation == other.operation != ""
-        return self.kind == other.kind == READ
+        in_order = self.awaited is not None and self.awaited is other.awaited
+        return self.kind == other.kind == READ or (in_order and (self.is_bulk_load or other.is_bulk_load))
 
     def is_disjoint_from(self, other: Access, group: int = 1, threads: Collection[int] | None = None) -> bool:
         """Whether no element is touched by two threads, one by each access.

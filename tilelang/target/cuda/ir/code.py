@@ -361,11 +361,19 @@ def roles_at(items: list[Code], position: int) -> list[GroupCode]:
 def combined_accesses(code: Code) -> list[Access]:
     """The accesses of code that has no place for barriers inside, as those of one leaf.
 
-    Bulk loads whose data it also reads are left out: it waits for these itself.
+    Where it reads what it loads by bulk copies it waits for these itself (:attr:`Access.awaited`).
     """
-    found = [access for leaf in leaves(code) for access in leaf.accesses]
+    found = dict.fromkeys(access for leaf in leaves(code) for access in leaf.accesses)
+    loading = {access.buffer: leaf for leaf in leaves(code) for access in leaf.accesses if access.is_bulk_load}
+    if not loading:
+        return [*found]
     read = {access.buffer for access in found if access.kind == READ}
-    return [access for access in dict.fromkeys(found) if not (access.is_bulk_load and access.buffer in read)]
+    awaited = {buffer: leaf for buffer, leaf in loading.items() if buffer in read}
+
+    def is_ordered_inside(access: Access) -> bool:
+        return access.buffer in awaited and (access.kind == READ or access.is_bulk_load)
+
+    return [replace(access, awaited=awaited[access.buffer]) if is_ordered_inside(access) else access for access in found]
 
 
 def _share_threads(a: GroupCode, b: GroupCode) -> bool:
