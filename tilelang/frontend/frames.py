@@ -49,6 +49,7 @@ class Frame:
         always: whether the body runs whenever the statement is reached.
         repeats: whether it may run several times, one after the other.
         assigned: names that user code bound inside, as (scope, name), with the value that each had before.
+        left: of a condition with two arms, what the first one left in names that the second one found as they were before.
         allocations: statements to put at the start: memory, and what fills it once.
         places: those that :meth:`here` gave.
     """
@@ -60,6 +61,7 @@ class Frame:
     stmts: list[Any] = field(default_factory=list)
     allocations: list[Any] = field(default_factory=list)
     assigned: dict[Any, Any] = field(default_factory=dict)
+    left: dict[Any, Any] = field(default_factory=dict)
     places: list[Place] = field(default_factory=list)
 
     def here(self) -> Place:

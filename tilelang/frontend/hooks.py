@@ -224,7 +224,7 @@ class Hooks(NameHooks):
         test = as_operand(test)
         if not is_symbolic(test):
             return Branch(bool(constant(test)))
-        return DynamicBranch(current(), boolean(test), State(scope.reached()))
+        return DynamicBranch(current(), boolean(test), State(scope.reached()), scope)
 
     def break_(self) -> bool:
         """``break``; true where Python itself must leave the loop."""

@@ -269,7 +269,8 @@ class NameHooks:
         key = (id(scope), name)
         if frame is None or key not in frame.assigned:
             return False
-        return is_stale(frame, frame.assigned[key], scope.get(name))
+        before, left = frame.assigned[key], frame.left.get(key, frame.assigned[key])
+        return is_stale(frame, before, scope.get(name)) or isinstance(left, Unusable) or is_stale(frame, before, left)
 
     def stale(self, scope: Names, name: str) -> Any:
         """The placeholder that a stale name is bound to: an error at the name's next use, not where it became stale."""

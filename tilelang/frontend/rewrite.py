@@ -12,7 +12,9 @@ the same meaning (:mod:`tilelang.frontend.hooks`), which falls back to Python's 
     a and b                 hook.value_of_and_(lambda: a, lambda: b)      # hook.and_ where only its truth matters
     if a: x = 1             branch = hook.branch(scope, a)
     else: x = 2             if branch.enter_then(): x = ...; branch.close()
-                            if branch.enter_else(): x = ...; branch.close()
+                            if branch.enter_else():
+                                if branch.is_left(scope, "x"): x = branch.before(scope, "x")
+                                x = ...; branch.close()
                             branch.finish()
                             if hook.is_stale(scope, "x"): x = hook.stale(scope, "x")
     for i in a: ...         for i in hook.loop(scope, a, ("i",), carried_names): ...
@@ -315,14 +317,21 @@ class _Rewriter(NamesRewriter):
         begun = self.hook("branch", self.scope(), self.condition(node.test), at=node.test)
         begin = ast.Assign([ast.Name(token, ast.Store())], begun)
 
-        def arm(which: str, body: list[ast.stmt]) -> ast.If:
-            enter = locate(ast.Call(ast.Attribute(load, f"enter_{which}", ast.Load()), [], []), node.test)
-            close = ast.Expr(ast.Call(ast.Attribute(load, "close", ast.Load()), [], []))
-            return locate(ast.If(enter, [*self.block(body), locate(close, node.test)], []), node)
+        def call(method: str, *args: ast.expr) -> ast.Call:
+            return locate(ast.Call(ast.Attribute(load, method, ast.Load()), list(args), []), node.test)
 
-        arms = [arm("then", node.body), *([arm("else", node.orelse)] if node.orelse else [])]
-        finish = locate(ast.Expr(ast.Call(ast.Attribute(load, "finish", ast.Load()), [], [])), node.test)
-        return [locate(begin, node), *arms, finish, *following]
+        def restored(name: str) -> ast.stmt:
+            """The second arm finds what the name held before the first one."""
+            which = (self.scope(), ast.Constant(name))
+            return ast.If(call("is_left", *which), [ast.Assign([ast.Name(name, ast.Store())], call("before", *which))], [])
+
+        def arm(which: str, body: list[ast.stmt]) -> ast.If:
+            return locate(ast.If(call(f"enter_{which}"), [*body, ast.Expr(call("close"))], []), node)
+
+        found = [*map(restored, sorted(bound_names(node.body, self.bound_in)))] if node.orelse else []
+        arms = [arm("then", self.block(node.body))]
+        arms += [arm("else", [*found, *self.block(node.orelse)])] if node.orelse else []
+        return [locate(begin, node), *arms, locate(ast.Expr(call("finish")), node), *following]
 
     def visit_Break(self, node: ast.Break) -> Any:
         return locate(ast.If(self.hook("break_", at=node), [ast.Break()], []), node)

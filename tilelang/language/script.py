@@ -38,7 +38,7 @@ class _If:
         builder = current("T.If")
         test = as_operand(self.condition)
         test = condition(test) if is_symbolic(test) else ir.IntImm("bool", int(bool(constant(test))))
-        self.branch = DynamicBranch(builder, test, State({}))
+        self.branch = DynamicBranch(builder, test, State({}), {})
         builder.branches.append(self.branch)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:

@@ -382,4 +382,42 @@ x = p.asked
 y = hasattr(p, "doubled") + hasattr(p, "none") * 2
 z = p.asked * 10 + p.doubled
 """,
+    """
+v, k, i = 1, "a", 7
+def g():
+    return v
+if A[0] == 5:
+    v, k = 2, "b"
+    for i in range(3):
+        x += v + i
+    if A[1] == 3:
+        v = 4
+elif A[1] == 1:
+    x = v * 100 + i + g() + (5 if k == "a" else 6)
+    v = 9
+    if A[2] == 3:
+        v = 4
+    else:
+        y = v
+""",
+    """
+v = T.alloc_var("int32", init=1)
+if A[0] == 5:
+    v, w = 3, T.alloc_var("int32", init=4)
+    x = w
+else:
+    w = T.alloc_var("int32", init=6)
+    v += w
+    x = v
+""",
+    """
+v = 3
+for k in (1, 2, 3):
+    if A[k] == 1:
+        v = 5
+        x += v
+    else:
+        x += v
+    v = 4
+""",
 ]
