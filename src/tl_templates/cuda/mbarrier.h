@@ -43,6 +43,9 @@ TL_DEVICE void mbarrier_fence_init() {
 // Orders this thread's earlier generic accesses of shared memory before later ones of the asynchronous proxy.
 TL_DEVICE void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// The same, of global memory, too.
+TL_DEVICE void fence_proxy_async_tensors() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
 TL_DEVICE void mbarrier_expect_tx(uint64_t* barrier, uint32_t bytes) {
   asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
                : "memory");

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 import tilelang.language as T
-from testing.python.target.cuda.support import simulate
+from testing.python.target.cuda.support import simulate, source
 from testing.python.target.definition import meaning
 
 
@@ -58,3 +59,74 @@ def test_a_group_loads_a_tile_again_that_all_threads_have_read_in_the_iteration_
                     C[i, j] = C[i, j] + tile[i, 63 - j]
 
     on_hopper(main, some(3, 64, 64), some(64, 64), some(64, 64))
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_threads_read_what_a_bulk_store_has_written(read):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float16"), D: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            T.copy(A, tile)
+            T.tma_copy(tile, C)
+            T.tma_store_wait(0, read)
+            for i, j in T.Parallel(64, 64):
+                D[i, j] = C[i, 63 - j]
+
+    on_hopper(main, some(64, 64), some(64, 64), some(64, 64))
+
+
+def test_a_bulk_store_comes_between_stores_of_threads():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            T.copy(A, tile)
+            T.sync_threads()
+            for i, j in T.Parallel(64, 64):
+                C[i, j] = 1
+            T.tma_copy(tile, C)
+            T.tma_store_wait(0)
+            for i, j in T.Parallel(64, 64):
+                if j % 3 == 0:
+                    C[i, 63 - j] = 2
+
+    on_hopper(main, some(64, 64), some(64, 64))
+
+
+def test_a_bulk_load_comes_between_stores_of_threads():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float16"), D: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            tile, full = T.alloc_shared((64, 64), "float16"), T.alloc_barrier(1)
+            for i, j in T.Parallel(64, 64):
+                C[i, j] = A[i, 63 - j]
+            if tx == 0:
+                T.tma_copy(C, tile, barrier=full)
+                T.mbarrier_arrive(full)
+                T.mbarrier_wait_parity(full, 0)
+            for i, j in T.Parallel(64, 64):
+                C[i, 63 - j] = A[j, i]
+            T.copy(tile, D)
+
+    assert "tl::fence_proxy_async_tensors" in source(main, "sm_90a")
+    on_hopper(main, some(64, 64), some(64, 64), some(64, 64))
+
+
+def test_a_bulk_load_reads_what_a_bulk_store_has_written():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float16"), D: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=256):
+            tx = T.get_thread_binding()
+            stored, loaded, full = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16"), T.alloc_barrier(1)
+            T.copy(A, stored)
+            T.tma_copy(stored, C)
+            T.tma_store_wait(0)
+            if tx == 130:
+                T.tma_copy(C, loaded, barrier=full)
+                T.mbarrier_arrive(full)
+            T.mbarrier_wait_parity(full, 0)
+            T.copy(loaded, D)
+
+    on_hopper(main, some(64, 64), some(64, 64), some(64, 64))

@@ -151,7 +151,14 @@ def communicating_tensors(tree: TileTree, iterations: Iterations) -> set[Any]:
         if access.kind in (WRITE, UPDATE):
             changes.setdefault(buffer, {}).setdefault(node, set()).add(_change(access))
     reads = {buffer for _, buffer, access in _accesses(tree) if access.kind == READ}
-    return {buffer for buffer, found in changes.items() if buffer in reads or _may_meet(found, iterations)}
+    found = {buffer for buffer, found in changes.items() if buffer in reads or _may_meet(found, iterations)}
+    # Bulk stores to one tensor, which one thread makes, are that thread's to order.
+    moved = moved_in_bulk(tree)
+    return found | {
+        buffer
+        for buffer, kinds in moved.items()
+        if (WRITE in kinds and (buffer in changes or buffer in reads or READ in kinds)) or (READ in kinds and buffer in changes)
+    }
 
 
 def repeated_tensors(tree: TileTree, iterations: Iterations) -> set[Any]:
@@ -178,13 +185,23 @@ def changing_tensors(tree: TileTree) -> set[Any]:
     kinds: dict[Any, set[str]] = {}
     for _node, buffer, access in _accesses(tree):
         kinds.setdefault(buffer, set()).add(access.kind)
-    return {buffer for buffer, found in kinds.items() if READ in found and len(found) > 1}
+    moved = moved_in_bulk(tree)
+    return {buffer for buffer, found in kinds.items() if READ in found and (len(found) > 1 or WRITE in moved.get(buffer, ()))}
 
 
 def _accesses(tree: TileTree) -> Iterator[tuple[Any, Any, Access]]:
     """(node, tensor, access) of every access of a tensor, or of a view of it, that threads make."""
     found = ((node, access) for node in walk(tree.root) for access in (*node.accesses, *_reads_of_operands(node)))
     return ((node, tree.root_of(access.buffer), access) for node, access in found if is_global(access.buffer))
+
+
+def moved_in_bulk(tree: TileTree) -> dict[Any, set[str]]:
+    """Tensors that the accelerator reads and writes in copies of the program's."""
+    found: dict[Any, set[str]] = {}
+    operators = (node for node in walk(tree.root) if isinstance(node, Operator) and not rule_of(node.op).reads_itself)
+    for access in (access for node in operators for access in node.regions if is_global(access.buffer)):
+        found.setdefault(tree.root_of(access.buffer), set()).add(READ if access.kind == READ else WRITE)
+    return found
 
 
 def _reads_of_operands(node: Any) -> Iterator[Access]:

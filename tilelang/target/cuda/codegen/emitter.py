@@ -12,14 +12,14 @@ from typing import Any
 from tilelang.errors import MisplacedError
 from tilelang.identifiers import is_taken, numbered, usable
 from tilelang.ir import nodes as ir
-from tilelang.ir.access import UPDATE
+from tilelang.ir.access import UPDATE, WRITE
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import SHARED, is_shared, lies_in_registers
 from tilelang.ir.visit import statement_exprs
 from tilelang.layout.digits import Digit, is_power_of_two
 from tilelang.layout.fragment import Mode
 from tilelang.records import Record
-from tilelang.target.cuda.analysis.disjointness import Iterations, communicating_tensors, repeated_tensors
+from tilelang.target.cuda.analysis.disjointness import Iterations, communicating_tensors, moved_in_bulk, repeated_tensors
 from tilelang.target.cuda.analysis.thread_map import ThreadMaps
 from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.arch import WARP, is_whole_warps
@@ -170,6 +170,12 @@ class Emitter:
         """The variables of the tensors' shapes and strides."""
         return frozenset(dimension_variables(self.kernel.func))
 
+    @functools.cached_property
+    def has_stores_in_use(self) -> bool:
+        """Whether bulk stores of the program's write a tensor that other statements use."""
+        moved = moved_in_bulk(self.tree)
+        return any(WRITE in kinds and tensor in self.communicating for tensor, kinds in moved.items())
+
     def value(self, expr: Any) -> Value:
         """An expression as a value of the thread."""
         return lower_expr(self, expr)
@@ -301,7 +307,7 @@ class Emitter:
 
 def _with(access: Access, storage: Any, operation: str, maps: frozenset[ThreadMap] | None) -> Access:
     """An access with what is known of those of its storage; loads of the accelerator are no thread's."""
-    if access.buffer != storage or access.agent is Agent.BULK:
+    if access.buffer != storage or access.agent in (Agent.BULK, Agent.BULK_OF_TENSOR):
         return access
     # One operation alone on a storage, as atomic additions are: in any order they give the same, and need no barrier among each
     # other.

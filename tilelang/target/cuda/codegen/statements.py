@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -15,7 +16,7 @@ from tilelang.target.assumptions import assumed
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.intrinsics.table import intrinsic, lower_intrinsic
 from tilelang.target.cuda.ir.code import Block, BranchCode, Jump, LoopCode, under, with_span
-from tilelang.target.cuda.ir.instructions import Assign, Define, DefinePointer, Evaluate
+from tilelang.target.cuda.ir.instructions import Assign, Define, DefinePointer, Evaluate, WaitBulk
 from tilelang.target.cuda.ir.values import Cast, Value, both
 from tilelang.target.cuda.operators import rule_of
 from tilelang.tileop import decode, is_tile_op
@@ -112,7 +113,12 @@ def _evaluate(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
     if known.statement is None:
         return under(owner if known.place == ADDRESS else None, [Evaluate(e.value(value))])
     known.require(e.target)
-    return known.statement(value)
+    return [_completing(e, each) for each in known.statement(value)]
+
+
+def _completing(e: Emitter, code: Any) -> Any:
+    """A wait for bulk stores waits for what they write, too, where other statements use it: it is complete in the program."""
+    return replace(code, complete=True) if isinstance(code, WaitBulk) and e.has_stores_in_use else code
 
 
 def _access(e: Emitter, call: Any) -> Evaluate:

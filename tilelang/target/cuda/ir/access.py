@@ -29,6 +29,7 @@ class Agent(enum.Enum):
     CP_ASYNC = "cp.async"
     TENSOR_CORE = "wgmma"
     BULK = "bulk copy"
+    BULK_OF_TENSOR = "bulk copy, in the tensor"
 
 
 _ELEMENTS = 1 << 16
@@ -185,6 +186,11 @@ class Access(Record):
     def synchronous(self) -> bool:
         """Whether it is complete when its statement is."""
         return self.agent is Agent.THREAD
+
+    @property
+    def is_stored_by_threads(self) -> bool:
+        """Whether threads may change the content."""
+        return self.writes and self.agent not in (Agent.BULK, Agent.BULK_OF_TENSOR)
 
     @property
     def is_bulk_load(self) -> bool:

@@ -75,11 +75,13 @@ class Barrier:
     Attributes:
         fence: whether an asynchronous agent (wgmma, the tensor memory accelerator) will read what they wrote: it accesses memory
             through another proxy, which needs a proxy fence first (PTX manual, "Async proxy").
+        of_tensors: whether that holds of tensors, too.
         of_program: whether the program asked for it.
         after_exit: whether threads that have returned may come, too.
     """
 
     fence: bool = False
+    of_tensors: bool = False
     of_program: bool = False
     after_exit: bool = False
 

@@ -157,7 +157,10 @@ class CommitCopies(Instruction):
 
 
 class FenceAsync(Instruction):
-    """``fence.proxy.async``: orders the thread's writes before accesses of asynchronous agents."""
+    """``fence.proxy.async``: orders the thread's writes of shared memory, with ``of_tensors`` of tensors, too, before accesses of
+    asynchronous agents."""
+
+    of_tensors: bool = False
 
 
 class BulkLoad(Instruction):

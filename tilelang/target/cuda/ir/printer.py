@@ -189,7 +189,7 @@ class Printer:
         yield _INDENT * indent + "}"
 
     def _barrier(self, code: Barrier, indent: int) -> Iterator[str]:
-        for each in (op.FenceAsync() if code.fence else None, self.barrier):
+        for each in (op.FenceAsync(code.of_tensors) if code.fence else None, self.barrier):
             yield from () if each is None else self.lines(each, indent)
 
     def _wait(self, code: Wait, indent: int) -> Iterator[str]:
@@ -401,7 +401,7 @@ _INSTRUCTIONS: Mapping[type, Callable[[Printer, Any], str]] = {
     op.Return: lambda printer, code: "return;",
     op.CopyAsync: Printer._copy_async,
     op.CommitCopies: _call("tl::cp_async_commit"),
-    op.FenceAsync: _call("tl::fence_proxy_async"),
+    op.FenceAsync: lambda printer, code: printer._statement(f"tl::fence_proxy_async{'_tensors' * code.of_tensors}"),
     op.BulkLoad: Printer._bulk_load,
     op.BulkStore: Printer._bulk_store,
     op.BulkLoadBytes: _call("tl::tma_load_bytes", "target", "source", "bytes", "barrier"),

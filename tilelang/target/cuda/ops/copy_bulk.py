@@ -17,6 +17,7 @@ from tilelang.artifact import TensorMapSpec
 from tilelang.dtypes import canonical
 from tilelang.errors import DivergenceError, OperandError, UnsupportedError
 from tilelang.ir import nodes as ir
+from tilelang.ir.access import READ, WRITE
 from tilelang.ir.dim import to_dim
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.facts import Facts
@@ -31,6 +32,7 @@ from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.structure import elected, elected_in_each
 from tilelang.target.cuda.intrinsics.tensor_maps import ALIGNMENT, MAX_BOX, MAX_RANK, coordinates_in
+from tilelang.target.cuda.ir.access import Access, Agent
 from tilelang.target.cuda.ir.code import Block, BranchCode, Leaf, leaf
 from tilelang.target.cuda.ir.instructions import BulkLoad, BulkStore, CommitBulk, ExpectBytes, WaitBulk
 from tilelang.target.cuda.ir.values import Call, Name, Unary, Value, value_of
@@ -318,7 +320,7 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
             "strides of 16 bytes; at an address it is consecutive there, too, and certainly inside; see docs/hopper.md",
         )  # fmt: skip
     if is_global(op.dst):
-        return leaf(_started(generator, node, plan.stores(emitter)))
+        return _with_tensor(leaf(_started(generator, node, plan.stores(emitter))), emitter, op.dst.buffer, WRITE)
     if op.barrier is None:
         raise OperandError("T.tma_copy: a load needs a barrier to complete on", location_of(node.span), "pass barrier=")
     if op.src.buffer in emitter.tree.hints.safe_values:
@@ -328,9 +330,16 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
         )  # fmt: skip
     barrier = emitter.places.address(op.barrier.buffer, list(op.barrier.mins))
     code = plan.loads(emitter, op, barrier)
-    if generator.single:
-        return leaf(code)
-    return leaf(_started(generator, node, [ExpectBytes(barrier, plan.bytes), *code]))
+    made = code if generator.single else _started(generator, node, [ExpectBytes(barrier, plan.bytes), *code])
+    return _with_tensor(leaf(made), emitter, op.src.buffer, READ)
+
+
+def _with_tensor(code: Leaf, emitter: Emitter, tensor: Any, kind: str) -> Leaf:
+    """A copy with its access of the tensor, if threads access that, too."""
+    storage = emitter.storage(tensor)
+    if storage is not None:
+        code.accesses = (*code.accesses, Access(storage, kind, Agent.BULK_OF_TENSOR))
+    return code
 
 
 def _plan_of(emitter: Emitter, op: Any) -> TmaPlan | LinearPlan | None:

@@ -20,7 +20,7 @@ is rewritten first (schedule/divergence.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -51,8 +51,8 @@ from tilelang.target.cuda.ir.values import Binary, Name, Number
 from tilelang.target.cuda.schedule.conflicts import Conflicts
 from tilelang.target.cuda.schedule.divergence import Divergence, check_returns
 
-_ASYNC_PROXY = (Agent.TENSOR_CORE, Agent.BULK)
-"""Agents that access shared memory through the asynchronous proxy: they see what threads wrote after a proxy fence only."""
+_ASYNC_PROXY = (Agent.TENSOR_CORE, Agent.BULK, Agent.BULK_OF_TENSOR)
+"""Agents that access memory through the asynchronous proxy: they see what threads wrote after a proxy fence only."""
 
 _SETS = ("accesses", "copies", "implicit", "stores", "unfenced")
 
@@ -64,7 +64,7 @@ class _Pending:
     Attributes:
         accesses: by threads, and reads of asynchronous agents.
         copies: what asynchronous copies that are not complete read and write.
-        stores: reads of bulk stores without a wait so far: a barrier does not complete them.
+        stores: what bulk stores without a wait so far read, and write of tensors: a barrier does not complete them.
         implicit: what those do that the program takes to be complete.
         unfenced: storages that threads wrote since the last fence for asynchronous agents.
         written_by_others: storages that threads of other groups write, at any time.
@@ -154,12 +154,15 @@ class _Inserter:
 
     Attributes:
         asynchronous: buffers that an asynchronous agent reads or fills somewhere.
+        tensors: those of them that are no shared memory.
         jumps: of each loop around the place, what is pending at its ``break`` and ``continue`` statements.
     """
 
     def __init__(self, root: Block, conflicts: Conflicts, barrier: Any, name: Any):
         self.conflicts = conflicts
-        self.asynchronous = {owner(a.buffer) for leaf in leaves(root) for a in leaf.accesses if a.agent in _ASYNC_PROXY}
+        by_proxy = [access for leaf in leaves(root) for access in leaf.accesses if access.agent in _ASYNC_PROXY]
+        self.asynchronous = {owner(access.buffer) for access in by_proxy}
+        self.tensors = {access.buffer for access in by_proxy if access.agent is Agent.BULK_OF_TENSOR}
         self.divergence = Divergence(conflicts.between, barrier, name)
         self.jumps: list[dict[str, list[_Pending]]] = []
 
@@ -208,8 +211,7 @@ class _Inserter:
             # Loads of the accelerator go through the asynchronous proxy themselves; readers of the same proxy need no fence after
             # them.
             touched = [access for leaf in others for access in leaf.accesses]
-            stores = (access for access in touched if access.kind != READ and not access.is_bulk_load)
-            written = frozenset(owner(access.buffer) for access in stores)
+            written = frozenset(owner(access.buffer) for access in touched if access.is_stored_by_threads)
             waits = any(leaf.acquires for leaf in leaves(group.body)) or any(map(_is_waited_in_part, children(group.body)))
             # What a single thread does is in order.
             if group.scattered:
@@ -291,7 +293,7 @@ class _Inserter:
             self.barrier(between, pending)
         # The program orders these accesses by itself; only the fence between the two proxies is missing.
         elif unfenced:
-            added.append(Leaf([FenceAsync()]))
+            added.append(Leaf([self.fence(pending.unfenced)]))
             pending.unfenced.clear()
         async_reads = [access.buffer for access in by_proxy if access.kind == READ]
         if not async_reads:
@@ -299,7 +301,7 @@ class _Inserter:
             # may have been preceded by another group's stores, and needs a new one.
             pending.fenced = code.body == [FenceAsync()]
         elif not pending.fenced and self.conflicts.any_overlap(map(owner, async_reads), pending.written_by_others):
-            added.append(Leaf([FenceAsync()]))
+            added.append(Leaf([self.fence(async_reads)]))
             pending.fenced = True
         self.record(code, accesses, pending)
         return added
@@ -314,15 +316,19 @@ class _Inserter:
         pending.accesses |= set(accesses) - copies - loads
         pending.copies |= copies
         pending.implicit |= set() if code.detached else copies
-        pending.unfenced |= {a.buffer for a in accesses if a.kind != READ and a not in loads}
+        pending.unfenced |= {access.buffer for access in accesses if access.is_stored_by_threads}
         waits = list(find(code, WaitBulk))
-        pending.stores |= {access for access in accesses if access.is_bulk_store}
+        pending.stores |= {access for access in accesses if access.is_bulk_store or _is_stored_in_bulk(access)}
         # The stores that a wait completes have read their source, which one thread alone knows: the others need a barrier
         # before they write there. How many are complete is not followed, so all count.
         if waits:
             pending.accesses |= pending.stores
         if any(not wait.pending for wait in waits):
             pending.stores.clear()
+
+    def fence(self, storages: Iterable[Any]) -> FenceAsync:
+        """The fence that makes what threads wrote to some storages visible to asynchronous agents."""
+        return FenceAsync(not self.tensors.isdisjoint(storages))
 
     def complete(self, pending: _Pending) -> list[Code]:
         """The wait for all copies."""
@@ -339,6 +345,7 @@ class _Inserter:
         in_flight = {access.buffer for access in pending.copies}
         ready = {storage for storage in pending.unfenced - in_flight if self.conflicts.any_overlap([storage], self.asynchronous)}
         code.fence |= bool(ready)
+        code.of_tensors |= not self.tensors.isdisjoint(ready)
         pending.unfenced -= ready
         pending.accesses.clear()
         pending.acquired = pending.waited = False
@@ -387,6 +394,11 @@ class _Inserter:
         if code.otherwise is not None:
             self.block(code.otherwise, other)
         pending.join(other)
+
+
+def _is_stored_in_bulk(access: Access) -> bool:
+    """Whether the accelerator changes a tensor."""
+    return access.agent is Agent.BULK_OF_TENSOR and access.writes
 
 
 def _is_waited_in_part(code: Code) -> bool:
