@@ -95,7 +95,8 @@ def test_a_sparse_product_is_complete_at_its_end():
 
     @T.prim_func
     def main(
-        A: T.Tensor((64, 8), "float16"), E: T.Tensor((64, 1), "int16"), B: T.Tensor((16, 64), "float16"), C: T.Tensor((64, 64), "float32")
+        A: T.Tensor((64, 8), "float16"), E: T.Tensor((64, 1), "int16"),
+        B: T.Tensor((16, 64), "float16"), C: T.Tensor((64, 64), "float32"),
     ):  # fmt: skip
         with T.Kernel(1, threads=128):
             a, e = T.alloc_shared((64, 8), "float16"), T.alloc_shared((64, 1), "int16")
