@@ -26,3 +26,20 @@ def test_old_results_count_once(kind, rows, columns):
                 T.copy(y, Y[line, 0])
 
     check_meaning(program, torch.randint(-8, 9, (rows, columns)).float(), torch.randint(1, 9, (2, rows)).float())
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
+def test_an_old_result_that_is_nan_is_ignored_like_an_element(kind):
+    """A row in which the old result and all elements are NaN gives the initial value of the reduction."""
+
+    @T.prim_func
+    def program(A: T.Tensor((4,), "float32"), Y: T.Tensor((4,), "float32")):
+        with T.Kernel(1, threads=64):
+            a, y = T.alloc_fragment((4, 64), "float32"), T.alloc_fragment((4,), "float32")
+            for i, j in T.Parallel(4, 64):
+                a[i, j] = A[i] / A[i]
+            T.copy(Y, y)
+            getattr(T, f"reduce_{kind}")(a, y, dim=1, clear=False)
+            T.copy(y, Y)
+
+    check_meaning(program, torch.tensor([1.0, 0, 0, 0]), torch.tensor([torch.nan, 2, torch.nan, -torch.inf]))

@@ -73,6 +73,7 @@ CASES = [
     ((100, 256), (0, 128), (64, 128), "float8_e4m3fn", (64, 128), None),
     ((3, 5, 8), (0, 0, 0), (3, 5, 8), "float32", (3, 5, 8), None),
     ((2, 320, 8), (0, 0, 0), (2, 320, 8), "int32", (2, 320, 8), row_major((2, 320, 8))),
+    ((600, 8), (40, 0), (520, 8), "float32", (520, 8), None),  # boxes of 130 rows would begin between two multiples of 128 bytes
 ]
 
 

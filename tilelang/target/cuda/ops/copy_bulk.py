@@ -42,6 +42,9 @@ from tilelang.tensor_maps import TRANSPORTS
 SHARED_ALIGNMENT = 128
 """Bytes: where an operation may start in shared memory (swizzled panels, which are aligned further, always do)."""
 
+_PERIOD = 8
+"""Rows over which the swizzle of a panel repeats."""
+
 _REDUCTIONS: Mapping[str, frozenset[str]] = {
     "add": frozenset({"float16", "bfloat16", "float32", "int32", "uint32", "uint64"}),
     "max": frozenset({"float16", "bfloat16", "int32", "uint32", "int64", "uint64"}),
@@ -234,8 +237,10 @@ def _region_fits(inner: Region, panel: int | None, facts: Facts) -> bool:
         axes = axes[1:]
     if panel is None:
         return all(as_int(low) == 0 and as_int(extent) == as_int(size) for low, extent, size in axes[1:])
-    (row, _, _), (column, columns, _) = axes[-2:]
-    return facts.divisible(row, 8) and facts.divisible(column, panel) and as_int(columns) % panel == 0
+    (row, rows, _), (column, columns, _) = axes[-2:]
+    # More rows than a box has are cut, at multiples of eight, too.
+    is_cut_well = as_int(rows) <= MAX_BOX or as_int(rows) % _PERIOD == 0
+    return is_cut_well and facts.divisible(row, _PERIOD) and facts.divisible(column, panel) and as_int(columns) % panel == 0
 
 
 def _panel_box(outer: Region, axes: list[int], inner: Region, panel: int) -> list[int]:
@@ -243,7 +248,8 @@ def _panel_box(outer: Region, axes: list[int], inner: Region, panel: int) -> lis
     box = [1] * len(outer.extents)
     # The boxes of a copy share a descriptor, so that they are of one size: a divisor of the rows.
     if inner.extents[-2] != 1:
-        box[axes[-2]] = largest_divisor(int(outer.extents[axes[-2]]), MAX_BOX)
+        rows = int(outer.extents[axes[-2]])
+        box[axes[-2]] = rows if rows <= MAX_BOX else _PERIOD * largest_divisor(rows // _PERIOD, MAX_BOX // _PERIOD)
     box[axes[-1]] = panel
     return box
 

@@ -177,7 +177,7 @@ class _Reducer:
         self.outer = [(e.names.take("o"), mode) for mode in outer]
         self.place = e.array(self.op.dst.buffer).at(_sum([name for name, _ in self.outer], results) + first)
         self.continues = not across and self._may_continue(source)
-        begin = self.place if self.continues else r.identity()
+        begin = self._old() if self.continues else r.identity()
         partial = [Define(value, r.wide, begin, constant=False), *self._registers(inner, source)]
         partial += [Assign(value, Call("tl::warp_reduce", (value,), (r.functor, m.extent, m.stride))) for m in lanes]
         if not across:
@@ -199,6 +199,11 @@ class _Reducer:
         # max(x, x) is x, x + x is not: an old result in each of the threads may be combined with itself.
         idempotent = not self.r.combine_kind.absolute and self.r.combine_kind.infix in ("max", "min", "&", "|")
         return idempotent and not self.op.clear and self.r.wide == self.r.dtype and source.threads >= len(self.e.threads)
+
+    def _old(self) -> Value:
+        """The old result, for threads to begin with; a NaN that is ignored like those of elements is the identity instead."""
+        ignored = self.r.wide.is_float and not self.r.propagate
+        return self.r.combine(self.place, self.r.identity()) if ignored else self.place
 
     def _registers(self, inner: list[Mode], source: FragmentLayout) -> list[Any]:
         e, names = self.e, [self.e.names.take("r") for _ in inner]
