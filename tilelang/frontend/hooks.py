@@ -136,6 +136,17 @@ class Hooks(NameHooks):
         """
         self.store_attribute(AUGMENTED[op](mark.keep(getattr(target, name)), operand), target, name)
 
+    def delete_item(self, target: Any, key: Any) -> None:
+        """``del target[key]``."""
+        key = _python_key(target, key, "__delitem__")
+        current().stored.append(Stored(target))
+        del target[key]
+
+    def delete_attribute(self, target: Any, name: str) -> None:
+        """``del target.name``."""
+        current().stored.append(Stored(target, name, before=attribute_of(target, name)))
+        delattr(target, name)
+
     # Control flow ----------------------------------------------------------------------------------------------------
 
     def serial_range(self, *bounds: Any) -> LoopSpec:
@@ -326,7 +337,7 @@ class Hooks(NameHooks):
         return lambda: value
 
     def decided(self, value: Any) -> Any:
-        """An operand of ``and`` or ``or`` that decides whether Python goes on to one with a ``:=``.
+        """An operand of ``and`` or ``or``, or a condition, that decides whether Python computes an operand with a ``:=``.
 
         Raises:
             RunTimeValueError: the kernel decides it, and would not know what the name holds.
@@ -334,7 +345,8 @@ class Hooks(NameHooks):
         value = as_operand(value)
         if is_symbolic(value):
             raise RunTimeValueError(
-                "`:=` after a run-time operand of `and` or `or`", hint="assign the name in a statement before"
+                "`:=` after a run-time operand of `and` or `or`, or a run-time condition",
+                hint="assign the name in a statement before",
             )
         return value
 

@@ -393,6 +393,10 @@ class _Rewriter(NamesRewriter):
         return self.hook("compare", operators, *self.in_order([left, right, *others], node), at=node)
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
+        # As of `and`: in a function of its own, `:=` would bind a name of that function.
+        if has_walrus(node.body) or has_walrus(node.orelse):
+            test = self.hook("decided", self.condition(node.test), at=node.test)
+            return locate(ast.IfExp(test, self.visit(node.body), self.visit(node.orelse)), node)
         return self.hook("choose", self.condition(node.test), self.thunk(node.body), self.thunk(node.orelse), at=node)
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:

@@ -45,6 +45,11 @@ def _is_computing(callee: ast.expr) -> bool:
     return callee.value.id == HOOKS and callee.attr in _COMPUTING
 
 
+def _display(target: ast.expr) -> ast.Tuple | ast.List:
+    """A target with those in it, if it is a tuple or list of them."""
+    return target if isinstance(target, _DISPLAYS) else ast.Tuple([target], ast.Del())
+
+
 class NamesRewriter(ast.NodeTransformer):
     """Rewrites assignments and what else binds names; has what every part of the rewriter uses.
 
@@ -218,6 +223,19 @@ class NamesRewriter(ast.NodeTransformer):
         target, name = self.visit(node.target.value), ast.Constant(node.target.attr)
         call = self.hook("augment_attribute", target, name, operator_name, self.hook("mark", at=node), value, at=node)
         return locate(ast.Expr(call), node)
+
+    def visit_Delete(self, node: ast.Delete) -> Any:
+        return [self.deletion(target, node) for listed in node.targets for target in unpacked_targets(_display(listed))]
+
+    def deletion(self, target: ast.expr, node: ast.Delete) -> ast.stmt:
+        """``del target`` of a name, an item or an attribute."""
+        if isinstance(target, ast.Subscript):
+            call = self.hook("delete_item", self.visit(target.value), self.key(target.slice), at=node)
+            return locate(ast.Expr(call), node)
+        if isinstance(target, ast.Attribute):
+            call = self.hook("delete_attribute", self.visit(target.value), ast.Constant(target.attr), at=node)
+            return locate(ast.Expr(call), node)
+        return locate(ast.Delete([target]), node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
         if node.value is not None:

@@ -37,8 +37,10 @@ def look_up(table: Any, key: Any) -> Any:
     Raises:
         CompileError: an entry is no number, rows differ in length, or an index is no integer.
     """
-    rows = table if isinstance(table, _Rows) else _Rows(_shape(table), _entries(table), _dtype(table))
-    return rows[key]
+    if isinstance(table, _Rows):
+        return table[key]
+    dtype = _dtype(table)
+    return _Rows(_shape(table), _numbers(_entries(table), dtype), dtype)[key]
 
 
 class _Rows:
@@ -107,7 +109,7 @@ def _selection_tree(entries: Sequence[Any], dtype: str, place: Any, first: int) 
         place: number of the entry in the table.
         first: number of the part's first entry.
     """
-    if all(entry == entries[0] for entry in entries):
+    if all(_identity(entry) == _identity(entries[0]) for entry in entries):
         return as_expr(entries[0], dtype)
     # Halving keeps the tree as deep as the logarithm of the entries; equal neighbours need no comparison at all (above).
     half = (len(entries) + 1) // 2
@@ -115,10 +117,15 @@ def _selection_tree(entries: Sequence[Any], dtype: str, place: Any, first: int) 
     return ir.Select(place < first + half, low, _selection_tree(entries[half:], dtype, place, first + half))
 
 
+def _identity(entry: Any) -> Any:
+    """What tells two entries apart, of which 0.0 equals -0.0, and NaN not even itself."""
+    return repr(entry) if isinstance(entry, float) else entry
+
+
 def _array(entries: list[Any], dtype: str) -> Any:
     """The array of a table, made once for a kernel."""
     builder = require_kernel("a constant table")
-    key = (dtype, tuple(entries))
+    key = (dtype, tuple(map(_identity, entries)))
     if key not in builder.tables:
         array = ir.decl_buffer(
             [len(entries)], dtype, builder.unique("table"), scope=ARRAY, data_alignment=canonical(dtype).bytes, layout=None
@@ -153,6 +160,11 @@ def _entries(table: Any) -> list[Any]:
             hint="loop over the sequence itself (for item in items) to unroll at compile time",
         )
     return [value]
+
+
+def _numbers(entries: list[Any], dtype: str) -> list[Any]:
+    """The entries, of which bools among numbers are numbers too."""
+    return entries if dtype == "bool" else [int(entry) if isinstance(entry, bool) else entry for entry in entries]
 
 
 def _dtype(table: Any) -> str:

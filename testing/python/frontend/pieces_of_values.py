@@ -403,4 +403,21 @@ y = max((A[1], A[2]), key=None)
 a = None
 z = (1 if a is None else 2) + 10 * (1 if A is A is not None else 2)
 """,
+    """
+v = 1
+x = (v := v + 4) if FIVE == 5 else 0
+y = v * 10 + ((w := 2) if FIVE == 4 else (w := 3)) + w * 100
+""",
+    """
+d, l, s, t = {"a": 1, "b": 2}, [1, 2, 3, 4, 5], Scale(3), 4
+del d["a"], l[1:3], (s.v, t)
+x = len(d) + len(l) + hasattr(s, "v")
+del l[A[0] * 0]
+y = l[0]
+""",
+    """
+x = ~[True, 1, 2][A[1]] + [1.5, True, 2][A[2]] * 2
+y = [[True, 3], [4, False]][A[1]][A[0]] * 2 + [False, True][A[1]] * 10
+z = ([float("nan"), 1.0][A[1]] > 0) + ([float("nan"), 1.0][A[0]] > 0) * 2
+""",
 ]

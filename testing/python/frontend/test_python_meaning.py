@@ -211,6 +211,9 @@ REFUSED = {
     "v = T.alloc_var('int32', init=1)\nif A[0] == 5:\n    v = T.alloc_var('int32', init=2)\nx = v": "'v' was assigned inside",
     "v = 4\nif A[0] == 5:\n    v = T.alloc_var('int32', init=2)\nx = v": "'v' was assigned inside a run-time condition",
     "if A[0] == 5:\n    v = T.alloc_var('int32', init=2)\nelse:\n    v = T.alloc_var('int32', init=3)\nx = v": "'v' was assigned",
+    "v = 1\nx = (v := 5) if A[0] == 5 else 0\ny = v": "`:=` after a run-time operand of `and` or `or`, or a run-time condition",
+    "d = [Scale(1), Scale(2)]\nif A[0] == 2:\n    del d[0]\nx = d[0].v": "'d' is a Python list",
+    "s = Scale(Scale(1))\nif A[0] == 2:\n    del s.v\nx = hasattr(s, 'v')": "'s.v' is a Python attribute",
     "import math as v\nif A[0] == 1:\n    import cmath as v\nx = v.e": "'v' was assigned inside a run-time condition",
     "if A[0] == 1:\n    f = lambda t: 1\nelse:\n    f = lambda t: 2\nx = f(0)": "'f' was assigned inside a run-time condition",
     "while (v := A[x]) < 6:\n    x += 1\ny = v": "'v' was assigned inside a run-time loop",
@@ -325,7 +328,6 @@ SKIPPED = {
     "x = square(9) if A[0] == 1 else 7": 7,
     "if A[0] == 1 and square(9) > 3:\n    x = 7": 1,
     "x = A[0] == 0 or square(9)": 1,
-    "x = (v := tile[A[7] + 2]) * v if A[0] == 1 else 7": 7,
 }
 
 

@@ -129,3 +129,23 @@ def test_narrow_lanes_as_indices(target):
 
     index, a = torch.tensor([0, -1, 100, -100], dtype=torch.int8), torch.arange(200, dtype=torch.int32)
     assert torch.equal(run(main, target, index, a), a[index.long()])
+
+
+@every_target
+def test_zeros_of_both_signs_and_nan_are_entries_of_their_own(target):
+    positive, negative = [1.0] + [0.0] * 99, [1.0] + [-0.0] * 99
+
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32"), B: T.Tensor((4, 4), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(4):
+                B[0, i] = [0.0, -0.0, float("nan"), 1.0][A[i]]
+                B[1, i] = [float("nan"), float("nan"), -0.0, 0.0][A[i]]
+                B[2, i] = positive[A[i]]
+                B[3, i] = negative[A[i]]
+
+    nan = float("nan")
+    want = torch.tensor([[0.0, -0.0, nan, 1.0], [nan, nan, -0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [1.0, -0.0, -0.0, -0.0]])
+    found = run(main, target, torch.arange(4, dtype=torch.int32))
+    assert torch.equal(found.isnan(), want.isnan())
+    assert torch.equal(found.nan_to_num().view(torch.int32), want.nan_to_num().view(torch.int32))
