@@ -317,3 +317,54 @@ def test_a_store_is_waited_for_where_both_sides_of_a_branch_wait():
     a, c, d = some(64, 64), torch.zeros(64, 64).half(), torch.zeros(64, 64).half()
     simulate(main, a, c, d, 0, arch="sm_90a")
     assert torch.equal(c, a) and torch.equal(d, a.T.flip(1))
+
+
+@T.macro
+def one_thread(A, S, b, tx):
+    T.ptx_cp_async(S[tx * 4], A[tx * 4], 4)
+    T.cp_async_barrier_noinc(b)
+    T.sync_threads()
+    if tx == 0:
+        T.mbarrier_wait_parity(b, 0)
+
+
+@T.macro
+def each_thread(A, S, b, tx):
+    T.ptx_cp_async(S[tx * 4], A[tx * 4], 4)
+    T.ptx_commit_group()
+    T.sync_threads()
+    T.ptx_wait_group(0)
+
+
+@T.macro
+def some_threads(A, S, b, tx):
+    if tx < 32:
+        T.ptx_cp_async(S[tx * 4], A[tx * 4], 4)
+        T.ptx_cp_async(S[(tx + 32) * 4], A[(tx + 32) * 4], 4)
+        T.ptx_commit_group()
+    T.sync_threads()
+    if tx < 32:
+        T.ptx_wait_group(0)
+
+
+@T.macro
+def each_thread_of_vectors(A, S, b, tx):
+    with T.attr(0, "async_scope", 1):
+        for v in T.vectorized(4):
+            S[tx * 4 + v] = A[tx * 4 + v]
+    T.ptx_commit_group()
+    T.sync_threads()
+    T.ptx_wait_group(0)
+
+
+@pytest.mark.parametrize("copied", [one_thread, each_thread, some_threads, each_thread_of_vectors])
+def test_all_threads_see_a_copy_that_those_that_made_it_have_waited_for(copied):
+    @T.prim_func
+    def main(A: T.Tensor((256,), "float32"), C: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            tile, full = T.alloc_shared((256,), "float32"), T.alloc_barrier(64)
+            copied(A, tile, full, tx)
+            C[tx] = tile[(63 - tx) * 4]
+
+    check_meaning(main, torch.randn(256), torch.zeros(64))

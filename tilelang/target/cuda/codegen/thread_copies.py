@@ -11,7 +11,8 @@ from tilelang.ir.memory import is_global, lies_in_shared
 from tilelang.target.cuda.arch import arch_of
 from tilelang.target.cuda.codegen.statements import loop_of
 from tilelang.target.cuda.inference.vectors import Vectors
-from tilelang.target.cuda.ir.code import Block, Leaf, LoopCode, leaf, under
+from tilelang.target.cuda.ir.access import Agent
+from tilelang.target.cuda.ir.code import Block, Leaf, LoopCode, leaf, made_by, under
 from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
 from tilelang.target.cuda.ir.instructions import Evaluate, Move
 from tilelang.target.cuda.ir.values import ASYNC_SIZES, async_copy
@@ -73,7 +74,8 @@ def _copy(generator: Any, node: Scalar, width: int) -> Leaf:
         # A plain call, and no `CopyAsync`: for those the compiler places waits, and the program has its own for these.
         move = Evaluate(async_copy(size, end, start, exists))
     code = leaf(under(e.places.bounds_guard(store.buffer, list(store.indices)), [move]))
-    return e.annotated(code, node.accesses, generator.map_of_threads)
+    code = e.annotated(code, node.accesses, generator.map_of_threads)
+    return code if isinstance(move, Move) else made_by(Agent.CP_ASYNC_OF_PROGRAM, code)
 
 
 def _may_be_async(generator: Any, node: Scalar, width: int) -> bool:

@@ -37,6 +37,7 @@ class Intrinsic(Record):
         place: what it does to its first argument, which is an element.
         lanes: how many consecutive elements in memory each of its arguments that is an element stands for.
         bytes_at: which argument is the number of bytes in memory that each of its arguments that is an element stands for.
+        starts: whether it starts an asynchronous copy, for which the program waits by itself.
         commutes: the operation of an atomic access that commutes with others of the same operation.
         orders: whether threads wait for others by it, or others for them.
         waits: whether threads wait by it for others that may run other code.
@@ -61,6 +62,7 @@ class Intrinsic(Record):
     place: str | None = None
     lanes: int = 1
     bytes_at: int | None = None
+    starts: bool = False
     commutes: str = ""
     orders: bool = False
     waits: bool = False
@@ -186,7 +188,7 @@ _ROWS = [
     Intrinsic("ring_release", call("tl::mbarrier_arrive_warp", places=(0,)), keeps=True),
     Intrinsic("ring_registers", statement=values.register_move, needs=Feature.SET_MAX_NREG, optional=True, keeps=True),
     # Asynchronous copies
-    Intrinsic("ptx_cp_async", values.copy_async, needs=Feature.CP_ASYNC, place=ADDRESS, bytes_at=2),
+    Intrinsic("ptx_cp_async", values.copy_async, needs=Feature.CP_ASYNC, place=ADDRESS, bytes_at=2, starts=True),
     Intrinsic("ptx_commit_group", statement=lambda expr: [CommitCopies()], needs=Feature.CP_ASYNC, manual=True, keeps=True),
     Intrinsic("ptx_wait_group", call("tl::cp_async_wait", constants=(0,)), needs=Feature.CP_ASYNC, manual=True, keeps=True),
     Intrinsic(

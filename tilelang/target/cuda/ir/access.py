@@ -22,11 +22,13 @@ from tilelang.records import Record
 class Agent(enum.Enum):
     """Who makes an access. All but a thread's own are asynchronous: they are complete after a wait for that agent.
 
-    See the PTX manual, "Memory Consistency Model", "Proxies" and "Asynchronous operations".
+    See the PTX manual, "Memory Consistency Model", "Proxies" and "Asynchronous operations". Single copies by cp.async that the
+    program makes it waits for by itself.
     """
 
     THREAD = "thread"
     CP_ASYNC = "cp.async"
+    CP_ASYNC_OF_PROGRAM = "cp.async of the program"
     TENSOR_CORE = "wgmma"
     BULK = "bulk copy"
     BULK_OF_TENSOR = "bulk copy, in the tensor"

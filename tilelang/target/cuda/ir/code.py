@@ -13,7 +13,7 @@ from typing import Any, TypeVar, Union
 
 from tilelang.ir.access import READ
 from tilelang.records import Record
-from tilelang.target.cuda.ir.access import Access
+from tilelang.target.cuda.ir.access import Access, Agent
 from tilelang.target.cuda.ir.instructions import Instruction
 from tilelang.target.cuda.ir.values import Name, Number, Value, value_accesses
 
@@ -209,6 +209,12 @@ def leaf(body: list[Any], fills: Any = (), detached: bool = False, hands_over: b
     """
     touched = dict.fromkeys(access for item in body for access in accesses(item))
     return Leaf(body, tuple(touched), frozenset(fills), detached, hands_over)
+
+
+def made_by(agent: Agent, code: Leaf) -> Leaf:
+    """A leaf whose accesses are those of an agent."""
+    code.accesses = tuple(replace(access, agent=agent) for access in code.accesses)
+    return code
 
 
 def accesses(code: Any) -> Iterator[Access]:

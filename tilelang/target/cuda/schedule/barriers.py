@@ -54,7 +54,7 @@ from tilelang.target.cuda.schedule.divergence import Divergence, check_returns
 _ASYNC_PROXY = (Agent.TENSOR_CORE, Agent.BULK, Agent.BULK_OF_TENSOR)
 """Agents that access memory through the asynchronous proxy: they see what threads wrote after a proxy fence only."""
 
-_SETS = ("accesses", "copies", "implicit", "stores", "unfenced")
+_SETS = ("accesses", "copies", "implicit", "started", "stores", "unfenced")
 
 
 @dataclass
@@ -64,6 +64,7 @@ class _Pending:
     Attributes:
         accesses: by threads, and reads of asynchronous agents.
         copies: what asynchronous copies that are not complete read and write.
+        started: what copies by cp.async that the program waits for by itself read and write, as far as it has not waited for all.
         stores: what bulk stores without a wait so far read, and write of tensors: a barrier does not complete them.
         implicit: what those do that the program takes to be complete.
         unfenced: storages that threads wrote since the last fence for asynchronous agents.
@@ -77,6 +78,7 @@ class _Pending:
     accesses: set[Access] = field(default_factory=set)
     copies: set[Access] = field(default_factory=set)
     implicit: set[Access] = field(default_factory=set)
+    started: set[Access] = field(default_factory=set)
     stores: set[Access] = field(default_factory=set)
     unfenced: set[Any] = field(default_factory=set)
     written_by_others: frozenset[Any] = frozenset()
@@ -109,9 +111,12 @@ class _Pending:
         # The program counts its own groups alone: the compiler's copies may be in a newer one than those that its wait is for.
         if wait.users and wait.pending:
             done -= self.implicit
-        self.accesses |= {Access(access.buffer, access.kind, maps=access.maps) for access in done}
+        self.accesses |= _of_threads(done)
         self.copies -= done
         self.implicit -= done
+        if wait.users:
+            self.accesses |= _of_threads(self.started)
+            self.started = self.started if wait.pending else set()
 
     def forget_slots(self, rings: frozenset[Any]) -> None:
         """After the loop that numbered them, slots of the rings stand for any of their buffer's."""
@@ -154,6 +159,7 @@ class _Inserter:
 
     Attributes:
         asynchronous: buffers that an asynchronous agent reads or fills somewhere.
+        started: buffers that copies by cp.async which the program waits for by itself read or fill somewhere.
         tensors: those of them that are no shared memory.
         jumps: of each loop around the place, what is pending at its ``break`` and ``continue`` statements.
     """
@@ -162,6 +168,7 @@ class _Inserter:
         self.conflicts = conflicts
         by_proxy = [access for leaf in leaves(root) for access in leaf.accesses if access.agent in _ASYNC_PROXY]
         self.asynchronous = {owner(access.buffer) for access in by_proxy}
+        self.started = {owner(a.buffer) for leaf in leaves(root) for a in leaf.accesses if a.agent is Agent.CP_ASYNC_OF_PROGRAM}
         self.tensors = {access.buffer for access in by_proxy if access.agent is Agent.BULK_OF_TENSOR}
         self.divergence = Divergence(conflicts.between, barrier, name)
         self.jumps: list[dict[str, list[_Pending]]] = []
@@ -253,7 +260,7 @@ class _Inserter:
         # be waited for.
         detached = all(leaf.detached for leaf in found for access in leaf.accesses if access.agent is Agent.CP_ASYNC)
         hands_over, acquires = (any(getattr(leaf, name) for leaf in found) for name in ("hands_over", "acquires"))
-        whole = Leaf(list(find(code, WaitBulk)), detached=detached, hands_over=hands_over, acquires=acquires)
+        whole = Leaf([*find(code, WaitBulk), *find(code, Wait)], detached=detached, hands_over=hands_over, acquires=acquires)
         together = isinstance(code, LoopCode) and not code.divergent
         added = self.leaf(whole, combined_accesses(code), pending, together)
         # Not all threads that come here wait: the others have seen nothing yet.
@@ -285,7 +292,7 @@ class _Inserter:
             is_global(access.buffer) and self.conflicts.is_ordered(access.buffer) for access in accesses
         )
         if together and pending.waited:
-            of_others = pending.touched_by_others | self.asynchronous
+            of_others = pending.touched_by_others | self.asynchronous | self.started
             late |= self.conflicts.any_overlap([access.buffer for access in accesses], of_others)
         if late or self.conflicts.between(accesses, pending.accesses) is not None or (unfenced and ordered):
             between = Barrier()
@@ -317,6 +324,10 @@ class _Inserter:
         pending.copies |= copies
         pending.implicit |= set() if code.detached else copies
         pending.unfenced |= {access.buffer for access in accesses if access.is_stored_by_threads}
+        pending.started |= {access for access in accesses if access.agent is Agent.CP_ASYNC_OF_PROGRAM}
+        # Each thread has waited for its own copies: the others need a barrier before they touch what these fill.
+        if any(wait.users for wait in find(code, Wait)):
+            pending.accesses |= _of_threads(pending.started)
         waits = list(find(code, WaitBulk))
         pending.stores |= {access for access in accesses if access.is_bulk_store or _is_stored_in_bulk(access)}
         # The stores that a wait completes have read their source, which one thread alone knows: the others need a barrier
@@ -394,6 +405,11 @@ class _Inserter:
         if code.otherwise is not None:
             self.block(code.otherwise, other)
         pending.join(other)
+
+
+def _of_threads(accesses: Iterable[Access]) -> set[Access]:
+    """Accesses of agents that threads have waited for, as those of threads."""
+    return {Access(access.buffer, access.kind, maps=access.maps) for access in accesses}
 
 
 def _is_stored_in_bulk(access: Access) -> bool:
