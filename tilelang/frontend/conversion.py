@@ -101,7 +101,7 @@ def _converted_constant(expr: Any, source: DType, target: DType) -> Any:
     from tilelang.ir.rounding import round_constant
 
     value = expr.value
-    if source.is_float and target.bits > source.bits:
+    if source.is_float and (target.bits > source.bits or source.bits < 32 and not target.is_float):
         # A constant keeps all digits that the program writes; its value is what remains of them in its own type.
         value = round_constant(float(value), str(source))
     if target.is_float:
@@ -158,14 +158,14 @@ def operands(*values: Any) -> list[Any]:
     if not kind.is_float:
         numbers = [value for value in raw if isinstance(value, int)]
         narrow = kind.bits < 32 and any(not isinstance(value, bool) for value in numbers)
-        kind = _holding(numbers, canonical("int32") if narrow else kind)
+        kind = holding(numbers, canonical("int32") if narrow else kind)
     return [convert(as_expr(value, kind if is_number(value) else None), kind, lanes) for value in raw]
 
 
-def _holding(values: list[int], kind: DType) -> DType:
+def holding(values: list[int], kind: DType) -> DType:
     """``kind``, or the signed type that holds its numbers and ``values``."""
     if kind.kind == "bool":
-        return kind if all(isinstance(value, bool) for value in values) else canonical("int32")
+        return kind if all(isinstance(value, bool) for value in values) else holding(values, canonical("int32"))
     # `x + 3000000000` of an int32 is computed in int64; where no type holds all numbers, they wrap around in `kind`.
     for candidate in (kind, canonical("int32"), canonical("int64")):
         wide_enough = candidate.bits > kind.bits or candidate.kind == kind.kind and candidate.bits == kind.bits

@@ -54,7 +54,7 @@ def divide(left: Any, right: Any) -> Any:
     left, right = as_operand(left), as_operand(right)
     if is_symbolic(left) or is_symbolic(right):
         kinds = [str(value.ty) if hasattr(value, "ty") else type(value).__name__ for value in (left, right)]
-        if all(kind.startswith(("int", "uint")) for kind in kinds):
+        if all(kind.startswith(("int", "uint", "bool")) for kind in kinds):
             raise DtypeError("/ between two run-time integers", hint=INTEGER_DIVISION)
     return constant(left) / constant(right)
 

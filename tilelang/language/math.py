@@ -17,8 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tilelang.dtypes import canonical
 from tilelang.errors import OptionError
-from tilelang.frontend.conversion import convert, dtype_of, is_number, operands
+from tilelang.frontend.conversion import convert, dtype_of, holding, is_number, operands
 from tilelang.frontend.values import Tile, as_expr, as_operand
 from tilelang.language.signatures import parameters, taking
 
@@ -217,8 +218,8 @@ fabs = abs
 def pow(x: Any, y: Any) -> Any:
     """``x`` to the power of ``y``.
 
-    A whole exponent known at compile time, at most 4, becomes products in the type of ``x``; every other power is computed
-    in floating point.
+    A whole exponent known at compile time, at most 4, becomes products in the type of ``x``, of an integer beside a Python float
+    in float32; every other power is computed in floating point.
     """
     if is_number(x) and is_number(y):
         return x**y
@@ -230,6 +231,8 @@ def pow(x: Any, y: Any) -> Any:
     if isinstance(power, float) and power.is_integer():
         power = int(power)
     base = as_expr(x)
+    if isinstance(y, float) and not dtype_of(base).is_float:
+        base = _floating(base)
     # A product names the base several times: a call, which may cost much or draw a random number, must stand once.
     repeatable = not any(isinstance(node, ir.Call) for node in walk_expr(base))
     if isinstance(power, int) and 1 <= power <= 4 and repeatable:
@@ -332,7 +335,7 @@ def _choice(name: str, test: Any, then: Any, otherwise: Any) -> Any:
 
     both = (then, otherwise)
     if all(isinstance(value, int) for value in both):
-        kind = "bool" if all(isinstance(value, bool) for value in both) else "int32"
+        kind = str(holding([then, otherwise], canonical("bool")))
         return getattr(ir.tirx, name)(condition(test), *(as_expr(int(value), kind) for value in both))
     # Addresses (T.address_of, .data) have no type to promote, and are no operands of TVM's constructors; foreign code gets one.
     if all(map(ir.is_pointer, both)):

@@ -214,6 +214,7 @@ REFUSED = {
     "v = 1\nx = (v := 5) if A[0] == 5 else 0\ny = v": "`:=` after a run-time operand of `and` or `or`, or a run-time condition",
     "d = [Scale(1), Scale(2)]\nif A[0] == 2:\n    del d[0]\nx = d[0].v": "'d' is a Python list",
     "s = Scale(Scale(1))\nif A[0] == 2:\n    del s.v\nx = hasattr(s, 'v')": "'s.v' is a Python attribute",
+    "x = (A[3] > 2) / 2": "/ between two run-time integers",
     "import math as v\nif A[0] == 1:\n    import cmath as v\nx = v.e": "'v' was assigned inside a run-time condition",
     "if A[0] == 1:\n    f = lambda t: 1\nelse:\n    f = lambda t: 2\nx = f(0)": "'f' was assigned inside a run-time condition",
     "while (v := A[x]) < 6:\n    x += 1\ny = v": "'v' was assigned inside a run-time loop",

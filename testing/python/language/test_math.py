@@ -404,3 +404,44 @@ def test_ieee_operations_of_halves_are_rounded_once(dtype):
         assert torch.equal(c, want)
     with pytest.raises(CompileError, match="rounds to nearest only"):
         T.ieee_add(T.cast(1.0, dtype), T.cast(1.0, dtype), rounding_mode="rz")
+
+
+def test_a_choice_of_numbers_that_int32_does_not_hold():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32"), B: T.Tensor((4,), "int64")):
+        with T.Kernel(1, threads=32):
+            B[0] = T.Select(A[0] == 0, 3000000000, 1)
+            B[1] = 3000000000 if A[1] == 0 else -1
+            B[2] = T.if_then_else(A[0] == 0, 3000000000, A[1] == 0)
+            B[3] = max(A[0] == 0, 3000000000)
+
+    found = torch.zeros(4, dtype=torch.int64)
+    tilelang.compile(main, target="c")(torch.arange(4, dtype=torch.int32), found)
+    assert found.tolist() == [3000000000, -1, 3000000000, 3000000000]
+
+
+def test_a_typed_constant_becomes_what_its_type_holds():
+    @T.prim_func
+    def main(A: T.Tensor((5,), "int32")):
+        with T.Kernel(1, threads=32):
+            A[0] = T.cast(T.float16(2049.0), "int16")
+            A[1] = T.cast(T.float16(2049.0), "int8")
+            A[2] = T.cast(T.float8_e4m3fn(17.0), "int8")
+            A[3] = T.cast(T.float16(1e-10), "bool")
+            A[4] = T.float16(2049.0)
+
+    found = torch.zeros(5, dtype=torch.int32)
+    tilelang.compile(main, target="c")(found)
+    assert found.tolist() == [2048, 0, 16, 0, 2048]
+
+
+def test_an_integer_to_the_power_of_a_float_is_a_float():
+    @T.prim_func
+    def main(A: T.Tensor((2,), "int32"), B: T.Tensor((2,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(2):
+                B[i] = A[i] ** 2.0 / 2
+
+    found = torch.zeros(2)
+    tilelang.compile(main, target="c")(torch.tensor([3, 100000], dtype=torch.int32), found)
+    assert found.tolist() == [4.5, 5e9]
