@@ -148,7 +148,9 @@ def test(arguments: list[str]) -> int:
     python = newest_dependencies() if "--latest" in arguments else PYTHON
     arguments = [argument for argument in arguments if argument != "--latest"]
     parallel = [] if any(a.startswith("-n") for a in arguments) else ["-n", "2"]
-    return subprocess.call([python, "-m", "pytest", "-q", *parallel, *arguments], cwd=ROOT)
+    # Some tests start processes, which would compile the package's sources to byte code each time.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return subprocess.call([python, "-m", "pytest", "-q", *parallel, *arguments], cwd=ROOT, env=environment)
 
 
 def fuzz(arguments: list[str]) -> int:

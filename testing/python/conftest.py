@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tilelang.target.cuda.toolchain import nvrtc
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("repeatable")
@@ -34,6 +37,19 @@ def repeatable_numbers():
     except ImportError:
         return
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def quick_assembler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):
+    """Where no GPU executes the cubins, the assembler checks them with few optimisations: a third of NVRTC's time.
+
+    The simulator executes PTX, which is the same. Tests of registers, spills and SASS are marked ``assembled``.
+    """
+    if not _HAS_GPU and request.node.get_closest_marker("assembled") is None:
+        monkeypatch.setattr(nvrtc, "_BASE_OPTIONS", (*nvrtc._BASE_OPTIONS, "--ptxas-options=-O1"))
+
+
+_HAS_GPU = Path("/proc/driver/nvidia").exists()
 
 
 def pytest_configure(config: pytest.Config) -> None:

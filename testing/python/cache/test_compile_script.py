@@ -15,6 +15,8 @@ from tilelang.execution import load
 
 from . import fakes, programs
 
+pytestmark = pytest.mark.assembled
+
 
 def test_compile_sh_rebuilds_the_device_binary(tmp_path):
     target = {"kind": "cuda", "arch": "sm_80"}

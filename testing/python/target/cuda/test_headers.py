@@ -12,6 +12,8 @@ from tilelang.target.cuda.ir.wgmma import Wgmma
 from tilelang.target.cuda.toolchain import locate, sass
 from tilelang.target.cuda.toolchain.compile import compile_device
 
+pytestmark = pytest.mark.assembled
+
 FOLDER = locate.template_directory() / "tl_templates" / "cuda"
 HOPPER_ONLY = {"tma.h", "wgmma.h", "cluster.h", "pdl.h", "register.h"}
 ALL_HEADERS = sorted(path.name for path in FOLDER.glob("*.h"))

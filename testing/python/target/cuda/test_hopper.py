@@ -15,6 +15,8 @@ from tilelang.layout import make_swizzled_layout
 from tilelang.target.cuda.toolchain import sass
 from tilelang.target.cuda.toolchain.compile import compile_device
 
+pytestmark = pytest.mark.assembled
+
 
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("transpose_b", [False, True])

@@ -17,6 +17,8 @@ from tilelang.execution.simulated import last_reports
 from tilelang.target.cuda.toolchain.compile import compile_device
 from tilelang.target.cuda.toolchain.sass import functions
 
+pytestmark = pytest.mark.assembled
+
 
 def _totals(program, *tensors):
     with tilelang.simulator(strict=True, counters=True):

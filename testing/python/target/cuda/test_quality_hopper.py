@@ -15,6 +15,8 @@ from tilelang.execution.simulated import last_reports
 from tilelang.target.cuda.toolchain import sass
 from tilelang.target.cuda.toolchain.compile import compile_device
 
+pytestmark = pytest.mark.assembled
+
 
 class Built:
     """A kernel's machine code.

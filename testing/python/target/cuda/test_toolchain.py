@@ -16,6 +16,8 @@ from tilelang.target.cuda.toolchain import locate, sass
 from tilelang.target.cuda.toolchain.compile import choose_compiler, compile_device, toolchain_versions
 from tilelang.target.cuda.toolchain.records import compile_script, parse_resources
 
+pytestmark = pytest.mark.assembled
+
 SOURCE = """#include <tl_templates/cuda/mma.h>
 extern "C" __global__ void product(float* d, const uint* ab, int n) {
   float c[4] = {0, 0, 0, 0};
