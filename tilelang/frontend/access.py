@@ -70,9 +70,13 @@ def _element_index(view: Slice, axis: int, index: Any) -> Any:
                 raise IndexRangeError(view.buffer.name, view.axes[axis], known, size)
             return expr
         return expr if known >= 0 else as_expr(known + size)
-    # A loop's variable less its length is certainly negative, for instance.
-    high = interval_of(expr, current().ranges)[1]
-    return expr + view.lengths[axis] if high is not None and high < 0 else expr
+    return expr + view.lengths[axis] if _is_negative(expr) else expr
+
+
+def _is_negative(index: Any) -> bool:
+    """Whether an index is certainly negative, as a loop's variable less its length is."""
+    high = interval_of(index, current().ranges)[1]
+    return high is not None and high < 0
 
 
 def _slice_range(view: Slice, axis: int, item: slice) -> tuple[Any, Any, int]:
@@ -84,13 +88,16 @@ def _slice_range(view: Slice, axis: int, item: slice) -> tuple[Any, Any, int]:
     low = 0 if item.start is None else _slice_end(view, axis, item.start)
     high = size if item.stop is None else _slice_end(view, axis, item.stop)
     length = as_expr(high) - as_expr(low)
-    return low, as_int(length if step == 1 else (length + (step - 1)) // step), step
+    length = as_int(length if step == 1 else (length + (step - 1)) // step)
+    return low, max(length, 0) if isinstance(length, int) else length, step
 
 
 def _slice_end(view: Slice, axis: int, bound: Any) -> Any:
-    """The start or the end of a slice; a negative number counts from the end of the axis."""
+    """The start or the end of a slice; one that is certainly negative counts from the end of the axis."""
     known, size = as_int(index_expr(bound)), as_int(view.lengths[axis])
-    if not isinstance(known, int) or known >= 0:
+    if not isinstance(known, int):
+        return known + size if _is_negative(known) else known
+    if known >= 0:
         return known
     if isinstance(size, int) and known < -size:
         raise IndexRangeError(view.buffer.name, view.axes[axis], known, size)

@@ -57,11 +57,16 @@ def bind(builder: Builder, name: str, before: Any, value: Any) -> Any:
     value = as_operand(value)
     if isinstance(before, VectorVar) and isinstance(value, Region):
         value = lanes.vector_of_region(value)
-    scalar = isinstance(value, (int, float)) or (isinstance(value, ir.PrimExpr) and not is_buffer(value))
-    if isinstance(before, LocalVar) and scalar:
+    if isinstance(before, LocalVar) and _is_scalar(value):
         assign_subscript(before.buffer, before.indices, value)
         return before
     return snapshot_items(builder, name, value) if holds_items(value) else snapshot(builder, name, value)
+
+
+def _is_scalar(value: Any) -> bool:
+    """Whether ``value`` is a number, also one of NumPy or torch, or a scalar or vector of the kernel."""
+    is_of_library = hasattr(value, "item") and getattr(value, "shape", None) == ()
+    return isinstance(value, (int, float)) or is_of_library or isinstance(value, ir.PrimExpr) and not is_buffer(value)
 
 
 def match_targets(names: tuple[str, ...], items: list[Any]) -> list[Any]:

@@ -188,11 +188,15 @@ def range_bounds(start: Any, stop: Any = None, step: Any = None) -> tuple[Any, A
     stride = as_int(as_expr(1 if step is None else step))
     if not isinstance(stride, int) or stride == 0:
         raise RunTimeValueError("the step of a loop must be a non-zero compile-time integer")
-    distance = bound(end) - bound(first)
+    ends = bound(first), bound(end)
+    low, high = map(as_int, ends)
+    if stride != 1 and isinstance(low, int) and isinstance(high, int):
+        return first, len(range(low, high, stride)), stride
+    distance = ends[1] - ends[0]
     if stride == 1:
         return first, as_int(distance), 1
     if stride < 0:
-        distance, magnitude = bound(first) - bound(end), -stride
+        distance, magnitude = ends[0] - ends[1], -stride
     else:
         magnitude = stride
     return first, as_int((distance + (magnitude - 1)) // magnitude), stride

@@ -420,4 +420,19 @@ x = ~[True, 1, 2][A[1]] + [1.5, True, 2][A[2]] * 2
 y = [[True, 3], [4, False]][A[1]][A[0]] * 2 + [False, True][A[1]] * 10
 z = ([float("nan"), 1.0][A[1]] > 0) + ([float("nan"), 1.0][A[0]] > 0) * 2
 """,
+    """
+import numpy, torch
+if A[0] == 0:
+    x = numpy.int64(5)
+for i in range(2):
+    y = torch.tensor(7).item() + numpy.int32(2)
+z = numpy.bool_(True)
+z += A[3]
+""",
+    """
+for i in range(0, 2147483647, 2147483647):
+    x += i + 7
+for i in range(2147483647, 0, -2147483647):
+    y = i - 2147483640
+""",
 ]

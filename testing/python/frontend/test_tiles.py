@@ -302,3 +302,36 @@ def test_a_slice_that_is_no_vector():
         def main(A: T.Tensor((8, 8), "float32"), B: T.Tensor((2, 4), "float32")):
             with T.Kernel(1):
                 B[0, :] = T.cast(A[0:2, 0:4], "float32x4")  # <- error
+
+
+@every_target
+def test_ends_of_slices_that_are_certainly_negative_count_from_the_end(target):
+    @T.prim_func
+    def main(A: T.Tensor((4, 8), "float32"), B: T.Tensor((4, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            T.copy(A, B)
+            for i in range(1, 4):
+                B[i, -i:] = 50
+                B[i, : -i - 1] *= 2
+                T.copy(A[0, -i - 1 : -i], B[0, i : i + 1])
+
+    want = X[:4].clone()
+    for i in range(1, 4):
+        want[i, -i:] = 50
+        want[i, : -i - 1] *= 2
+        want[0, i] = X[0, -i - 1]
+    assert torch.equal(run(main, target, X[:4].clone()), want)
+
+
+@every_target
+def test_slices_that_end_before_they_begin_are_empty(target):
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32):
+            T.copy(A, B)
+            B[5:2] = 1
+            B[5:2] = A[5:2] * 2
+            B[7:2:2] += 1
+            T.copy(A[5:2], B[5:2])
+
+    assert torch.equal(run(main, target, X[0].clone()), X[0])
