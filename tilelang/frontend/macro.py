@@ -77,12 +77,33 @@ class Macro:
             return tuple(_by_value(builder, name, item) for item in value)
         if kind is inspect.Parameter.VAR_KEYWORD:
             return {key: _by_value(builder, key, item) for key, item in value.items()}
-        if self.signature.parameters[name].annotation in (Ref, provided("Var"), ir.Var, "T.Ref", "T.Var"):
+        annotation = _named(self.function, self.signature.parameters[name].annotation)
+        if any(annotation is each for each in (Ref, provided("Var"), ir.Var)) or _is_text(annotation):
             return _reference(builder, name, value)
         return _by_value(builder, name, value)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+
+def _named(function: Callable[..., Any], annotation: Any) -> Any:
+    """What an annotation names, also one that is text (``from __future__ import annotations``); that text where it is unknown."""
+    while isinstance(annotation, str) and annotation[:1] in ("'", '"'):
+        annotation = annotation[1:-1]
+    if not isinstance(annotation, str):
+        return annotation
+    first, *attributes = annotation.split(".")
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+    try:
+        found = cells[first].cell_contents if first in cells else function.__globals__[first]
+        return functools.reduce(getattr, attributes, found)
+    except (KeyError, ValueError, AttributeError):
+        return annotation
+
+
+def _is_text(annotation: Any) -> bool:
+    """Whether an annotation that names nothing the function knows says that a parameter is one by reference."""
+    return isinstance(annotation, str) and annotation in ("T.Ref", "T.Var")
 
 
 def _by_value(builder: Any, name: str, value: Any) -> Any:
@@ -125,4 +146,6 @@ def macro(func: None = None, **options: Any) -> Callable[[Callable[..., Any]], M
 def macro(func: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Decorator: makes a :class:`Macro` of a function. Keywords have no effect; a value warns."""
     ignored("T.macro", **options)
+    if isinstance(func, (staticmethod, classmethod)):
+        return type(func)(Macro(func.__func__))
     return macro if func is None else Macro(func)

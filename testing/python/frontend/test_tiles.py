@@ -1,10 +1,11 @@
 """Slices as values: rows, steps and arithmetic, on every target."""
 
+import pytest
 import torch
 
 import tilelang.language as T
 from testing.python.frontend.support import error_at_mark
-from testing.python.target.every_target import every_target, run
+from testing.python.target.every_target import TARGETS, every_target, run
 from tilelang.errors import ShapeError
 
 X = torch.arange(64).float().reshape(8, 8)
@@ -323,7 +324,7 @@ def test_ends_of_slices_that_are_certainly_negative_count_from_the_end(target):
     assert torch.equal(run(main, target, X[:4].clone()), want)
 
 
-@every_target
+@pytest.mark.parametrize("target", [*TARGETS.values(), "interpret"], ids=[*TARGETS, "interpret"])
 def test_slices_that_end_before_they_begin_are_empty(target):
     @T.prim_func
     def main(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):

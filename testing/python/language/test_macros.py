@@ -5,7 +5,9 @@ import torch
 
 import tilelang
 import tilelang.language as T
+import tilelang.language as tl  # noqa: F401 - as Ref
 from tilelang.errors import CompileError
+from tilelang.language import Ref  # noqa: F401 - named by an annotation that is text
 
 from .support import run
 
@@ -143,3 +145,53 @@ def test_a_slice_that_a_macro_gets_is_where_its_index_was_then():
     a, b = torch.arange(32, dtype=torch.int32).reshape(4, 8), torch.zeros(3, 8, dtype=torch.int32)
     run(main, a, b, torch.ones(1, dtype=torch.int32))
     assert torch.equal(b, a[1:])
+
+
+def by_text(annotation):
+    def raise_by_one(x):
+        x += 1
+
+    raise_by_one.__annotations__["x"] = annotation
+    return T.macro(raise_by_one)
+
+
+@pytest.mark.parametrize("annotation", ["T.Ref", "tl.Ref", "Ref", "'T.Ref'"])
+def test_annotations_that_are_text_name_what_the_function_sees(annotation):
+    raise_by_one = by_text(annotation)
+
+    @T.prim_func
+    def main(A: T.Tensor((2,), "int32")):
+        with T.Kernel(1, threads=32):
+            x = T.alloc_var("int32", init=4)
+            raise_by_one(x)
+            raise_by_one(A[1])
+            A[0] = x
+
+    found = torch.arange(2, dtype=torch.int32)
+    tilelang.compile(main, target="c")(found)
+    assert found.tolist() == [5, 2]
+
+
+class Scaled:
+    @T.macro
+    @staticmethod
+    def static(A, i):
+        A[i] = 7
+
+    @T.macro
+    @classmethod
+    def of_class(cls, A, i):
+        A[i] = len(cls.__name__)
+
+
+def test_macros_of_static_and_class_methods():
+    @T.prim_func
+    def main(A: T.Tensor((3,), "int32")):
+        with T.Kernel(1, threads=32):
+            Scaled.static(A, 0)
+            Scaled().static(A, 1)
+            Scaled.of_class(A, 2)
+
+    found = torch.zeros(3, dtype=torch.int32)
+    tilelang.compile(main, target="c")(found)
+    assert found.tolist() == [7, 7, 6]
