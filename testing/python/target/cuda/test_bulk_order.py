@@ -1,4 +1,4 @@
-"""Bulk copies that a program starts and waits for by itself, beside what threads do to the same memory."""
+"""Copies that a program starts and waits for by itself, beside what threads do to the same memory, and what no thread reads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
-from testing.python.target.definition import meaning
+from testing.python.target.definition import check_meaning, meaning
 
 
 def on_hopper(program, *tensors) -> None:
@@ -130,3 +130,92 @@ def test_a_bulk_load_reads_what_a_bulk_store_has_written():
             T.copy(loaded, D)
 
     on_hopper(main, some(64, 64), some(64, 64), some(64, 64))
+
+
+@pytest.mark.parametrize("signals", [False, True])
+def test_a_content_that_no_thread_reads_has_the_bytes_of_its_tile(signals):
+    @T.prim_func
+    def main(A: T.Tensor((2, 64, 64), "float32"), C: T.Tensor((64, 64), "float32"), D: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=256):
+            tile, other = T.alloc_shared((64, 64), "float32"), T.alloc_shared((64, 64), "float32")
+            full, empty = T.alloc_barrier(128), T.alloc_barrier(128)
+            with T.ws(0):
+                T.copy(A[0, 0:64, 0:64], tile)
+                T.mbarrier_arrive(full)
+                T.mbarrier_wait_parity(empty, 0)
+                for i, j in T.Parallel(64, 64):
+                    tile[i, j] = 7.0
+                if signals:
+                    T.mbarrier_arrive(full)
+            with T.ws(1):
+                T.mbarrier_wait_parity(full, 0)
+                for i, j in T.Parallel(64, 64):
+                    C[i, j] = tile[i, 63 - j]
+                T.mbarrier_arrive(empty)
+                for i, j in T.Parallel(64, 64):
+                    other[i, j] = A[1, i, j]
+                for i, j in T.Parallel(64, 64):
+                    D[i, j] = other[i, 63 - j]
+
+    check_meaning(main, torch.randn(2, 64, 64), torch.zeros(64, 64), torch.zeros(64, 64))
+
+
+def by_turns(read, written, leaves=False):
+    """A tile that a group fills in some iterations, and another reads in some, before it uses another tile."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), C: T.Tensor((64, 64), "float32"), D: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=256):
+            tile, other = T.alloc_shared((64, 64), "float32"), T.alloc_shared((64, 64), "float32")
+            full, empty = T.alloc_barrier(128), T.alloc_barrier(128)
+            with T.ws(0):
+                for k in T.serial(written):
+                    T.mbarrier_wait_parity(empty, (k + 1) % 2)
+                    T.copy(A, tile)
+                    T.mbarrier_arrive(full)
+            with T.ws(1):
+                for k in T.serial(read):
+                    T.mbarrier_wait_parity(full, k % 2)
+                    for i, j in T.Parallel(64, 64):
+                        C[i, j] = tile[i, 63 - j]
+                    if leaves and A[k, 0] > 1:
+                        break
+                    T.mbarrier_arrive(empty)
+                for i, j in T.Parallel(64, 64):
+                    other[i, j] = A[j, i]
+                for i, j in T.Parallel(64, 64):
+                    D[i, j] = other[i, 63 - j]
+
+    return main
+
+
+@pytest.mark.parametrize(("written", "read", "leaves", "pools"), [(3, 3, False, 2), (3, 2, False, 1), (2, 2, True, 1)])
+def test_a_tile_ends_with_its_reader_where_all_that_is_written_is_read(written, read, leaves, pools):
+    program = by_turns(read, written, leaves)
+    assert source(program, "sm_80").count("(pool + 0)") == pools
+    check_meaning(program, torch.rand(64, 64), torch.zeros(64, 64), torch.zeros(64, 64))
+
+
+def test_a_bulk_load_that_nothing_has_read_fills_its_own_bytes():
+    @T.prim_func
+    def main(A: T.Tensor((4, 64, 64), "float16"), C: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            tile, other = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            part, full = T.alloc_fragment((64, 64), "float16"), T.alloc_barrier(1)
+            if tx == 0:
+                T.tma_copy(A[0, 0:64, 0:64], tile, barrier=full)
+                T.mbarrier_arrive(full)
+            for k in T.serial(3):
+                T.mbarrier_wait_parity(full, k % 2)
+                T.copy(tile, part)
+                if tx == 0:
+                    T.tma_copy(A[k + 1, 0:64, 0:64], tile, barrier=full)
+                    T.mbarrier_arrive(full)
+            for i, j in T.Parallel(64, 64):
+                other[i, j] = part[i, j]
+            for i, j in T.Parallel(64, 64):
+                C[i, j] = other[i, 63 - j]
+            T.mbarrier_wait_parity(full, 1)
+
+    on_hopper(main, some(4, 64, 64), torch.zeros(64, 64).half())

@@ -159,8 +159,9 @@ def emit_group(generator: Any, node: ThreadGroup) -> list[Code]:
     barrier = None if node.by_thread and not any(shared) else generator.barriers.of(threads)
     # The rank of a warp is computed by all of its threads together; below a branch that some of them take, each asks for itself.
     ranks = RANKS[-1:] if generator.divergent else RANKS
-    concurrent = getattr(node.stmt, "attr_key", None) == WARP_ROLE or takes_part(node)
-    return [GroupCode(membership(threads, outer, ranks), body, threads, barrier, takes_part=concurrent)]
+    role = getattr(node.stmt, "attr_key", None) == WARP_ROLE
+    concurrent = role or takes_part(node)
+    return [GroupCode(membership(threads, outer, ranks), body, threads, barrier, takes_part=concurrent, keeps_turns=role)]
 
 
 def emit_single_thread(generator: Any, node: ThreadGroup) -> list[Code]:

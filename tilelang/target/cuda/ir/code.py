@@ -15,7 +15,7 @@ from tilelang.ir.access import READ
 from tilelang.records import Record
 from tilelang.target.cuda.ir.access import Access, Agent
 from tilelang.target.cuda.ir.instructions import Instruction
-from tilelang.target.cuda.ir.values import Name, Number, Value, value_accesses
+from tilelang.target.cuda.ir.values import Binary, Name, Number, Value, value_accesses
 
 Found = TypeVar("Found")
 
@@ -181,6 +181,7 @@ class GroupCode:
         in_order: whether it is ordered with the code before and after it, although other threads run that.
         takes_part: whether its threads wait for others, or signal to them, by barriers of the program: the groups behind it are
             in no order with it but by these.
+        keeps_turns: whether it is a role of the compiler's, in which all that one writes another reads.
         scattered: whether it is a branch that threads here and there take, in no order with groups before or behind it.
         takers: the threads that take a scattered branch, where their numbers tell; they have no barrier.
     """
@@ -191,6 +192,7 @@ class GroupCode:
     barrier: Instruction | None
     in_order: bool = False
     takes_part: bool = False
+    keeps_turns: bool = False
     scattered: bool = False
     takers: frozenset[int] | None = None
 
@@ -342,6 +344,14 @@ def with_span(items: list[Code], span: Any) -> list[Code]:
             object.__setattr__(code, "span", span)  # instructions are frozen; their span takes no part in comparisons
         with_span(children(code), span)
     return items
+
+
+def is_run(code: Code) -> bool:
+    """Whether code is a loop that certainly has an iteration: one that counts up to a limit."""
+    if not isinstance(code, LoopCode) or not code.counters:
+        return False
+    (_, first), limit = code.counters[0], code.condition.right if isinstance(code.condition, Binary) else None
+    return isinstance(first, Number) and isinstance(limit, Number) and first.value < limit.value
 
 
 def may_jump(code: Code) -> bool:

@@ -41,13 +41,14 @@ from tilelang.target.cuda.ir.code import (
     combined_accesses,
     control_accesses,
     find,
+    is_run,
     leaves,
     owner,
     rebuilt,
     roles_at,
 )
 from tilelang.target.cuda.ir.instructions import CommitCopies, FenceAsync, Instruction, NamedBarrier, WaitBulk
-from tilelang.target.cuda.ir.values import Binary, Name, Number
+from tilelang.target.cuda.ir.values import Name
 from tilelang.target.cuda.schedule.conflicts import Conflicts
 from tilelang.target.cuda.schedule.divergence import Divergence, check_returns
 
@@ -370,7 +371,7 @@ class _Inserter:
         if waits_first:
             # Every copy issued before the loop is in the group of its first step or an older one, if there is a step.
             pending.complete(Wait(0))
-            before = pending.copy() if _runs(code) else before
+            before = pending.copy() if is_run(code) else before
         self.jumps.append({"break": [], "continue": []})
         # Twice is enough: what is pending after an iteration depends on what it began with only by sets that grow, and the second
         # pass begins with all that the first has added. Barriers that the first pass has placed stand in the second.
@@ -423,12 +424,6 @@ def _is_waited_in_part(code: Code) -> bool:
         return False
     is_of_some = isinstance(code, GroupCode) or (isinstance(code, (LoopCode, BranchCode)) and code.divergent)
     return any(leaf.waits for leaf in leaves(code)) if is_of_some else any(map(_is_waited_in_part, children(code)))
-
-
-def _runs(code: LoopCode) -> bool:
-    """Whether a loop that counts up to a limit certainly has an iteration."""
-    (_, first), limit = code.counters[0], code.condition.right if isinstance(code.condition, Binary) else None
-    return isinstance(first, Number) and isinstance(limit, Number) and first.value < limit.value
 
 
 def _is_synchronous(code: Code) -> bool:

@@ -2,7 +2,8 @@
 
 Two buffers may share bytes where one is last used before the other is first used. A buffer that a loop touches lives through the
 whole loop unless the first thing that the loop does to it is to fill it. What concurrent groups of threads use is alive at the
-same time, and so is what divergent code uses. The source of a bulk store is in use until the store was waited for.
+same time, and so is what divergent code uses. The source of a bulk store is in use until the store was waited for, and what the
+program loads by bulk copies until it is read: it has waited for the load then.
 
 Shared bytes are paid for by a barrier between the last use of one buffer and the first use of the next. Small buffers (scratch of
 reductions, statistics of rows) therefore have bytes of their own, unless fewer blocks would then fit a multiprocessor.
@@ -11,7 +12,7 @@ reductions, statistics of rows) therefore have bytes of their own, unless fewer 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tilelang.errors import SharedMemoryError
@@ -23,17 +24,20 @@ from tilelang.target.cuda.ir.code import (
     BranchCode,
     Code,
     GroupCode,
+    Jump,
     Leaf,
     LoopCode,
     Slot,
     children,
     find,
+    is_run,
     leaves,
     may_jump,
     owner,
     roles_at,
 )
 from tilelang.target.cuda.ir.instructions import WaitBulk
+from tilelang.target.cuda.schedule.turns import writes_in_turn
 
 _BARRIER_ALIGNMENT = 8
 
@@ -145,7 +149,9 @@ class _Lifetimes:
     """
 
     def __init__(self, root: Block):
-        self._stored: set[Any] = set()  # sources of bulk stores that may be under way
+        self._stored: frozenset[Any] = frozenset()  # sources of bulk stores that may be under way
+        self._loading: frozenset[Any] = frozenset()  # what bulk loads that nothing has read yet may be filling
+        self._left: list[tuple[frozenset[Any], frozenset[Any]]] = []  # both, where loops are left or continued
         self.spans: dict[Any, tuple[int, int]] = {}
         self.homes: list[dict[Any, Any]] = []
         self._walk(root, 0, self.spans)
@@ -160,12 +166,16 @@ class _Lifetimes:
     def _walk(self, code: Code, clock: int, spans: dict[Any, tuple[int, int]]) -> int:
         if isinstance(code, Leaf):
             # A bulk store reads its source until it is waited for, which is after its statement.
-            for buffer in {*map(owner, code.storages()), *self._stored}:
+            for buffer in {*map(owner, code.storages()), *self._stored, *self._loading}:
                 _extend(spans, buffer, clock, clock)
             waited = any(not wait.pending for wait in find(code, WaitBulk))
             sources = {owner(access.buffer) for access in code.accesses if access.is_bulk_store}
-            self._stored = set() if waited else self._stored | sources
+            self._stored = frozenset() if waited else self._stored | sources
+            loads = {owner(access.buffer) for access in code.accesses if access.is_bulk_load}
+            self._loading = self._loading.difference(map(owner, code.storages(READ, UPDATE))) | loads
             return clock + 1
+        if isinstance(code, Jump):
+            self._left.append((self._stored, self._loading))
         if isinstance(code, LoopCode) or isinstance(code, BranchCode) and code.divergent:
             return self._repeated(code, clock, spans)
         if isinstance(code, BranchCode):
@@ -181,48 +191,72 @@ class _Lifetimes:
         return clock
 
     def _either(self, code: BranchCode, clock: int, spans: dict[Any, tuple[int, int]]) -> int:
-        """A branch: a store from before it is waited for only if both sides wait."""
-        before, after = self._stored, set[Any]() if code.otherwise is not None else self._stored
+        """A branch: a store from before it is waited for only if both sides wait, and what was loaded is read only if both do."""
+        before = self._stored, self._loading
+        after = [] if code.otherwise is not None else [before]
         for side in children(code):
-            self._stored = before
+            self._stored, self._loading = before
             clock = self._walk(side, clock, spans)
-            after = after | self._stored
-        self._stored = after
+            after.append((self._stored, self._loading))
+        self._join(after)
         return clock
+
+    def _join(self, ways: Iterable[tuple[frozenset[Any], frozenset[Any]]]) -> None:
+        """Bulk copies under way after one of some ways."""
+        self._stored, self._loading = (frozenset[Any]().union(*parts) for parts in zip(*ways))
 
     def _repeated(self, code: LoopCode | BranchCode, start: int, spans: dict[Any, tuple[int, int]]) -> int:
         """A loop, or a branch that threads run at different times."""
         inner: dict[Any, tuple[int, int]] = {}
-        clock = start
+        clock, before = start, (self._stored, self._loading)
+        outer, self._left = self._left, [] if isinstance(code, LoopCode) else self._left
         for part in children(code):
             clock = self._walk(part, clock, inner)
+        if isinstance(code, LoopCode):
+            self._join([before, *self._left, (self._stored, self._loading)][is_run(code) :])
+            self._left = outer
         # A buffer that the loop reads before it fills it has a value from the iteration before: it lives from the end of one
         # iteration to the beginning of the next, hence throughout. So does whatever divergent code touches.
         carried = code.carried if isinstance(code, LoopCode) else frozenset()
         kept: set[Any] = set()
         if isinstance(code, LoopCode) and not code.divergent:
-            kept = _filled_first(code.body) - carried - self._stored
+            kept = _filled_first(code.body) - carried - self._stored - self._loading
         for buffer in inner.keys() | carried:
             _extend(spans, buffer, *(inner[buffer] if buffer in kept else (start, clock)))
         return clock + 1
 
     def _concurrent(self, groups: list[GroupCode], start: int, spans: dict[Any, tuple[int, int]]) -> int:
         clock, used = start, {}
+        before, loading = self._loading, set[Any]()
         for group in groups:
             used[group] = {}
+            self._loading = before
             clock = self._walk(group, clock, used[group])
+            loading |= self._loading
         read = {group: {owner(b) for leaf in leaves(group) for b in leaf.storages(READ, UPDATE) - leaf.fills} for group in groups}
         homes: dict[Any, Any] = {}
         for buffer in {buffer for inner in used.values() for buffer in inner}:
             users = [group for group in groups if buffer in used[group]]
             readers = [group for group in users if buffer in read[group]]
             # Groups run at the same time, so what several touch is in use throughout the run. Only the end of a buffer with
-            # one reader is known: that reader's last use, since the writers wait for it before they write again.
-            home = homes[buffer] = users[0] if len(users) == 1 else readers[0] if len(readers) == 1 else None
+            # one reader is known: that reader's last use, since the writers wait for it before they write again, if nothing is
+            # written in vain.
+            home = users[0] if len(users) == 1 else None
+            in_turn = [reader for reader in readers if _is_read_in_turn(buffer, users, reader)] if home is None else []
+            if in_turn:
+                loading.discard(buffer)
+                home = in_turn[0] if len(readers) == 1 else None
+            homes[buffer] = home
             first, last = used[home][buffer] if home is not None else (start, clock)
             _extend(spans, buffer, first if len(users) == 1 else start, last)
+        self._loading = frozenset(loading)
         self.homes.append(homes)
         return clock
+
+
+def _is_read_in_turn(buffer: Any, users: list[GroupCode], reader: GroupCode) -> bool:
+    """Whether a group certainly reads all that others write to a buffer."""
+    return all(writes_in_turn(group, reader, buffer) for group in users if group is not reader)
 
 
 def _extend(spans: dict[Any, tuple[int, int]], buffer: Any, first: int, last: int) -> None:
