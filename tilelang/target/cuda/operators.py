@@ -124,6 +124,11 @@ class OperatorRule:
         """Whether the operator may be incomplete after its statement; something later waits for it."""
         return False
 
+    def at_once(self, op: Any) -> list[Any]:
+        """What does the same as the operator and leaves nothing in flight: in place of one that would be in flight one that is
+        complete at its end, as are all before it; nothing in place of the wait for such a one."""
+        return [op]
+
     def read_after(self, op: Any) -> set[Any]:
         """The buffers that the operator may still read when its statement is over, until the program waits for it."""
         return {region.buffer for region, access in op.regions() if access == "r"} if self.is_asynchronous(op) else set()

@@ -110,3 +110,66 @@ def test_a_sparse_product_is_complete_at_its_end():
             T.copy(c, C)
 
     on_hopper(main, some(64, 8), torch.full((64, 1), 0x4444, dtype=torch.int16), some(16, 64), torch.zeros(64, 64))
+
+
+COLUMNS = T.Fragment((64, 64), forward_fn=lambda i, j: (i % 32 * 4 + j % 4, i // 32 * 16 + j // 4))
+
+
+@pytest.mark.parametrize("where", ["part", "annotated"])
+def test_a_product_that_the_compiler_leaves_in_flight_is_complete_where_layouts_conflict(where):
+    """Warps multiply a part that begins within eight rows, and leave their result in other threads than warp groups do."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 256), "float16"), B: T.Tensor((256, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            if where == "annotated":
+                T.annotate_layout({c: COLUMNS})
+            T.clear(c)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[0, k * 64], a)
+                T.copy(B[k * 64, 0], b)
+                if where == "part":
+                    T.gemm(a[:, 8:40], b[16:48, :], c)
+                T.gemm(a, b, c)
+            T.copy(c, C)
+
+    on_hopper(main, some(64, 256), some(256, 64), torch.zeros(64, 64))
+
+
+@pytest.mark.parametrize("operand", ["left", "result"])
+def test_a_product_of_the_program_is_complete_where_layouts_conflict(operand):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_fragment((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.annotate_layout({a if operand == "left" else c: COLUMNS})
+            T.copy(A, a)
+            T.copy(B, b)
+            T.wgmma_gemm(a, b, c, clear_accum=True)
+            T.wait_wgmma(0)
+            T.copy(c, C)
+
+    on_hopper(main, some(64, 64), some(64, 64), torch.zeros(64, 64))
+
+
+def test_a_result_in_flight_is_not_converted_before_a_loop_that_waits_for_it():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            c, turned = T.alloc_fragment((64, 64), "float32"), T.alloc_fragment((64, 64), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.clear(turned)
+            T.wgmma_gemm(a, b, c, clear_accum=True)
+            for _k in T.serial(3):
+                T.wait_wgmma(0)
+                for i, j in T.Parallel(64, 64):
+                    turned[j, i] += c[i, j]
+            T.gemm(a, b, turned)
+            T.copy(turned, C)
+
+    on_hopper(main, some(64, 64), some(64, 64), torch.zeros(64, 64))

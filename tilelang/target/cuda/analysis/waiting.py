@@ -42,6 +42,12 @@ def waits_for_others(exprs: Iterable[Any]) -> bool:
     return any(call.waits for call in filter(None, map(intrinsic, calls))) or not _ACQUIRING.isdisjoint(_memory_orders(calls))
 
 
+def waits_for_products(stmt: Any) -> bool:
+    """Whether a statement waits for products of warp groups that are in flight, for all or but for the newest."""
+    known = intrinsic(stmt.value) if isinstance(stmt, ir.Evaluate) else None
+    return known is not None and known.completes
+
+
 def acquires(exprs: Iterable[Any]) -> bool:
     """Whether one of these expressions is an atomic access that acquires."""
     return not _ACQUIRING.isdisjoint(_memory_orders(_calls(exprs)))

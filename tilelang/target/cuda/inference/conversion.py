@@ -23,7 +23,7 @@ from tilelang.target.cuda.inference.cost import BARRIER, nest_cost
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form, whole_loop
 from tilelang.target.cuda.inference.problem import Problem
-from tilelang.target.cuda.inference.sections import family_of, is_written, touched_outside, touches
+from tilelang.target.cuda.inference.sections import family_of, is_ever_in_flight, is_written, touched_outside, touches
 from tilelang.target.cuda.inference.shared_layouts import choices_of_layout
 from tilelang.target.cuda.inference.warp_shuffle import warp_shuffle
 from tilelang.target.cuda.ir.cpp_types import is_packed
@@ -131,6 +131,9 @@ def _is_invariant(tree: TileTree, node: Operator, loop: Loop) -> bool:
     items = loop.body.items
     place = next(place for place, item in enumerate(items) if item is node)
     source, target = (set(family_of(tree, region.buffer)) for region in (node.op.src, node.op.dst))
+    # The wait for what is in flight may stand in the loop.
+    if is_ever_in_flight(tree, source | target):
+        return False
     rest = [*items[:place], *items[place + 1 :]]
     # Before the loop, the conversion would show the new values to earlier statements of the first iteration, too, and would
     # happen even where a jump skips it.

@@ -6,7 +6,8 @@ what the whole kernel costs then (:mod:`tilelang.target.cuda.inference.cost`), c
 * the nest is distributed before others are, so that they follow it;
 * every thread holds the whole fragment;
 * in a section around the statement, as long as the whole loop or as short as the statement, a copy stands for the fragment: in
-  the layout that suits the section, or in shared memory.
+  the layout that suits the section, or in shared memory;
+* what would be in flight over the fragment is complete at its end, so that copies can stand around it.
 
 The search goes on from the cheapest kernel that it knows, until that one has no conflict.
 
@@ -18,6 +19,8 @@ choice, and every copy makes some number smaller that no other resolution makes 
   (:func:`_only_renames`), so that each copy either divides a group of uses, of which there are at most U, or is the first to
   take all uses of a fragment, which happens at most F times. A conversion adds no use: where one has a conflict itself, the
   state is given up.
+
+An operator that would be in flight is made complete at its end once.
 
 So there are at most 3 U + F copies in a state, and at most U nests and 3 U + 2 F fragments, at each number of threads, to choose;
 no state lies deeper than the sum. Past the first states the search goes straight down, so that states are at most that depth
@@ -47,9 +50,14 @@ from tilelang.target.cuda.inference.sections import (
     Rewritten,
     Section,
     as_conversion,
+    at_once,
+    completes_products,
     family_of,
+    is_ever_in_flight,
     is_handed_on,
+    is_in_flight,
     is_written,
+    may_be_at_once,
     partly_written,
     touched_outside,
     with_copy,
@@ -192,16 +200,22 @@ class _State(Record, eq=False):
 
 def _resolutions(state: _State, node: Any, buffer: Any, reason: LayoutConflictError) -> Iterator[_State]:
     """States in which a statement finds a fragment's elements, or those of a copy of it."""
-    family = set(family_of(state.problem.tree, buffer))
+    family, found = set(family_of(state.problem.tree, buffer)), False
     for choice in _choices(state, node, buffer):
         # A resolution ends this conflict; others, here or elsewhere, may take its place and are next.
         if not family & set(choice.conflicts.get(node, ())):
+            found = True
             yield choice
     for new in _copies(state, node, buffer) if node not in state.layouts.per_thread else ():
         way, stands_for_it = state.rewriting(new, reason), new.renewed.get(node, node)
         left = {way.problem.tree.root_of(other) for other in way.conflicts.get(stands_for_it, ())}
         if not left & {*family, *new.copies.values()}:
+            found = True
             yield way
+    # The conflict remains then, of statements that conversions can stand around. What is in flight saves more than they do.
+    if may_be_at_once(node) or not found:
+        new = at_once(state.problem.tree, family)
+        yield from [] if new is None else [state.rewriting(new, reason)]
 
 
 def _choices(state: _State, node: Any, buffer: Any) -> Iterator[_State]:
@@ -232,7 +246,7 @@ def _copies_around(state: _State, node: Any, buffer: Any, family: set[Any]) -> I
         inner = (inner for top in section.nodes for inner in walk(top))
         uses = [use for use in inner if section.is_user(use) and any(access.buffer in family for access in use.touched)]
         # The operator is complete at a later wait; a copy back at the end of the section would read too early.
-        if any(map(_is_asynchronous, uses)):
+        if any(map(is_in_flight, uses)):
             continue
         alone = section.nodes == [node]
         if isinstance(node, (Branch, Loop)) and alone:
@@ -254,16 +268,12 @@ def _moved(state: _State, node: Any, family: set[Any]) -> list[Any]:
     They are the statement that does not find the elements; or, where that is only complete at a later wait, those whose demands
     differ from its own.
     """
-    if not _is_asynchronous(node):
+    if not is_in_flight(node):
         return [node]
     plans = state.layouts.plans
-    others = [other for other in state.problem.operators if not _is_asynchronous(other)]
+    others = [other for other in state.problem.operators if not is_in_flight(other)]
     demands = {other: rule_of(other.op).demands(other.op, plans.get(other)) for other in others}
     return [other for other, demanded in demands.items() if any(buffer in family for buffer, _ in demanded)]
-
-
-def _is_asynchronous(node: Any) -> bool:
-    return isinstance(node, Operator) and rule_of(node.op).is_asynchronous(node.op)
 
 
 def _only_renames(state: _State, uses: list[Any], family: set[Any]) -> bool:
@@ -316,6 +326,9 @@ def _may_have_copy(state: _State, nodes: list[Any], family: set[Any]) -> bool:
     """Whether all threads come to some statements, as to conversions around them, and store what these store to a fragment, and
     no foreign code gets its registers in them."""
     if is_handed_on(nodes, family):
+        return False
+    # A conversion before the wait for what is in flight would read too early.
+    if any(map(completes_products, nodes)) and is_ever_in_flight(state.problem.tree, family):
         return False
     divergent = state.problem.uniformity.divergent
     stored = any(inner in divergent and is_written([inner], family) for top in nodes for inner in walk(top))

@@ -22,6 +22,8 @@ from typing import Any
 from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment
 from tilelang.ir.region import Region
 from tilelang.records import Record
+from tilelang.target.cuda.analysis.waiting import waits_for_products
+from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
 from tilelang.target.cuda.tile.nest import handed_on
 from tilelang.target.cuda.tile.overwrites import overwrites
@@ -161,6 +163,39 @@ def as_conversion(tree: TileTree, node: Parallel) -> Rewritten:
     containers: dict[Any, Any] = {}
     new = replace(tree, root=spliced(tree.root, {node: [conversion]}, containers))
     return Rewritten(new, containers, (conversion,))
+
+
+def is_in_flight(node: Any) -> bool:
+    """Whether a node leaves an operator in flight, or waits for one."""
+    return may_be_at_once(node) or (isinstance(node, Operator) and rule_of(node.op).is_asynchronous(node.op))
+
+
+def may_be_at_once(node: Any) -> bool:
+    """Whether there is a form of a node that leaves nothing in flight, and is not the node itself."""
+    return isinstance(node, Operator) and rule_of(node.op).at_once(node.op) != [node.op]
+
+
+def is_ever_in_flight(tree: TileTree, family: set[Any]) -> bool:
+    """Whether an operator that uses a fragment (``family``) is in flight somewhere in the kernel."""
+    return any(is_in_flight(node) and touches(node, family) for node in walk(tree.root))
+
+
+def completes_products(node: Any) -> bool:
+    """Whether a node, or one inside it, waits for products in flight: a statement of the program, or what stands for it."""
+    inside = [*walk(node)]
+    awaited = any(may_be_at_once(inner) and not rule_of(inner.op).at_once(inner.op) for inner in inside)
+    return awaited or any(waits_for_products(inner.stmt) for inner in inside if isinstance(inner, Scalar))
+
+
+def at_once(tree: TileTree, family: set[Any]) -> Rewritten | None:
+    """The kernel with nothing in flight that uses a fragment (``family``): what would be is complete at its end; None where there
+    is no such operator."""
+    found = [node for node in walk(tree.root) if may_be_at_once(node) and touches(node, family)]
+    values = {node: [Operator(op, node.span) for op in rule_of(node.op).at_once(node.op)] for node in found}
+    containers: dict[Any, Any] = {}
+    new = replace(tree, root=spliced(tree.root, values, containers))
+    renewed = {**containers, **{node: made[0] for node, made in values.items() if made}}
+    return Rewritten(new, renewed, ()) if found else None
 
 
 def _like(buffer: Any, scope: str) -> Any:

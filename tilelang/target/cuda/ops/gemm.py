@@ -12,7 +12,7 @@ from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.ir.code import Code
 from tilelang.target.cuda.operators import Asynchronous, OperatorRule, TileDemand, implements
-from tilelang.target.cuda.ops.gemm_plan import COMPLETE, IN_FLIGHT, Product, is_asynchronous, tiles_fit
+from tilelang.target.cuda.ops.gemm_plan import COMPLETE, FOLLOWS, IN_FLIGHT, Product, is_asynchronous, tiles_fit
 from tilelang.target.cuda.ops.gemm_wgmma import plan_by_warp_groups, plan_gemm
 from tilelang.target.cuda.tile.tree import Scalar, is_matrix
 from tilelang.tileop.gemm import Gemm, GemmSparse
@@ -80,6 +80,11 @@ class DenseProduct(ProductRule):
 
     def is_asynchronous(self, op: Any) -> bool:
         return is_asynchronous(op)
+
+    def at_once(self, op: Any) -> list[Any]:
+        if op.wg_wait <= COMPLETE:
+            return []
+        return [op.replace(kind="gemm", wg_wait=FOLLOWS)] if is_asynchronous(op) else [op]
 
     def asynchronous(self, op: Any) -> Asynchronous | None:
         if op.wg_wait != 0 or op.kind != "gemm":

@@ -16,6 +16,9 @@ from tilelang.target.cuda.operators import TileDemand
 IN_FLIGHT = -1
 """``wg_wait`` of a product that a later statement waits for."""
 
+FOLLOWS = 1
+"""``wg_wait`` of a product that is complete at its end, and counts as the newest one: all those before it are complete, too."""
+
 COMPLETE = -2
 """``wg_wait`` of a product that is not started again: the statement waits for it and C is valid after it; ``COMPLETE - n`` where
 ``n`` newer products may stay in flight."""
