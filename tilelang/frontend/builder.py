@@ -73,7 +73,6 @@ class Builder:
         names: how many variables have asked for a name, by name.
         dynamic_sizes: the variable of each dynamic size, by name.
         reducers: the operation of each reducer, by its buffer.
-        reducer_seeds: the value that a reducer starts from, which ``T.finalize_reducer`` adds once.
         thread_reducers: reducers of ``T.attr(..., "reduce_scope", ...)`` around the present statement, innermost last.
         aliases: view -> the buffer that it is a view of.
         branches: open ``T.If`` statements, innermost last.
@@ -109,7 +108,6 @@ class Builder:
         self.names: dict[str, int] = {}
         self.dynamic_sizes: dict[str, Any] = {}
         self.reducers: dict[Any, str] = {}
-        self.reducer_seeds: dict[Any, Any] = {}
         self.thread_reducers: list[Any] = []
         self.aliases: dict[Any, Any] = {}
         self.branches: list[Any] = []

@@ -92,8 +92,7 @@ class _Check:
                 self.stmt(arm)
             ends.append(self.state)
         first, second = ends
-        # Where the branches leave different states nothing is refused: which one runs is not known here.
-        self.state = {buffer: state if state == second[buffer] else UNKNOWN for buffer, state in first.items()}
+        self.state = {buffer: _after_either(state, second[buffer]) for buffer, state in first.items()}
 
     def _error(self, buffer: Any, problem: str, hint: str, span: Any) -> ReducerError:
         return ReducerError(buffer.name, self.reducers[buffer], problem, hint).at(location_of(span))
@@ -167,6 +166,16 @@ class _Check:
             raise self._error(
                 buffer, "is read before T.finalize_reducer", "each thread has a part of the result until then", span
             )
+
+
+def _after_either(one: str, other: str) -> str:
+    """The state after a branch, of which it is not known here which side runs: where both leave another one nothing is refused.
+
+    A reducer is not finalized on the way on which it is partial, nor on one on which nothing was added.
+    """
+    if one == other:
+        return one
+    return PARTIAL if PARTIAL in (one, other) and {one, other} <= {PARTIAL, BEGUN, EMPTY} else UNKNOWN
 
 
 def _loads(expr: Any) -> Iterator[Any]:

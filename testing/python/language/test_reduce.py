@@ -221,6 +221,39 @@ def test_reducer_updates_count_once(op, dtype, seed, target):
     torch.testing.assert_close(c, functools.reduce(combine, a[0, :8].unbind(0)).reshape(1), rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("target", ["cpu", {"kind": "cuda", "arch": "sm_80"}, {"kind": "cuda", "arch": "sm_90a"}], ids=str)
+def test_the_first_value_of_a_reducer_is_that_of_the_last_beginning_on_the_path(target):
+    @T.prim_func
+    def main(A: T.Tensor((4, 32), "int32"), B: T.Tensor((4, 2, 4), "int32")):
+        with T.Kernel(4, threads=128) as b:
+            r = T.alloc_reducer((2, 4), "int32", op="sum")
+            result = T.alloc_fragment((2, 4), "int32")
+            T.reducer_init(r, init=1000)
+            if A[b, 0] == 1:
+                T.reducer_init(r)
+            elif A[b, 0] == 2:
+                T.clear(r)
+            elif A[b, 0] == 3:
+                T.reducer_init(r, init=A[b, 1])
+            for i, j, k in T.Parallel(2, 4, 4):
+                T.reducer_update(r[i, j], A[b, i * 16 + j * 4 + k])
+            T.finalize_reducer(r)
+            T.copy(r, result)
+            T.clear(r)
+            for i, j in T.Parallel(2, 4):
+                T.reducer_update(r[i, j], result[i, j])
+            T.finalize_reducer(r, result)
+            T.copy(result, B[b, :, :])
+
+    a = torch.randint(0, 90, (4, 32), dtype=torch.int32)
+    a[:, 0] = torch.arange(4)
+    found = torch.zeros(4, 2, 4, dtype=torch.int32)
+    with tilelang.simulator(strict=True):
+        tilelang.compile(main, target=target)(a, found)
+    first = torch.tensor([1000, 0, 0, int(a[3, 1])]).reshape(4, 1, 1)
+    assert torch.equal(found, (a.reshape(4, 2, 4, 4).sum(3) + first).int())
+
+
 def test_a_large_reducer_needs_little_shared_memory():
     @T.prim_func
     def main(A: T.Tensor((4, 512), "float32"), B: T.Tensor((512,), "float32")):
@@ -298,6 +331,15 @@ def _read_while_updated(A, B, r, result):
 
 
 @T.macro
+def _read_where_a_branch_may_have_updated(A, B, r, result):
+    T.reducer_init(r)
+    if A[0, 0] > 0:
+        _update(A, r)
+    T.copy(r, B)
+    T.finalize_reducer(r, result)
+
+
+@T.macro
 def _not_begun(A, B, r, result):
     _update(A, r)
     T.finalize_reducer(r, result)
@@ -331,6 +373,7 @@ MISUSE = {
     _never_finalized: "is never finalized",
     _read_early: "is read before T.finalize_reducer",
     _read_while_updated: "is read before T.finalize_reducer",
+    _read_where_a_branch_may_have_updated: "is read before T.finalize_reducer",
     _not_begun: "is updated before T.reducer_init",
     _begun_once_for_all_iterations: "is updated after T.finalize_reducer",
     _every_thread_from_one: "is set to a value, which every thread would count",

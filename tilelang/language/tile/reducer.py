@@ -16,6 +16,7 @@ from typing import Any
 from tilelang.dtypes import DType, canonical
 from tilelang.errors import OperandError
 from tilelang.frontend.access import as_region, assign_subscript
+from tilelang.frontend.bindings import snapshot
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.conversion import convert
 from tilelang.frontend.loops import each_element
@@ -63,10 +64,12 @@ def reducer_init(reducer: Any, init: Any = None) -> None:
     builder, dtype = require_kernel("T.reducer_init"), canonical(str(reducer.dtype))
     region = as_region(reducer)
     neutral = convert(as_expr(OPERATIONS[operation][1](dtype), str(dtype)), str(dtype))
+    seed = None if init is None else snapshot(builder, "seed", convert(as_expr(init, str(dtype)), str(dtype)))
     builder.perform(Fill(region, neutral))
-    builder.reducer_seeds.pop(reducer, None)
-    if init is not None:
-        builder.reducer_seeds[reducer] = builder.bind("seed", convert(as_expr(init, str(dtype)), str(dtype)))
+    if seed is not None:
+        # Each iteration belongs to one thread, so that an element gets the value once.
+        with each_element(builder, region.extents) as place:
+            reducer_update(reducer[place], seed)
 
 
 def reducer_update(target: Any, value: Any) -> None:
@@ -85,24 +88,11 @@ def finalize_reducer(reducer: Any, dst: Any = None, batch: int = 1, annotations:
         batch, annotations: have no effect; a value warns.
 
     Raises:
-        OperandError: no reducer; or one with a value of its own (``T.reducer_init``), and no ``dst``.
+        OperandError: no reducer.
     """
     ignored("T.finalize_reducer", batch=unless(1, batch), annotations=annotations)
     operation = _operation("T.finalize_reducer", reducer)
     builder = require_kernel("T.finalize_reducer")
-    region, seed = as_region(reducer), builder.reducer_seeds.get(reducer)
-    builder.perform(FinalizeReducer(region, operation))
-    if dst is None:
-        if seed is not None:
-            raise OperandError("T.finalize_reducer of a reducer that T.reducer_init gave a value needs a destination")
-        return
-    target = as_region(dst)
-    builder.perform(Copy(region, target))
-    if seed is not None:
-        _combine_all(target, OPERATIONS[operation][0], seed)
-
-
-def _combine_all(target: Any, combine: Callable[[Any, Any], Any], seed: Any) -> None:
-    with each_element(require_kernel("T.finalize_reducer"), target.extents) as indices:
-        place = tuple(as_expr(low) + index for low, index in zip(target.mins, indices))
-        assign_subscript(target.buffer, place, combine(target.buffer[place], seed))
+    builder.perform(FinalizeReducer(as_region(reducer), operation))
+    if dst is not None:
+        builder.perform(Copy(as_region(reducer), as_region(dst)))
