@@ -19,6 +19,7 @@ from tilelang.frontend.access import is_buffer, names_memory
 from tilelang.frontend.builder import Builder, current
 from tilelang.frontend.frames import Stored
 from tilelang.frontend.hidden_state import has_hidden_state, hidden_state, position
+from tilelang.frontend.macro import Macro
 from tilelang.frontend.names import UNBOUND, Names, Outside
 from tilelang.frontend.texts import Text
 from tilelang.frontend.values import LocalVar, ReadVar, Unusable, as_operand, is_symbolic
@@ -84,10 +85,11 @@ class State:
                 if have_changed or has_gained or have_moved or have_come or _is_any_replaced(before, after):
                     raise ChangedContainerError(name, type(value).__name__, where)
                 continue
+            is_function = isinstance(value, FunctionType)
             for attribute, item in before.items():
-                has_moved = id(value) in own and self._is_exchanged(item, after.get(attribute, UNBOUND), where)
+                is_own = id(value) in own or is_function
+                has_moved = is_own and self._is_exchanged(item, after.get(attribute, UNBOUND), where)
                 if has_moved or _is_changed(item, after.get(attribute)):
-                    is_function = isinstance(value, FunctionType)
                     changed = (attribute, "variable") if is_function else (f"{name}.{attribute}", "attribute")
                     raise ChangedContainerError(*changed, where)
 
@@ -101,7 +103,9 @@ class State:
             after: what is there now, or ``UNBOUND``.
             where: "loop" or "condition".
         """
-        if before is after or isinstance(before, (*CONTAINERS, tuple, LocalVar, Unusable)):
+        if before is after or isinstance(before, (*CONTAINERS, tuple, Unusable)):
+            return False
+        if isinstance(before, LocalVar) and not isinstance(after, LocalVar):
             return False
         if is_known_by_value(before):
             return where == "condition" and not is_known_by_value(after)
@@ -141,6 +145,7 @@ def walked(names: Mapping[str, Any], largest: int = sys.maxsize) -> Iterator[tup
     pending = deque(names.items())
     while pending and len(seen) < _MOST_OBJECTS:
         name, value = pending.popleft()
+        value = value.function if type(value) is Macro else value
         if id(value) in seen:
             continue
         if hasattr(type(value), "__next__"):
@@ -222,7 +227,7 @@ def _slots(kind: type) -> list[str]:
 
 def _is_followed_type(kind: type) -> bool:
     """Whether an object of a type may be, or reach, one that a program changes."""
-    return _may_change(kind) or issubclass(kind, FunctionType) or hasattr(kind, "__next__")
+    return _may_change(kind) or issubclass(kind, (FunctionType, Macro)) or hasattr(kind, "__next__")
 
 
 def _is_followed(value: Any) -> bool:
