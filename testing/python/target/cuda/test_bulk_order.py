@@ -219,3 +219,43 @@ def test_a_bulk_load_that_nothing_has_read_fills_its_own_bytes():
             T.mbarrier_wait_parity(full, 1)
 
     on_hopper(main, some(4, 64, 64), torch.zeros(64, 64).half())
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_branch_on_data_comes_after_the_wait_of_a_thread(behind):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "int32"), C: T.Tensor((128,), "int32"), D: T.Tensor((128,), "int32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            tile, full = T.alloc_shared((64, 64), "int32"), T.alloc_barrier(1)
+            if tx == 0:
+                T.tma_copy(A, tile, barrier=full)
+                T.mbarrier_arrive(full)
+                T.mbarrier_wait_parity(full, 0)
+            if tile[tx % 64, 0] > 0:
+                C[tx] = 1
+            else:
+                C[tx] = tile[63 - tx % 64, 1]
+            if behind:
+                if tx < 32:
+                    D[tx] = 3
+
+    on_hopper(main, some(64, 64).int(), torch.zeros(128).int(), torch.zeros(128).int())
+
+
+def test_a_branch_on_data_between_groups_does_not_part_them():
+    @T.prim_func
+    def main(A: T.Tensor((128,), "int32"), X: T.Tensor((128,), "int32"), C: T.Tensor((128,), "int32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            tile, full = T.alloc_shared((64,), "int32"), T.alloc_barrier(64)
+            if tx < 64:
+                T.mbarrier_wait_parity(full, 0)
+                C[tx] = tile[tx]
+            if X[tx] > 0:
+                C[tx] = 5
+            if tx >= 64:
+                tile[tx - 64] = A[tx]
+                T.mbarrier_arrive(full)
+
+    check_meaning(main, torch.arange(128).int(), torch.arange(128).int() % 3, torch.zeros(128).int())

@@ -14,7 +14,7 @@ A branch that threads here and there take (``if tx % 2 == 0``) is, among others,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, groupby, pairwise
 
@@ -27,13 +27,32 @@ from tilelang.target.cuda.ir.code import Block, Code, GroupCode
 def joined_roles(items: list[Code]) -> list[Code]:
     """Code in which each group of threads has one branch among neighbouring branches of groups."""
     runs = [list(run) for _, run in groupby(items, key=lambda code: isinstance(code, GroupCode))]
-    return [*chain.from_iterable(map(_roles, runs))]
+    return [*chain.from_iterable(map(_joined, runs))]
 
 
 def are_concurrent(made: Sequence[Code], behind: bool) -> bool:
     """Whether branches behind some code, that of one statement, are in no order with it; ``behind``: it is itself behind such."""
     groups = [code for code in made if isinstance(code, GroupCode)]
     return len(groups) == len(made) and (behind or any(group.takes_part for group in groups))
+
+
+def _joined(run: list[Code]) -> list[Code]:
+    """A run of branches of groups, or of other code. Branches on data behind the last one that takes part in barriers are in
+    order with what stands before them, as the statements of all threads are: none of those waits for what comes behind them."""
+    last = max((place for place, code in enumerate(run, 1) if isinstance(code, GroupCode) and code.takes_part), default=len(run))
+    parts = groupby(enumerate(run), key=lambda each: each[0] >= last and _is_on_data(each[1]))
+    made = ((in_order, [code for _, code in part]) for in_order, part in parts)
+    return [*chain.from_iterable(_bodies(part) if in_order else _roles(part) for in_order, part in made)]
+
+
+def _bodies(branches: list[Code]) -> Iterator[Code]:
+    """The code of branches that scattered threads take, without their groups."""
+    return chain.from_iterable(branch.body.items for branch in branches if isinstance(branch, GroupCode))
+
+
+def _is_on_data(code: Code) -> bool:
+    """Whether code is a branch that threads take by more than their numbers, and in which none waits or signals."""
+    return isinstance(code, GroupCode) and code.scattered and code.takers is None and not code.takes_part
 
 
 def _roles(run: list[Code]) -> Sequence[Code]:
