@@ -100,9 +100,24 @@ def declared_names(body: Iterable[ast.stmt]) -> set[str]:
     }
 
 
-def carried_names(loop: ast.For | ast.While) -> dict[str, Reads]:
-    """Names that an iteration may read before it assigns them, and that the loop assigns; and what is known of these reads."""
-    walker = _FirstUse()
+def captured_names(function: ast.FunctionDef) -> frozenset[str]:
+    """Names of ``function``, or from around it, that functions in it read when they are called."""
+    inner = [node for node in ast.walk(function) if isinstance(node, (ast.FunctionDef, ast.Lambda)) and node is not function]
+    return frozenset(name for node in inner for name in _loaded(node) - _own_names(node))
+
+
+def _loaded(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
+
+
+def carried_names(loop: ast.For | ast.While, captured: frozenset[str] = frozenset()) -> dict[str, Reads]:
+    """Names that an iteration may read before it assigns them, and that the loop assigns; and what is known of these reads.
+
+    Args:
+        loop: the loop, as in the author's text.
+        captured: names that a call may read, see :func:`captured_names`.
+    """
+    walker = _FirstUse(captured=captured)
     if isinstance(loop, ast.While):
         # The test is evaluated before the body of every iteration, so what it reads is read before it is written.
         walker.read(loop.test)
@@ -118,6 +133,8 @@ def carried_names(loop: ast.For | ast.While) -> dict[str, Reads]:
         stores = [arms for node, arms in places.values() if node.id == name and not isinstance(node.ctx, ast.Load)]
         reads = [places[id(node)][1] if id(node) in places else () for node in walker.reads if node.id == name]
         in_earlier_arms = all(_is_earlier_arm(read, store) for read in reads for store in stores)
+        if name in walker.called:
+            return Reads.ANY
         elements = Reads.ANY if name in walker.whole else Reads.ELEMENTS
         return elements | (Reads.EARLIER_ARMS if in_earlier_arms else Reads.ANY)
 
@@ -150,6 +167,13 @@ def _is_earlier_arm(one: _Arms, other: _Arms) -> bool:
     return False
 
 
+def _is_of_language(callee: ast.expr) -> bool:
+    """Whether a call is one of ``T.name(...)``, or of a builtin, which call no function of the author's."""
+    if isinstance(callee, ast.Attribute):
+        return isinstance(callee.value, ast.Name) and callee.value.id == "T"
+    return isinstance(callee, ast.Name) and callee.id in ("range", "len", "enumerate", "zip", "abs")
+
+
 class _FirstUse:
     """Follows the paths through a block and finds names that are read before every path has written them.
 
@@ -158,13 +182,17 @@ class _FirstUse:
         exposed: names that some path reads before it assigns them.
         whole: those of them that are read other than by a subscript.
         reads: where they are read so.
+        captured: names that a call may read.
+        called: those that a call may read before every path has assigned them.
     """
 
-    def __init__(self, outer: _FirstUse | None = None, written: Iterable[str] = ()):
+    def __init__(self, outer: _FirstUse | None = None, written: Iterable[str] = (), captured: frozenset[str] = frozenset()):
         self.written = {*(outer.written if outer is not None else ()), *written}
         self.exposed: set[str] = set()
         self.whole: set[str] = set() if outer is None else outer.whole
         self.reads: list[ast.Name] = [] if outer is None else outer.reads
+        self.captured = captured if outer is None else outer.captured
+        self.called: set[str] = set() if outer is None else outer.called
 
     def read(self, node: ast.AST | None, is_subscripted: bool = False) -> None:
         """An expression is evaluated; of a nested function or class all names count, as it may be called at once.
@@ -190,6 +218,9 @@ class _FirstUse:
                 self.written = written
         if isinstance(node, ast.NamedExpr):
             self.written |= bound_by(node)
+        if isinstance(node, ast.Call) and not _is_of_language(node.func):
+            self.called |= self.captured - self.written
+            self.exposed |= self.captured - self.written
 
     def inner(self, scope: ast.AST) -> None:
         """A function, class or comprehension, which has names of its own."""

@@ -38,7 +38,7 @@ from typing import Any
 
 from tilelang.code_texts import ByIdentity
 from tilelang.errors import SourceUnavailableError
-from tilelang.frontend.liveness import bound_by, bound_names, carried_names, declared_names
+from tilelang.frontend.liveness import bound_by, bound_names, captured_names, carried_names, declared_names
 from tilelang.frontend.name_hooks import METHODS
 from tilelang.frontend.names import Outside
 from tilelang.frontend.rewrite_names import HOOKS, SCOPE, NamesRewriter, may_act
@@ -148,6 +148,7 @@ class _Rewriter(NamesRewriter):
     Attributes:
         bound: the names that the function binds, which therefore are not Python's builtins.
         bound_in: statement of the author -> the names that it and the statements in it bind.
+        captured: the names that functions in the function read.
         conditions: the ``and`` and ``or`` of which only the truth is used.
     """
 
@@ -155,6 +156,7 @@ class _Rewriter(NamesRewriter):
         super().__init__(code.co_filename)
         self.bound: set[str] = set()
         self.bound_in: dict[ast.AST, set[str]] = {}
+        self.captured: frozenset[str] = frozenset()
         self.conditions: set[ast.expr] = set()
 
     # Functions -------------------------------------------------------------------------------------------------------
@@ -165,6 +167,7 @@ class _Rewriter(NamesRewriter):
         single = [*signature.posonlyargs, *signature.args, *signature.kwonlyargs]
         names = [each.arg for each in (*single, signature.vararg, signature.kwarg) if each is not None]
         self.bound = set(names) | bound_names(node.body, self.bound_in)
+        self.captured = captured_names(node)
         for argument in single:
             argument.annotation = None
         # The function's local names in a dictionary that hooks can look into: Python's own locals() is a copy.
@@ -235,7 +238,8 @@ class _Rewriter(NamesRewriter):
             node.target = locate(ast.Name(name, ast.Store()), node.target)
         targets = node.target.elts if isinstance(node.target, (ast.Tuple, ast.List)) else [node.target]
         names = strings(t.id for t in targets if isinstance(t, ast.Name))
-        loop = self.hook("loop", self.scope(), self.iterable(node.iter), names, flags(carried_names(node)), at=node.iter)
+        carried = flags(carried_names(node, self.captured))
+        loop = self.hook("loop", self.scope(), self.iterable(node.iter), names, carried, at=node.iter)
         return self.passes(node, node.target, loop)
 
     def passes(self, node: ast.For | ast.While, target: ast.expr, loop: ast.expr) -> list[ast.stmt]:
@@ -287,7 +291,7 @@ class _Rewriter(NamesRewriter):
         return node
 
     def visit_While(self, node: ast.While) -> Any:
-        carried, names = flags(carried_names(node)), bound_names([node.test])
+        carried, names = flags(carried_names(node, self.captured)), bound_names([node.test])
         definitions: list[ast.stmt] = []
         # `while True` is a loop of the kernel that a break ends; as a compile-time loop it would never end.
         if isinstance(node.test, ast.Constant) and node.test.value:

@@ -420,4 +420,16 @@ for k in (1, 2, 3):
         x += v
     v = 4
 """,
+    """
+v = 0
+f = lambda t=0: v + t
+for i in range(3):
+    x += T.max(i, 2)
+    v = A[i]
+    x += f(i)
+v = 4
+for k in (1, 2, 3):
+    x += f()
+    v = k
+""",
 ]

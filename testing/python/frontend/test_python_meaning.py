@@ -221,6 +221,8 @@ REFUSED = {
     "t, u = two_tiles()\ndef f():\n    nonlocal t, u\n    t, u = u, t\nif A[0] == 5:\n    f()": "'t' is a Python variable",
     "s = Scale(T.alloc_var('int32', init=4))\nif A[0] == 5:\n    s.v = T.alloc_var('int32', init=9)": "'s.v' is a Python",
     "l = [T.alloc_var('int32', init=4)]\nif A[0] == 5:\n    l[0] = T.alloc_var('int32', init=9)": "'l' is a Python list",
+    "v = 1\nf = lambda: v\nfor i in range(3):\n    x += f()\n    v = 5": "'v' is read and reassigned in a run-time loop",
+    "v = 1\ndef f():\n    return v + 1\nwhile x < 9:\n    x += f()\n    v = 3": "'v' is read and reassigned in a run-time loop",
     "import math as v\nif A[0] == 1:\n    import cmath as v\nx = v.e": "'v' was assigned inside a run-time condition",
     "if A[0] == 1:\n    f = lambda t: 1\nelse:\n    f = lambda t: 2\nx = f(0)": "'f' was assigned inside a run-time condition",
     "while (v := A[x]) < 6:\n    x += 1\ny = v": "'v' was assigned inside a run-time loop",
