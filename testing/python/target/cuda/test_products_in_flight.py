@@ -173,3 +173,31 @@ def test_a_result_in_flight_is_not_converted_before_a_loop_that_waits_for_it():
             T.copy(turned, C)
 
     on_hopper(main, some(64, 64), some(64, 64), torch.zeros(64, 64))
+
+
+@pytest.mark.parametrize("group", [0, 1])
+@pytest.mark.parametrize("waiting", ["all", "group"])
+def test_a_product_that_a_branch_would_leave_in_flight_is_complete_at_its_end(waiting, group):
+    """Where branches meet, accumulators are moved to other registers, or to the fragment of the block."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=256):
+            a, b = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.fill(c, 1)
+            with T.ws(group):
+                T.wgmma_gemm(a, b, c)
+            T.sync_threads()
+            if waiting == "all":
+                T.wait_wgmma(0)
+            else:
+                with T.ws(group):
+                    T.wait_wgmma(0)
+            for i, j in T.Parallel(64, 64):
+                c[i, j] = c[i, j] * 2
+            T.copy(c, C)
+
+    on_hopper(main, some(64, 64), some(64, 64), torch.zeros(64, 64))

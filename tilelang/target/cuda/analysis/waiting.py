@@ -7,11 +7,12 @@ from itertools import chain
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.target.cuda.intrinsics.table import intrinsic, is_atomic
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import evaluated
-from tilelang.target.cuda.tile.tree import Operator, Parallel, Repeat, Sequence, walk
+from tilelang.target.cuda.tile.tree import Operator, Parallel, Repeat, Scalar, Sequence, walk
 from tilelang.tileop.thread import runs_foreign_code
 
 _ACQUIRING = {"acquire", "acq_rel", "seq_cst"}
@@ -42,10 +43,37 @@ def waits_for_others(exprs: Iterable[Any]) -> bool:
     return any(call.waits for call in filter(None, map(intrinsic, calls))) or not _ACQUIRING.isdisjoint(_memory_orders(calls))
 
 
-def waits_for_products(stmt: Any) -> bool:
-    """Whether a statement waits for products of warp groups that are in flight, for all or but for the newest."""
-    known = intrinsic(stmt.value) if isinstance(stmt, ir.Evaluate) else None
-    return known is not None and known.completes
+def may_be_at_once(node: Any) -> bool:
+    """Whether there is a form of a node that leaves nothing in flight, and is not the node itself."""
+    return isinstance(node, Operator) and rule_of(node.op).at_once(node.op) != [node.op]
+
+
+def is_in_flight(node: Any) -> bool:
+    """Whether a node leaves an operator in flight, or waits for one."""
+    return may_be_at_once(node) or (isinstance(node, Operator) and rule_of(node.op).is_asynchronous(node.op))
+
+
+def waits_for_products(node: Any) -> bool:
+    """Whether a node, or one inside it, waits for products in flight, for all or all but the newest."""
+    return any(_pending(inner) is not None for inner in walk(node))
+
+
+def awaits_all(node: Any) -> bool:
+    """Whether a node itself waits for all products in flight."""
+    return _pending(node) == 0
+
+
+def _pending(node: Any) -> int | None:
+    """How many products a wait may leave in flight; None of any other node."""
+    if isinstance(node, Operator):
+        # The compiler's own wait; it stands behind what it waits for.
+        return None if rule_of(node.op).at_once(node.op) else 0
+    call = node.stmt.value if isinstance(node, Scalar) and isinstance(node.stmt, ir.Evaluate) else None
+    known = None if call is None else intrinsic(call)
+    if call is None or known is None or not known.completes:
+        return None
+    pending = as_int(call.args[0]) if call.args else 0
+    return pending if isinstance(pending, int) else None
 
 
 def acquires(exprs: Iterable[Any]) -> bool:

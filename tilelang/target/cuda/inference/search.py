@@ -42,6 +42,7 @@ from tilelang.errors import LayoutConflictError
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment
 from tilelang.records import Record
+from tilelang.target.cuda.analysis.waiting import is_in_flight, may_be_at_once, waits_for_products
 from tilelang.target.cuda.inference.conversion import carried_out
 from tilelang.target.cuda.inference.cost import cost
 from tilelang.target.cuda.inference.layouts import Layouts
@@ -51,13 +52,10 @@ from tilelang.target.cuda.inference.sections import (
     Section,
     as_conversion,
     at_once,
-    completes_products,
     family_of,
     is_ever_in_flight,
     is_handed_on,
-    is_in_flight,
     is_written,
-    may_be_at_once,
     partly_written,
     touched_outside,
     with_copy,
@@ -328,7 +326,7 @@ def _may_have_copy(state: _State, nodes: list[Any], family: set[Any]) -> bool:
     if is_handed_on(nodes, family):
         return False
     # A conversion before the wait for what is in flight would read too early.
-    if any(map(completes_products, nodes)) and is_ever_in_flight(state.problem.tree, family):
+    if any(map(waits_for_products, nodes)) and is_ever_in_flight(state.problem.tree, family):
         return False
     divergent = state.problem.uniformity.divergent
     stored = any(inner in divergent and is_written([inner], family) for top in nodes for inner in walk(top))

@@ -22,7 +22,7 @@ from typing import Any
 from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment
 from tilelang.ir.region import Region
 from tilelang.records import Record
-from tilelang.target.cuda.analysis.waiting import waits_for_products
+from tilelang.target.cuda.analysis.waiting import is_in_flight, may_be_at_once
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
 from tilelang.target.cuda.tile.nest import handed_on
@@ -165,26 +165,9 @@ def as_conversion(tree: TileTree, node: Parallel) -> Rewritten:
     return Rewritten(new, containers, (conversion,))
 
 
-def is_in_flight(node: Any) -> bool:
-    """Whether a node leaves an operator in flight, or waits for one."""
-    return may_be_at_once(node) or (isinstance(node, Operator) and rule_of(node.op).is_asynchronous(node.op))
-
-
-def may_be_at_once(node: Any) -> bool:
-    """Whether there is a form of a node that leaves nothing in flight, and is not the node itself."""
-    return isinstance(node, Operator) and rule_of(node.op).at_once(node.op) != [node.op]
-
-
 def is_ever_in_flight(tree: TileTree, family: set[Any]) -> bool:
     """Whether an operator that uses a fragment (``family``) is in flight somewhere in the kernel."""
     return any(is_in_flight(node) and touches(node, family) for node in walk(tree.root))
-
-
-def completes_products(node: Any) -> bool:
-    """Whether a node, or one inside it, waits for products in flight: a statement of the program, or what stands for it."""
-    inside = [*walk(node)]
-    awaited = any(may_be_at_once(inner) and not rule_of(inner.op).at_once(inner.op) for inner in inside)
-    return awaited or any(waits_for_products(inner.stmt) for inner in inside if isinstance(inner, Scalar))
 
 
 def at_once(tree: TileTree, family: set[Any]) -> Rewritten | None:

@@ -22,6 +22,7 @@ from tilelang.target.cuda.arch import in_one_warp, is_whole_warps
 from tilelang.target.cuda.normalise.between_groups import with_groups_together
 from tilelang.target.cuda.normalise.early_exit import branch_early_exits
 from tilelang.target.cuda.normalise.group_copies import fill_group_copies, merge_copies
+from tilelang.target.cuda.normalise.in_flight import complete_in_branches
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import evaluated
 from tilelang.target.cuda.tile.program import Kernel
@@ -47,7 +48,7 @@ def kernel_tree(kernel: Kernel, target: Any, spread: Collection[Any] = ()) -> Ti
     Raises:
         CompileError: the threads of a tile operator are no neighbours, or no whole warps where it needs them.
     """
-    tree, block = grouped_tree(kernel, target), range(kernel.thread_count)
+    tree, block = complete_in_branches(grouped_tree(kernel, target)), range(kernel.thread_count)
     groups = any(isinstance(node, ThreadGroup) and node.threads is not None for node in walk(tree.root))
     return fill_group_copies(merge_copies(tree, block, spread), block) if groups else tree
 
