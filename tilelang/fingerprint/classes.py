@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import typing
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any
@@ -18,6 +19,8 @@ from tilelang.fingerprint.walk import OTHERWISE, Describer, describes
 _NAME = type.__dict__["__name__"].__get__  # a metaclass may have a `__name__` of its own
 _MRO = type.__dict__["__mro__"].__get__
 _DICT = type.__dict__["__dict__"].__get__
+_OF_ENUMERATIONS = frozenset(("_member_type_", "_new_member_"))
+"""Where an enumeration keeps the class of its values: ``object``, mostly, whose objects show their address."""
 
 
 def describe_class(describer: Describer, value: Any) -> bool:
@@ -80,7 +83,10 @@ def _namespace(describer: Describer, kind: type) -> None:
             elif type(item) is MemberDescriptorType and item.__objclass__ is kind:
                 describer.text("slot")
             elif not _inherited_from_library(describer, kind, item):
-                describer.value(item, addresses.is_described_alone(item))
+                by_name = name in _OF_ENUMERATIONS and issubclass(kind, enum.Enum)
+                describer.value(item, addresses.is_described_alone(item) and not by_name)
+                if by_name:
+                    describer.shows_address_under(name, item)
                 if type(_inner(item)) is FunctionType:
                     describer.methods.add(name)
 

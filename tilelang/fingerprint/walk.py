@@ -84,6 +84,7 @@ class Describer:
         self.values: set[str] = set()
         self.methods: set[str] = set()
         self._addressed: dict[str, str] = {}
+        self._addressed_under: dict[str, Any] = {}
         self._text_methods: set[int] = set()
         self._created: set[int] = set()
         self._methods_of_equality: set[int] = set()
@@ -211,6 +212,10 @@ class Describer:
         for what in addresses.shown_by(value):
             self._addressed.setdefault(what, addresses.name_of(value))
 
+    def shows_address_under(self, attribute: str, value: Any) -> None:
+        """Notes the same of a value that code is given by this attribute only."""
+        self._addressed_under[attribute] = value
+
     def has_met(self, identity: int) -> bool:
         """Whether the object of this ``id`` was met."""
         return identity in self._order or identity in self._places or identity in self._results
@@ -255,6 +260,10 @@ class Describer:
                 raise self.refuse("a format text is put together from parts, which may name any attribute")
             names = names | fields
         self._check_hidden(names, texts, computes_names)
+        for part in parts:
+            for attribute, value in part._addressed_under.items():
+                if computes_names or attribute in names | texts:
+                    part.shows_address(value)
         self._check_addresses(parts, names, texts)
         created = set().union(*(part._created for part in parts))
         if any(part._order.keys() & created or part._places.keys() & created for part in parts):

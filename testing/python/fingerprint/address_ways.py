@@ -6,6 +6,7 @@ from __future__ import annotations
 from .ways import Way
 
 _OBJECT = "class C:\n    v = 1\n    def m(self):\n        pass\n    @staticmethod\n    def s():\n        pass\nc = C()\n"
+_ENUM = "import enum\nclass E(enum.Enum):\n    A = 1\ndef use():\n    return E.A\n"
 _SWAP = "prog.old = prog.c; prog.c = prog.C()"
 _TEXTS = {
     "repr": "repr(c)",
@@ -109,6 +110,8 @@ def _sets() -> list[Way]:
         Way("place in a set that a call makes", pair, "[x.v for x in frozenset((a, b))] == ORDER", (swap,), edits=False),
         Way("place in a set of functions", "def build(v):\n    def f():\n        return v\n    return f\nC = build\na, b = build(1), build(2)\nORDER = [f() for f in {a, b}]\n", "[f() for f in {a, b}] == ORDER", ("ones, twos = [prog.C(1) for _ in range(99)], [prog.C(2) for _ in range(99)]; pool = [(a, b) for a in ones for b in twos]; prog.a, prog.b = next(p for p in pool if [f() for f in set(p)] != [f() for f in {prog.a, prog.b}]); prog.pool = pool",), edits=False),
         Way("address of an object of a class in a function", "def build(v=[]):\n    class L:\n        pass\n    v.append(L())\n    return str(v[-1])\n", "build()", ("pass",), edits=False),
+        Way("address of an object of an enumeration's class", _ENUM + "def build(v=[]):\n    v.append(E._member_type_())\n    return str(v[-1])\n", "build()", ("pass",), edits=False),
+        Way("address of an object of an enumeration's class by name", _ENUM + "def build(v=[]):\n    v.append(getattr(E, '_member' + '_type_')())\n    return str(v[-1])\n", "build()", ("pass",), edits=False),
         Way("address as a hash", _OBJECT + "FIRST = hash(c)\n", "hash(c) == FIRST", (_SWAP,), edits=False),
         Way("address as an identity", _OBJECT + "FIRST = id(c)\n", "id(c) == FIRST", (_SWAP,), edits=False),
         Way("address by the method of a hash", _OBJECT + "FIRST = hash(c)\n", "c.__hash__() == FIRST", (_SWAP,), edits=False),

@@ -40,6 +40,7 @@ STYLES = [
     ("named tuple", "from typing import NamedTuple\nclass Tile(NamedTuple):\n    m: int = 64\n    n: int = 32\nTILE = Tile()\ndef make(n):\n    return TILE.m, TILE._replace(m=1)\n"),
     ("collections' named tuple", "from collections import namedtuple\nTile = namedtuple('Tile', 'm n')\ndef make(n):\n    return Tile(n, 2).m\n"),
     ("enum", "import enum\nclass Mode(enum.Enum):\n    FAST = 'fast'\n    SAFE = 'safe'\ndef make(n, mode=Mode.FAST):\n    return n if mode is Mode.FAST else -n\n"),
+    ("enum beside a text", "import dataclasses, enum\nclass Mode(enum.Enum):\n    FAST = 1\nclass Act(str, enum.Enum):\n    RELU = 'relu'\n@dataclasses.dataclass(frozen=True)\nclass C:\n    m: int = 4\ndef make(n, mode=Mode.FAST, act=Act.RELU, c=C()):\n    return f'gemm_{c.m}_{n}', mode is Mode.FAST, act is Act.RELU\n"),
     ("int enum", "from enum import IntEnum\nclass Stage(IntEnum):\n    ONE = 1\n    TWO = 2\ndef make(n):\n    return Stage.TWO + n, Stage(1).name\n"),
     ("enum auto", "from enum import Enum, auto\nclass M(Enum):\n    A = auto()\n    B = auto()\ndef make(n):\n    return [m.name for m in M], M['A'].value\n"),
     ("str enum", "from enum import Enum\nclass Act(str, Enum):\n    RELU = 'relu'\ndef make(n):\n    return Act.RELU.value, Act('relu') is Act.RELU\n"),

@@ -40,4 +40,4 @@ def test_four_of_five_styles_are_fast(reasons):
     slow = {name: reason for name, reason in reasons.items() if reason}
     assert len(reasons) >= 100
     assert len(slow) <= len(reasons) // 10, slow
-    assert "TVM constants" not in slow, slow
+    assert slow.keys().isdisjoint({"TVM constants", "enum beside a text"}), slow
