@@ -8,7 +8,7 @@ from tilelang.errors import BufferIndexError, IndexRangeError, OperandError, Run
 from tilelang.frontend import lanes
 from tilelang.frontend.builder import current, noted, read_now
 from tilelang.frontend.conversion import convert
-from tilelang.frontend.tiles import Computed, Slice, StridedSlice, as_tile, assign, is_repeated, is_vector, whole
+from tilelang.frontend.tiles import Computed, Slice, StridedSlice, as_tile, assign, check_overlap, is_repeated, is_vector, whole
 from tilelang.frontend.values import BufferLike, ExprLike, LocalVar, as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
@@ -181,6 +181,9 @@ def _assign_part(target: Slice | StridedSlice, value: Any) -> None:
     elif is_vector(value):
         _assign_lanes(target, convert(value, target.dtype, lanes.lanes_of(value)))
     else:
+        source = as_tile(value)
+        if isinstance(source, Slice) and source.buffer.same_as(target.buffer) and source.overlaps(target):
+            check_overlap(current(), target, source)
         current().perform(fill_or_copy(target, value))
 
 

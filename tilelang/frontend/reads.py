@@ -16,7 +16,8 @@ from tilelang.errors import RunTimeValueError
 from tilelang.frontend.frames import Place
 from tilelang.frontend.values import as_operand
 from tilelang.ir import nodes as ir
-from tilelang.ir.visit import is_guarded, operands, statement_exprs, with_operands
+from tilelang.ir.visit import is_guarded, operands, statement_exprs, variables, walk, with_operands
+from tilelang.tileop.base import record_of
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 if TYPE_CHECKING:
@@ -56,6 +57,26 @@ def changes_memory(stmt: Any) -> bool:
         called = intrinsic_name(stmt.value)
         return called is not None and not INTRINSICS[called].pure
     return not isinstance(stmt, _DECLARATIONS)
+
+
+def may_have_changed(builder: Builder, place: Place, buffer: Any) -> bool:
+    """Whether a statement behind a place may have changed what a buffer holds, or another pass of a loop may have."""
+    inside = builder.frames[builder.frames.index(place.frame) + 1 :] if place.frame in builder.frames else []
+    since = chain(place.frame.stmts[place.position :], *(frame.stmts for frame in inside))
+    root, written = builder.root_of(buffer), (each for stmt in since for part in walk(stmt) for each in _written(part))
+    return place.is_past or any(frame.repeats for frame in inside) or any(root.same_as(builder.root_of(each)) for each in written)
+
+
+def _written(stmt: Any) -> list[Any]:
+    """The buffers that a statement itself may write."""
+    record = record_of(stmt)
+    if record is not None:
+        return [region.buffer for region, access in record.regions() if "w" in access]
+    if isinstance(stmt, ir.BufferStore):
+        return [stmt.buffer]
+    if not isinstance(stmt, (ir.Evaluate, ir.Bind)) or not changes_memory(stmt):
+        return []
+    return [var for expr in statement_exprs(stmt) for var in variables(expr) if ir.is_buffer_var(var)]
 
 
 def read_in_order(builder: Builder, expr: Any) -> Any:

@@ -13,12 +13,13 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import OperandError, ShapeError
-from tilelang.frontend.builder import Builder, current
+from tilelang.frontend.builder import Builder, active_builder, current
 from tilelang.frontend.conversion import convert
 from tilelang.frontend.loops import each_element
+from tilelang.frontend.reads import may_have_changed
 from tilelang.frontend.values import BufferLike, Tile, as_expr, as_operand
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import same
+from tilelang.ir.expr import as_int, same
 from tilelang.ir.region import Region
 from tilelang.ir.text import shape_text
 from tilelang.ir.visit import walk_expr
@@ -64,6 +65,28 @@ class Part(Tile):
             return False
         return all(map(same, self.mins, other.mins))
 
+    def overlaps(self, other: Part) -> bool | None:
+        """Whether two parts of one buffer have elements in common; None where that is not known."""
+        known = True
+        for one, two in zip(self.ranges(), other.ranges()):
+            distance = as_int(as_expr(two[0]) - as_expr(one[0]))
+            spans = [(length - 1) * step + 1 if isinstance(length, int) else None for _, length, step in (one, two)]
+            if not isinstance(distance, int):
+                known = False
+            elif one[2] == two[2] and distance % one[2]:
+                return False
+            elif any(span is not None and way >= span for way, span in zip((distance, -distance), spans)):
+                return False
+            known = known and None not in spans and one[2] == two[2]
+        return True if known else None
+
+    def ranges(self) -> list[tuple[Any, Any, int]]:
+        """(first index, number of elements, distance of neighbours) along each axis of the buffer."""
+        found: list[tuple[Any, Any, int]] = [(first, 1, 1) for first in self.mins]
+        for axis, length, step in zip(self.axes, self.lengths, self.steps):
+            found[axis] = (self.mins[axis], length, step)
+        return found
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slice(Region, Part):
@@ -100,11 +123,16 @@ class StridedSlice(Part):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Computed(Tile):
-    """Arithmetic on slices."""
+    """Arithmetic on slices.
+
+    Attributes:
+        check: raises an error where memory that it reads may have changed since it was made.
+    """
 
     lengths: tuple[Any, ...]
     reads: tuple[Part, ...]
     at: Callable[[Index], Any]
+    check: Callable[[], None] = lambda: None
 
 
 def as_tile(value: Any) -> Tile | None:
@@ -138,6 +166,8 @@ def as_vector(value: Any) -> Any:
     tile = as_tile(value)
     if tile is None:
         return value
+    if isinstance(tile, Computed):
+        tile.check()
     *outer, size = tile.lengths or (1,)
     if any(length != 1 for length in outer) or not isinstance(size, int):
         raise ShapeError(f"a slice of shape {shape_text(tile.lengths)} is no vector")
@@ -174,7 +204,26 @@ def elementwise(function: Callable[..., Any], *values: Any) -> Any:
     def at(index: Index) -> Any:
         return function(*(_element(each, index) if isinstance(each, Tile) else each for each in operands))
 
-    return Computed(lengths, tuple(part for tile in found for part in tile.reads), at)
+    return Computed(lengths, tuple(part for tile in found for part in tile.reads), at, _unchanged(found))
+
+
+def _unchanged(tiles: Sequence[Tile]) -> Callable[[], None]:
+    """Checks that what arithmetic on ``tiles`` reads is as it is here: it is read where the result is assigned."""
+    builder = active_builder()
+    place = None if builder is None else builder.frames[-1].here()
+
+    def check() -> None:
+        for tile in tiles:
+            if isinstance(tile, Computed):
+                tile.check()
+            elif isinstance(tile, Part) and builder and place and may_have_changed(builder, place, tile.buffer):
+                name = tile.buffer.name
+                raise OperandError(
+                    f"arithmetic on slices of {name} is used where {name} may have changed since",
+                    hint="assign it to a slice of a tile where it is computed",
+                )
+
+    return check
 
 
 def assign(target: Part, value: Any) -> None:
@@ -189,7 +238,9 @@ def assign(target: Part, value: Any) -> None:
     value = _scalar(_evaluated(builder, target, as_operand(value))) if tile is None else tile
     if not _fits(value.lengths, target.lengths):
         raise ShapeError(f"a value of shape {shape_text(value.lengths)} is assigned to a slice of {shape_text(target.lengths)}")
-    _check_overlap(builder, target, value)
+    check_overlap(builder, target, value)
+    if isinstance(value, Computed):
+        value.check()
     # An iteration of a T.Parallel has all of the slice's elements itself.
     with each_element(builder, target.lengths, "SERIAL" if builder.parallel else "PARALLEL") as index:
         store = convert(as_expr(_element(value, index)), str(target.buffer.dtype))
@@ -217,11 +268,13 @@ def _scalar(value: Any) -> Computed:
     return Computed((), (), lambda _: value)
 
 
-def _check_overlap(builder: Builder, target: Part, value: Tile) -> None:
+def check_overlap(builder: Builder, target: Part, value: Tile) -> None:
     """Refuses ``A[1:] = A[:-1] + 1``: threads assign the elements in any order, so some would read what others have written."""
     root = builder.root_of(target.buffer)
     # Different buffers may be views of one memory. The very element that is written may be read, as in `A[:] = A[:] * 2`.
     for part in value.reads:
+        if part.buffer.same_as(target.buffer) and part.overlaps(target) is False:
+            continue
         if builder.root_of(part.buffer).same_as(root) and not part.is_same_place(target):
             raise OperandError(
                 f"the assignment reads {part.buffer.name} elsewhere than it writes it, and its elements have no order",

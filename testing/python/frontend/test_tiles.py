@@ -336,3 +336,71 @@ def test_slices_that_end_before_they_begin_are_empty(target):
             T.copy(A[5:2], B[5:2])
 
     assert torch.equal(run(main, target, X[0].clone()), X[0])
+
+
+@every_target
+def test_an_assignment_may_read_parts_of_its_buffer_that_it_does_not_write(target):
+    @T.prim_func
+    def main(A: T.Tensor((4, 8), "float32"), B: T.Tensor((4, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            T.copy(A, B)
+            B[0, ::2] = B[0, 1::2]
+            B[1, :] = B[0, :] * 2
+            for i in range(3):
+                B[i + 1, 0:4] = B[i, 4:8] + 1
+            B[3, 0:4] = B[3, 0:4]
+
+    want = X[:4].clone()
+    want[0, ::2] = want[0, 1::2]
+    want[1] = want[0] * 2
+    for i in range(3):
+        want[i + 1, 0:4] = want[i, 4:8] + 1
+    assert torch.equal(run(main, target, X[:4].clone()), want)
+
+
+def test_assignments_between_overlapping_parts():
+    with error_at_mark(match="reads A elsewhere than it writes it"):
+
+        @T.prim_func
+        def copied(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                A[1:5] = A[0:4]  # <- error
+
+    with error_at_mark(match="reads A elsewhere than it writes it"):
+
+        @T.prim_func
+        def unknown(A: T.Tensor((4, 8), "float32"), n: T.int32):
+            with T.Kernel(1):
+                A[n, 0:4] = A[0, 3:7] + 1  # <- error
+
+
+def test_arithmetic_on_slices_that_is_kept_past_a_change_of_them():
+    @T.macro
+    def change(A):
+        A[0] = A[0] + 100
+        return A[0]
+
+    with error_at_mark(match="arithmetic on slices of A is used where A may have changed since"):
+
+        @T.prim_func
+        def exchanged(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                A[0:4], A[4:8] = A[4:8] + 0, A[0:4] + 0  # <- error
+
+    with error_at_mark(match="arithmetic on slices of A is used where A may have changed since"):
+
+        @T.prim_func
+        def before_a_call(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                B[:] = A[:] * 2 + change(A)  # <- error
+
+    with error_at_mark(match="arithmetic on slices of A is used where A may have changed since"):
+
+        @T.prim_func
+        def in_a_list(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                kept = [A[0:3] * 2]
+                T.fill(B, 1)
+                B[0:3] = kept[0]
+                T.fill(A, 1)
+                B[3:6] = kept[0]  # <- error
