@@ -6,7 +6,9 @@ import pytest
 import torch
 
 import tilelang.language as T
+from testing.python.target.cuda.support import source
 from testing.python.target.definition import check_meaning
+from tilelang.errors import DivergenceError
 
 STEPS, SLOTS, LANES = 4, 2, 32
 
@@ -236,3 +238,49 @@ def test_threads_that_perhaps_do_not_come_have_no_barrier(condition: str) -> Non
                     C[tx] = s[tx]
 
     check_meaning(main, torch.arange(128, dtype=torch.int32), torch.zeros(128, dtype=torch.int32))
+
+
+@T.macro
+def handed_on(A, D, tile, full, tx, early):
+    if tx % 2 == 0:
+        tile[tx] = A[tx]
+        if early:
+            T.mbarrier_arrive(full)
+        D[tx] = tile[126 - tx]
+        if not early:
+            T.mbarrier_arrive(full)
+
+
+@T.macro
+def taken_over(C, tile, full, tx):
+    if tx % 2 == 1:
+        T.mbarrier_wait_parity(full, 0)
+        C[tx] = tile[tx - 1]
+
+
+def exchanging(early, first):
+    """Scattered threads exchange values, and signal others; these come ``first`` or behind them."""
+
+    @T.prim_func
+    def main(A: T.Tensor((128,), "int32"), C: T.Tensor((128,), "int32"), D: T.Tensor((128,), "int32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            tile, full = T.alloc_shared((128,), "int32"), T.alloc_barrier(64)
+            if first:
+                taken_over(C, tile, full, tx)
+            handed_on(A, D, tile, full, tx, early)
+            if not first:
+                taken_over(C, tile, full, tx)
+
+    return main
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_scattered_threads_that_exchange_values_may_signal_others(early):
+    check_meaning(exchanging(early, False), torch.arange(128).int(), torch.zeros(128).int(), torch.zeros(128).int())
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_scattered_threads_that_exchange_values_are_refused_behind_others_that_wait_for_them(early):
+    with pytest.raises(DivergenceError, match="exchange values in a branch that others may wait for"):
+        source(exchanging(early, True))

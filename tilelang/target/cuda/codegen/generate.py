@@ -190,6 +190,7 @@ class Generator:
         if self.divergent or e.is_by_thread(node):
             code = leaf(statement(e, stmt), hands_over=publishes)
             code.synchronises = orders_threads(statement_exprs(stmt))
+            code.arrives = known is not None and known.publishes and known.manual
             code.acquires = code.synchronises and acquires(statement_exprs(stmt))
             code.waits = code.synchronises and waits_for_others(statement_exprs(stmt))
             code.uniform = self.divergent and e.uniformity.agree(statement_exprs(stmt), e.uniformity.block)

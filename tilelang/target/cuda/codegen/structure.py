@@ -117,7 +117,7 @@ def emit_branch(generator: Any, node: Branch) -> list[Code]:
             *(GroupCode(both([value, among]), body, group, barrier, takes_part=taking_part) for among, body, group in made),
         ]
     threads = groups[0] if len(groups) == 1 else None
-    branch = [*before, BranchCode(value, then, otherwise, divergent, threads, e.warps_agree(node), node.stmt.span)]
+    branch = [*before, BranchCode(value, then, otherwise, divergent, threads, takers, e.warps_agree(node), node.stmt.span)]
     if divergent and (taking_part or generator.behind):
         return [GroupCode(None, Block(branch), e.threads, None, takes_part=taking_part, scattered=True, takers=takers)]
     return branch

@@ -46,6 +46,7 @@ class Leaf:
         detached: whether the program waits for their asynchronous copies by statements of its own.
         hands_over: whether the statements signal other threads that they may access what was written before, as an arrival does.
         synchronises: whether the program itself orders its threads here.
+        arrives: whether the statements only signal others, and wait for none.
         acquires: whether some threads see from here on what other blocks have written; the other threads do after a barrier.
         waits: whether the threads that come here wait for others of the block or for an asynchronous copy.
         uniform: whether the statements compute the same in all threads, so that threads that do not need the result may run them.
@@ -58,6 +59,7 @@ class Leaf:
     detached: bool = False
     hands_over: bool = False
     synchronises: bool = False
+    arrives: bool = False
     acquires: bool = False
     waits: bool = False
     uniform: bool = False
@@ -158,6 +160,7 @@ class BranchCode:
     Attributes:
         divergent: whether threads may disagree on its condition, so that no barrier can be inside.
         threads: those that take a divergent branch, where they are known to be a range.
+        takers: the threads that take a divergent branch, where their numbers tell.
         by_warps: of a divergent branch, whether the threads of a warp agree.
         span: of the statement.
     """
@@ -167,6 +170,7 @@ class BranchCode:
     otherwise: Block | None = None
     divergent: bool = False
     threads: range | None = None
+    takers: frozenset[int] | None = None
     by_warps: bool = False
     span: Any = None
 

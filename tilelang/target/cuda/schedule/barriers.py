@@ -24,8 +24,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tilelang.errors import DivergenceError
 from tilelang.ir.access import READ
 from tilelang.ir.memory import is_global
+from tilelang.ir.span import location_of
 from tilelang.target.cuda.ir.access import Access, Agent
 from tilelang.target.cuda.ir.code import (
     Barrier,
@@ -189,7 +191,9 @@ class _Inserter:
                 if scattered[apart] is roles[0]:  # its parts take turns with the other threads, with barriers of all in between
                     block.items[position : position + 1] = roles[0].body.items
                     continue
-                roles = roles[: roles.index(scattered[apart])]
+                place = roles.index(scattered[apart])
+                self.check_turns(roles[:place], roles[place:])
+                roles = roles[:place]
             added = self.roles(roles, pending) if roles else self.item(block.items[position], pending)
             block.items[position:position] = added
             position += max(1, len(roles)) + len(added)
@@ -211,6 +215,25 @@ class _Inserter:
                 return count
             found[takers] = of_takers
         return len(branches)
+
+    def check_turns(self, before: list[GroupCode], behind: list[GroupCode]) -> None:
+        """Checks that a branch whose threads need barriers of all, the first of those behind, is not beside others that may wait
+        for it, or for what comes behind it.
+
+        Raises:
+            DivergenceError: it is.
+        """
+        branch, waits = behind[0], any(leaf.waits for group in before for leaf in leaves(group))
+        if not waits or not any(leaf.hands_over for group in behind for leaf in leaves(group)):
+            return
+        accesses = combined_accesses(branch)
+        if self.conflicts.between(accesses, accesses, threads=branch.takers) is not None:
+            span = next((part.span for part in branch.body.items if isinstance(part, BranchCode)), None)
+            raise DivergenceError(
+                "threads here and there exchange values in a branch that others may wait for in front of it",
+                location_of(span),
+                "place it first, or let neighbouring threads of whole warps take it",
+            )
 
     def roles(self, groups: list[GroupCode], pending: _Pending) -> list[Code]:
         """Handles neighbouring groups of different threads, which run concurrently: the program itself orders them."""

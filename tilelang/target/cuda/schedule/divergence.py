@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, Union
 
 from tilelang.errors import DivergenceError
 from tilelang.ir.span import location_of
@@ -45,6 +46,8 @@ from tilelang.target.cuda.ir.values import Binary, Name, Unary, Value
 
 Conflict = Callable[..., "tuple[Access, Access] | None"]
 Found = Iterator["Access | None"]
+Takers = Union["frozenset[int]", None]
+"""The threads that take a branch, where their numbers tell."""
 
 
 class _Inseparable(Exception):
@@ -80,12 +83,14 @@ class Divergence(Record):
         # What a single thread does is in order; the others may have to wait for each other.
         single = code.threads is not None and len(code.threads) == 1
         ordered = code.otherwise if single else code
-        if ordered is None or not self.has_order(ordered, group and not single):
+        # What one side's threads do is in order with what they do; which these are is told of the first side.
+        takers = code.takers if code.otherwise is None else None
+        if ordered is None or not self.has_order(ordered, group and not single, takers):
             return [code]
         if code.threads is not None:
             return self._group(code, code.threads)
         try:
-            return self._branches(code)
+            return self._branches(code, takers)
         except _Inseparable:
             _check_loop(code, self.conflict)
             return [code]
@@ -98,9 +103,11 @@ class Divergence(Record):
             return False
         return self.has_order(_of_warps(code), group)
 
-    def has_order(self, code: Code, group: bool) -> bool:
-        """Whether two accesses inside of some code have an order among threads; ``group``: which threads run it is known."""
-        return any(True for _ in _Order(self.conflict, by_program=not group).of(code, set()))
+    def has_order(self, code: Code, group: bool, takers: Takers = None) -> bool:
+        """Whether two accesses inside of some code have an order among threads; ``group``: a known group runs it; ``takers``: the
+        threads here and there that do."""
+        conflict = self.conflict if takers is None else partial(self.conflict, threads=takers)
+        return any(True for _ in _Order(conflict, by_program=not group, by_arrivals=takers is None).of(code, set()))
 
     # A barrier of the threads that take a branch -----------------------------------------------------------------------
 
@@ -119,28 +126,28 @@ class Divergence(Record):
 
     # A sequence of branches --------------------------------------------------------------------------------------------
 
-    def _branches(self, code: BranchCode) -> list[Code]:
+    def _branches(self, code: BranchCode, takers: Takers) -> list[Code]:
         taken = self.name("taken")
         # Evaluated once: statements of the branch may change what the condition reads.
-        made: list[Code] = [Leaf([Define(taken, "bool", code.condition)]), *self._guarded(taken, code.then)]
-        return made + (self._guarded(Unary("!", taken), code.otherwise) if code.otherwise is not None else [])
+        made: list[Code] = [Leaf([Define(taken, "bool", code.condition)]), *self._guarded(taken, code.then, takers)]
+        return made + (self._guarded(Unary("!", taken), code.otherwise, takers) if code.otherwise is not None else [])
 
-    def _guarded(self, condition: Value, block: Block) -> list[Code]:
+    def _guarded(self, condition: Value, block: Block, takers: Takers) -> list[Code]:
         """The statements of a block one by one under a condition; what they define is declared outside."""
         made: list[Code] = []
         for item in block.items:
             if isinstance(item, Block):
-                made += self._guarded(condition, item)
+                made += self._guarded(condition, item, takers)
             elif isinstance(item, GroupCode) and item.scattered:
-                made += self._guarded(condition, item.body)
+                made += self._guarded(condition, item.body, takers)
             elif isinstance(item, Leaf) and any(isinstance(each, (Define, DefinePointer)) for each in item.body):
                 made += [item] if item.uniform else self._defining(condition, item)
             elif isinstance(item, Barrier) and item.after_exit:
                 made.append(item)
-            elif isinstance(item, (Leaf, BranchCode, LoopCode)) and not self.has_order(item, group=False):
+            elif isinstance(item, (Leaf, BranchCode, LoopCode)) and not self.has_order(item, False, takers):
                 made.append(_part(condition, item))
             else:
-                made += self._parts(condition, item)
+                made += self._parts(condition, item, takers)
         return made
 
     def _defining(self, condition: Value, leaf: Leaf) -> list[Code]:
@@ -157,21 +164,21 @@ class Divergence(Record):
             body.append(each)
         return [Leaf(declared), _part(condition, replace(leaf, body=body))]
 
-    def _parts(self, condition: Value, item: Code) -> list[Code]:
+    def _parts(self, condition: Value, item: Code, takers: Takers) -> list[Code]:
         """A statement with an order inside, under a condition."""
         if may_jump(item):
             raise _Inseparable
         if isinstance(item, LoopCode) and not item.divergent:
-            return [replace(item, body=Block(self._guarded(condition, item.body)))]
+            return [replace(item, body=Block(self._guarded(condition, item.body, takers)))]
         if not isinstance(item, BranchCode):
             raise _Inseparable
         taken = self.name("taken")
         # `&&` evaluates the inner condition only where the outer one holds, which may be what makes it safe: if (i < n) if (x[i]
         # > 0).
         made: list[Code] = [Leaf([Define(taken, "bool", Binary("&&", condition, item.condition))])]
-        made += self._guarded(taken, item.then)
+        made += self._guarded(taken, item.then, takers)
         if item.otherwise is not None:
-            made += self._guarded(Binary("&&", condition, Unary("!", taken)), item.otherwise)
+            made += self._guarded(Binary("&&", condition, Unary("!", taken)), item.otherwise, takers)
         return made
 
 
@@ -184,11 +191,13 @@ class _Order(Record):
             different times, then make no difference.
         by_program: whether signals and waits of the program order its threads. In a known group of threads they do not: each
             statement sees what the one before it stored, whichever others the program signals to between the two.
+        by_arrivals: whether a signal alone does.
     """
 
     conflict: Conflict
     certain: bool = False
     by_program: bool = True
+    by_arrivals: bool = True
 
     def of(self, code: Code, pending: set[Access]) -> Found:
         """The accesses of code that have to wait for those since the program itself last ordered its threads (``pending``), and
@@ -232,7 +241,8 @@ class _Order(Record):
 
     def leaf(self, leaf: Leaf, pending: set[Access]) -> Found:
         # A statement that signals and waits is a hardware barrier of whole warps.
-        if (leaf.hands_over or leaf.synchronises) and (self.by_program or (leaf.hands_over and leaf.waits)):
+        by_program = self.by_program and (self.by_arrivals or not leaf.arrives)
+        if (leaf.hands_over or leaf.synchronises) and (by_program or (leaf.hands_over and leaf.waits)):
             pending.clear()
         yield from self.accesses(leaf.accesses, pending)
 
