@@ -60,7 +60,13 @@ def changes_memory(stmt: Any) -> bool:
 
 
 def may_have_changed(builder: Builder, place: Place, buffer: Any) -> bool:
-    """Whether a statement behind a place may have changed what a buffer holds, or another pass of a loop may have."""
+    """Whether a statement behind a place may have changed what a buffer holds, or another pass of a loop may have.
+
+    Args:
+        builder: of the program.
+        place: where the buffer was named.
+        buffer: itself, or a view of memory that others name, too.
+    """
     inside = builder.frames[builder.frames.index(place.frame) + 1 :] if place.frame in builder.frames else []
     since = chain(place.frame.stmts[place.position :], *(frame.stmts for frame in inside))
     root, written = builder.root_of(buffer), (each for stmt in since for part in walk(stmt) for each in _written(part))

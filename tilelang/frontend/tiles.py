@@ -269,7 +269,16 @@ def _scalar(value: Any) -> Computed:
 
 
 def check_overlap(builder: Builder, target: Part, value: Tile) -> None:
-    """Refuses ``A[1:] = A[:-1] + 1``: threads assign the elements in any order, so some would read what others have written."""
+    """Refuses ``A[1:] = A[:-1] + 1``: threads assign the elements in any order, so some would read what others have written.
+
+    Args:
+        builder: of the program, which knows what is a view of one memory.
+        target: what is assigned to.
+        value: what is assigned.
+
+    Raises:
+        OperandError: ``value`` may read elements of ``target`` for others of its elements.
+    """
     root = builder.root_of(target.buffer)
     # Different buffers may be views of one memory. The very element that is written may be read, as in `A[:] = A[:] * 2`.
     for part in value.reads:
