@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
@@ -201,3 +203,54 @@ def test_a_product_that_a_branch_would_leave_in_flight_is_complete_at_its_end(wa
             T.copy(c, C)
 
     on_hopper(main, some(64, 64), some(64, 64), torch.zeros(64, 64))
+
+
+def pins_behind(program, wait: str) -> list[str]:
+    """The accumulators that are kept from being read before the last such wait."""
+    _, behind = source(program, "sm_90a").rsplit(wait, 1)
+    lines = itertools.takewhile(lambda line: "fence_operand" in line, behind.strip().splitlines())
+    return [line.split("(")[1].rstrip(");") for line in lines]
+
+
+def test_registers_of_a_product_in_flight_are_left_alone_by_a_wait_for_one_before():
+    """Both loops add to one accumulator; the wait in the second one leaves its own product in flight."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 256), "float16"), B: T.Tensor((256, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            a2, b2 = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[0, k * 64], a)
+                T.copy(B[k * 64, 0], b)
+                T.gemm(a, b, c)
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[0, 128 + k * 64], a2)
+                T.copy(B[128 + k * 64, 0], b2)
+                T.gemm(a2, b2, c)
+            T.copy(c, C)
+
+    on_hopper(main, some(64, 256), some(256, 64), torch.zeros(64, 64))
+    assert pins_behind(main, "tl::wgmma_wait<1>();") == []
+
+
+def test_results_of_older_products_are_not_read_before_one_that_completes_them():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((128, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            first, second = T.alloc_fragment((64, 64), "float32"), T.alloc_fragment((64, 64), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.wgmma_gemm(a, b, first, clear_accum=True)
+            T.gemm(b, a, second, clear_accum=True, wg_wait=1)
+            T.copy(first, C[0:64, :])
+            T.wait_wgmma(0)
+            T.copy(second, C[64:128, :])
+
+    on_hopper(main, some(64, 64), some(64, 64), torch.zeros(128, 64))
+    text = source(main, "sm_90a")
+    wait, read = text.index("tl::wgmma_wait<0>();"), text.index("*>(C ")
+    assert "fence_operand<32>(first)" in text[wait:read]

@@ -74,18 +74,19 @@ class InFlight:
         # operators of the iteration before may be complete here whose newest ones are not.
         every = self._of_group()
         complete = self._started[:-pending] if pending else every
+        # The compiler is to leave alone the registers of a newer operator, with the same result, that is in flight.
+        used = {_results(node) for node in self._started[-pending:]} if pending else set()
         for node in every:
             read.update(dict.fromkeys(self._operands(node)))
-            if node in complete:
-                results = tuple(region.buffer for region, access in node.op.regions() if "w" in access)
-                pins[results] = rule_of(node.op).pinned(node, self.e)
+            if node in complete and _results(node) not in used:
+                pins[_results(node)] = rule_of(node.op).pinned(node, self.e)
         code = leaf([WaitProducts(pending), *(code for pinned in pins.values() for code in pinned)])
         code.accesses = tuple(dict.fromkeys((*code.accesses, *read)))
         return [code]
 
     def complete(self) -> list[Code]:
-        """The wait for all operators that may be in flight, for one that is complete at its end and counts as the newest of them;
-        nothing where all are complete at their end."""
+        """The wait for all operators that may be in flight, beside one that is complete at its end and counts as the newest of
+        them; nothing where all are complete at their end."""
         return self.wait(0) if any(rule_of(node.op).pinned(node, self.e) for node in self._of_group()) else []
 
     def _of_group(self) -> list[Any]:
@@ -101,6 +102,11 @@ class InFlight:
             storage = self.e.storage(region.buffer) if "r" in access else None
             if storage is not None and not isinstance(storage, Slot):
                 yield Access(storage, READ)
+
+
+def _results(node: Any) -> tuple[Any, ...]:
+    """The buffers that an operator writes."""
+    return tuple(region.buffer for region, access in node.op.regions() if "w" in access)
 
 
 class Generator:

@@ -52,7 +52,7 @@ class Product(Record, eq=False):
         if node.op.wg_wait <= COMPLETE:
             return []  # only warp groups leave products in flight
         # A wait counts this product as the newest one, and it is complete: so must be those before it.
-        code = [] if node.op.wg_wait == 0 and not is_asynchronous(node.op) else generator.in_flight.complete()
+        code = generator.in_flight.complete() if is_counted(node.op) else []
         with generator.emitter.names.block():
             code += self.code(generator.emitter, node)
         if is_asynchronous(node.op):
@@ -68,6 +68,11 @@ class Product(Record, eq=False):
 def is_asynchronous(op: Any) -> bool:
     """Whether a later statement of the program waits for a product."""
     return op.wg_wait == IN_FLIGHT or getattr(op, "kind", "gemm") != "gemm"
+
+
+def is_counted(op: Any) -> bool:
+    """Whether the program's waits count a product among those in flight."""
+    return is_asynchronous(op) or op.wg_wait > 0
 
 
 def tiles_fit(op: Any) -> bool:

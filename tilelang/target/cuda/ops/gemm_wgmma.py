@@ -39,7 +39,7 @@ from tilelang.target.cuda.ir.instructions import (
 from tilelang.target.cuda.ir.values import Array, Call, Cast, Name, Number, Pointer, Unary, Value, value_of
 from tilelang.target.cuda.ir.wgmma import ACCUMULATORS, K_OF, Wgmma, is_valid_n
 from tilelang.target.cuda.operators import TileDemand
-from tilelang.target.cuda.ops.gemm_plan import COMPLETE, IN_FLIGHT, Product, tiles_fit
+from tilelang.target.cuda.ops.gemm_plan import COMPLETE, Product, is_asynchronous, is_counted, tiles_fit
 from tilelang.tileop.gemm import GemmWarpPolicy
 
 ROWS = 64
@@ -99,9 +99,11 @@ class WarpGroupProduct(Product):
         with emitter.names.block():
             product = self.multiply(
                 left, shared[-1], emitter.array(op.c.buffer), lower=emitter.index, take=emitter.names.take, clear=clear,
-                wait=op.wg_wait != IN_FLIGHT and op.kind == "gemm", first_group=emitter.threads.start // WARP_GROUP,
+                wait=not is_asynchronous(op), first_group=emitter.threads.start // WARP_GROUP,
             )  # fmt: skip
-        return [leaf([product])]
+        # The results of those before it may be read behind it, too.
+        others = generator.in_flight.complete() if is_counted(op) and not is_asynchronous(op) else []
+        return [leaf([product]), *others]
 
     def multiply(
         self,
