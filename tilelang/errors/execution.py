@@ -17,8 +17,8 @@ class ArgumentError(ExecutionError):
 class ArgumentCountError(ArgumentError):
     """Too few or too many arguments, or a name that the kernel does not have."""
 
-    def __init__(self, kernel: str, problem: str, signature: str):
-        super().__init__(f"{kernel}: {problem}", hint=f"call it as {kernel}({signature})")
+    def __init__(self, kernel: str, problem: str, signature: str, otherwise: str = ""):
+        super().__init__(f"{kernel}: {problem}", hint=f"call it as {kernel}({signature}){otherwise}")
 
 
 class ArgumentValueError(ArgumentError):

@@ -64,8 +64,18 @@ def _in_order(signature: CallSignature, args: Sequence[Any], kwargs: Mapping[str
     missing = [name for name in names[len(args) :] if name not in kwargs]
     if missing:
         plural = "s" if len(missing) > 1 else ""
-        raise ArgumentCountError(kernel, f"argument{plural} {', '.join(missing)} missing (got {len(args)} of {len(names)})", text)
+        problem = f"argument{plural} {', '.join(missing)} missing (got {len(args)} of {len(names)})"
+        raise ArgumentCountError(kernel, problem, text, _as_outputs(signature, missing))
     return [*args, *(kwargs[name] for name in names[len(args) :])]
+
+
+def _as_outputs(signature: CallSignature, missing: Sequence[str]) -> str:
+    """What else to do where just the tensors that the kernel writes are missing."""
+    written = [p.name for p in signature.params if p.kind == "tensor" and p.name not in signature.only_read]
+    if signature.allocated or len(missing) == len(signature.inputs) or not set(missing) <= set(written):
+        return ""
+    places = [index for index, param in enumerate(signature.params) if param.name in missing]
+    return f", or compile with out_idx={places}, by which a call makes and returns {', '.join(missing)}"
 
 
 class _Place:

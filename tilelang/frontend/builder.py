@@ -254,6 +254,11 @@ class Builder:
         for each in self.outputs:
             if not (isinstance(each, ir.Var) and ir.is_buffer_var(each)):
                 raise DeclarationError(f"a program returns tensors of T.empty, not {described(each)}")
+        if self.outputs and not self.allocated_params:
+            raise DeclarationError(
+                "the program returns a tensor that is not from T.empty",
+                hint="a call returns what it allocates: B = T.empty(shape, dtype), or name the parameter in out_idx",
+            )
 
     @contextmanager
     def scope(self, kind: str, wrap: Callable[[Any], Any], always: bool = False) -> Iterator[Frame]:

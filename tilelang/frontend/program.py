@@ -89,11 +89,6 @@ def finished_program(name: str, definition: Location, params: list[Any], builder
         everything = {buffer: i for i, buffer in enumerate([*params, *allocated])}
         attrs["tl.out_idx"] = sorted(positions.values())
         attrs["tl.returned"] = [_returned(everything, value) for value in builder.outputs]
-    elif builder.outputs:
-        raise DeclarationError(
-            "the program returns a tensor that is not from T.empty", definition,
-            hint="a call returns what it allocates: B = T.empty(shape, dtype), or name the parameter in out_idx",
-        )  # fmt: skip
     for key, value in attrs.items():
         func = func.with_attr(key, value)
     verify_scopes(func, builder.dynamic_sizes.values())

@@ -46,12 +46,18 @@ def _buffer(
     sizes = [as_int(as_expr(size)) for size in as_shape(shape)]
     for size in sizes:
         if not isinstance(size, int) or size < 0:
-            raise ShapeError(f"{what}: every size must be a compile-time integer that is not negative, got the shape {shape!s}")
+            raise ShapeError(
+                f"{what}: every size must be a compile-time integer that is not negative, got the shape {shape!s}",
+                hint=None if isinstance(size, int) else _CONSTANT_SIZE,
+            )
     buffer = ir.decl_buffer(
         declared_sizes(sizes, kind), kind.base, builder.take_name(default), scope=scope, data_alignment=kind.bytes, layout=None
     )
     builder.allocate(buffer, notes)
     return typed(buffer, kind)
+
+
+_CONSTANT_SIZE = "allocate the largest size, or take a T.alloc_shared tile, whose size T.assume(n <= 256) can bound"
 
 
 def _spelled(value: Any) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from tilelang.errors import OperandError
+
+_SAME = {"axis": "dim"}
+"""Keywords of other libraries, and what this one calls them."""
 
 
 def parameters(names: str, **defaults: Any) -> inspect.Signature:
@@ -51,6 +55,8 @@ def _bound(signature: inspect.Signature, name: str, args: tuple[Any, ...], kwarg
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise OperandError(f"T.{name}{signature}: {error}") from None
+        unknown = next((key for key in kwargs if key not in signature.parameters), "")
+        near = difflib.get_close_matches(_SAME.get(unknown, unknown), signature.parameters, n=1)
+        raise OperandError(f"T.{name}{signature}: {error}", hint=f"did you mean {near[0]!r}?" if near else None) from None
     bound.apply_defaults()
     return bound.args

@@ -187,6 +187,17 @@ def test_counts_arguments(axpy, args, kwargs, text):
     assert text in str(caught.value) and "axpy(A, B, C, scale)" in str(caught.value)
 
 
+def test_says_how_a_call_makes_a_missing_output(axpy, axpy_out):
+    with pytest.raises(ArgumentCountError, match=r"compile with out_idx=\[2\], by which a call makes and returns C"):
+        axpy(1, 2, scale=3)
+    with pytest.raises(ArgumentCountError) as caught:
+        axpy(1, 2)  # a number is missing, too
+    assert "out_idx" not in str(caught.value)
+    with pytest.raises(ArgumentCountError) as caught:
+        axpy_out(1, scale=3)  # C is made already
+    assert "out_idx" not in str(caught.value)
+
+
 def test_says_that_it_allocates_outputs(axpy_out):
     a, b, c = tensors()
     with pytest.raises(ArgumentCountError, match="the call itself allocates C"):

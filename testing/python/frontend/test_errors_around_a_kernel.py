@@ -55,6 +55,14 @@ def number(A):
 
 
 @tilelang.jit(target="cpu")
+def argument(A):
+    A: T.Tensor((8,), "float32")
+    with T.Kernel(1):
+        A[0] = 1
+    return A
+
+
+@tilelang.jit(target="cpu")
 def undeclared(A, B):
     A: T.Tensor((8,), "float32")
     with T.Kernel(1):
@@ -102,6 +110,7 @@ def unknown_symbol(A: T.Tensor((8,), "float32")):
         (lambda a: eager(None), CompileError, r"A is declared a tensor, and the call gives None"),
         (lambda a: undeclared(a, a), CompileError, r"argument B is used, but not declared above"),
         (number, CompileError, "a program returns tensors of T.empty, not int 3"),
+        (argument, CompileError, r"returns a tensor that is not from T.empty\n(.*\n)+.*return A\n"),
         (
             without_kernel,
             CompileError,

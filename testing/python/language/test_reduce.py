@@ -166,6 +166,16 @@ def test_axis_out_of_range(dim):
         _reduce_axis(dim)
 
 
+@pytest.mark.parametrize("keyword, meant", [("axis", "dim"), ("cler", "clear")])
+def test_a_wrong_keyword_is_told_the_right_one(keyword, meant):
+    with pytest.raises(CompileError, match=f"unexpected keyword argument '{keyword}'(?s:.)*did you mean '{meant}'"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4, 4), "float32")):
+            with T.Kernel(1):
+                T.reduce_sum(T.alloc_fragment((4, 4), "float32"), T.alloc_fragment((4,), "float32"), **{keyword: 1})
+
+
 def _reduce_axis(dim):
     @T.prim_func
     def main(A: T.Tensor((4, 4), "float32")):

@@ -110,6 +110,16 @@ def test_negative_sizes_are_refused(allocate):
         _allocated(lambda: allocate((4, -1), "float32"))
 
 
+def test_a_size_of_the_run_time_is_told_what_has_one():
+    n = T.dynamic("n")
+    with pytest.raises(ShapeError, match=re.escape("got the shape (T.dynamic('n'),)") + "(?s:.)*T.assume"):
+
+        @T.prim_func
+        def main(A: T.Tensor((n,), "float32")):
+            with T.Kernel(1):
+                T.alloc_fragment((n,), "float32")
+
+
 def test_there_are_no_barriers_without_arrivals():
     with pytest.raises(OptionError, match="a phase takes between 1 and"):
         _allocated(lambda: T.alloc_barrier([]))

@@ -73,6 +73,23 @@ def test_numbers_that_the_driver_would_refuse(numbers: tuple, modes: tuple, mess
         source(copy_tile(64, 64, (0, 0), numbers, modes), "sm_90a")
 
 
+@pytest.mark.parametrize(("columns", "dtype", "shared", "message"), [
+    (64, "float16", "float32", "it does not convert, and A is float16, tile float32"),
+    (50, "float16", "float16", "rows of A are 100 bytes apart"),
+])  # fmt: skip
+def test_names_the_rule_that_a_copy_breaks(columns: int, dtype: str, shared: str, message: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64, columns), dtype), B: T.Tensor((32, 32), shared)):
+        with T.Kernel(1, threads=128):
+            tile, full = T.alloc_shared((32, 32), shared), T.alloc_barrier(1)
+            T.tma_copy(A[0, 0], tile, barrier=full)
+            T.barrier_wait(full, 0)
+            T.copy(tile, B)
+
+    with pytest.raises(CompileError, match=message):
+        source(main, "sm_90a")
+
+
 def test_other_architectures_have_no_descriptors() -> None:
     with pytest.raises(CompileError, match="needs sm_90"):
         source(copy_tile(64, 64, (0, 0)), "sm_80")

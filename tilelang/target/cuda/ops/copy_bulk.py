@@ -320,11 +320,8 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
     emitter, op = generator.emitter, node.op
     plan = _plan_of(emitter, op)
     if plan is None:
-        raise UnsupportedError(
-            "T.tma_copy: the tensor memory accelerator cannot do this copy", location_of(node.span),
-            "it moves whole panels, or consecutive elements from a multiple of 128 bytes on, of a shared tile, for a tensor with "
-            "strides of 16 bytes; at an address it is consecutive there, too, and certainly inside; see docs/hopper.md",
-        )  # fmt: skip
+        problem = "T.tma_copy: the tensor memory accelerator cannot do this copy"
+        raise UnsupportedError(problem, location_of(node.span), _broken_rule(op))
     if is_global(op.dst):
         return _with_tensor(leaf(_started(generator, node, plan.stores(emitter))), emitter, op.dst.buffer, WRITE)
     if op.barrier is None:
@@ -338,6 +335,32 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
     code = plan.loads(emitter, op, barrier)
     made = code if generator.single else _started(generator, node, [ExpectBytes(barrier, plan.bytes), *code])
     return _with_tensor(leaf(made), emitter, op.src.buffer, READ)
+
+
+_RULES = (
+    "it moves whole panels, or consecutive elements from a multiple of 128 bytes on, of a shared tile, for a tensor with "
+    "strides of 16 bytes; at an address it is consecutive there, too, and certainly inside; see docs/hopper.md"
+)
+
+
+def _broken_rule(op: Any) -> str:
+    """The rule of the accelerator that a copy breaks, or all of them where it may be the layout of the tile, or an index."""
+    sides = _sides(op.src, op.dst)
+    if sides is None:
+        return "it copies between a tensor and a shared tile"
+    outer, inner, _ = sides
+    tensor, tile = outer.buffer.name, inner.buffer.name
+    if outer.dtype != inner.dtype:
+        return f"it does not convert, and {tensor} is {outer.dtype}, {tile} {inner.dtype}: T.copy converts"
+    if len(outer.extents) > MAX_RANK:
+        return f"it takes tensors of up to {MAX_RANK} axes, and {tensor} has {len(outer.extents)}"
+    *strides, innermost = _byte_strides(outer)
+    if as_int(innermost) != canonical(outer.dtype).bytes:
+        return f"the last axis of {tensor} must be contiguous"
+    odd = next((stride for stride in strides if isinstance(stride, int) and stride % ALIGNMENT), None)
+    if odd is None:
+        return _RULES
+    return f"rows of {tensor} are {odd} bytes apart, and it needs a multiple of {ALIGNMENT}: pad them, or use T.copy"
 
 
 def _with_tensor(code: Leaf, emitter: Emitter, tensor: Any, kind: str) -> Leaf:

@@ -144,9 +144,9 @@ class _Collector:
             step(self, stmt, guards)
         elif not isinstance(stmt, (ir.AssertStmt, ir.AllocBuffer)) and not _is_nothing(stmt):
             raise UnsupportedError(
-                f"a {type(stmt).__name__} between kernels cannot be launched on CUDA",
+                f"{_NAMES.get(type(stmt), 'a statement')} outside of a kernel is for the CPU: CUDA launches kernels only",
                 location_of(stmt.span),
-                hint="move it into a kernel, or into the Python code that calls the kernels",
+                hint="move it below `with T.Kernel(...)`, or into the Python code that calls the program",
             )
 
     def _sequence(self, stmt: Any, guards: tuple[Any, ...]) -> None:
@@ -232,6 +232,9 @@ _STEPS: Mapping[type, Callable[[_Collector, Any, tuple[Any, ...]], None]] = {
     ir.IfThenElse: _Collector._branch,
 }
 """What the collector does at each kind of statement of the host."""
+
+_NAMES: Mapping[type, str] = {ir.BufferStore: "a store", ir.While: "a `while` loop", ir.Evaluate: "an operation"}
+"""What messages call statements that the host cannot do."""
 
 
 def _is_nothing(stmt: Any) -> bool:
