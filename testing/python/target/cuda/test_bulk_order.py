@@ -259,3 +259,52 @@ def test_a_branch_on_data_between_groups_does_not_part_them():
                 T.mbarrier_arrive(full)
 
     check_meaning(main, torch.arange(128).int(), torch.arange(128).int() % 3, torch.zeros(128).int())
+
+
+NUMBERS = (6, 2), (64, 64, 2, 128, 64, 64, 1, 1, 0, 0, 2, 0)
+"""Type and rank of a descriptor before its tensor, of 64 rows of 64 elements, and all else after it."""
+
+
+@T.macro
+def in_rows(tile):
+    T.annotate_layout({tile: T.Layout((64, 64), lambda i, j: (i, j))})
+
+
+def test_a_load_by_a_descriptor_comes_after_what_threads_do_to_both_sides():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            tile, full = T.alloc_shared((64, 64), "float16"), T.alloc_barrier(1)
+            in_rows(tile)
+            for i, j in T.Parallel(64, 64):
+                tile[i, j] = A[i, j]
+            for i, j in T.Parallel(64, 64):
+                B[i, j] = tile[i, 63 - j]
+            if tx == 0:
+                T.mbarrier_arrive_expect_tx(full, 64 * 64 * 2)
+                T.tma_load(T.create_tma_descriptor(*NUMBERS[0], B, *NUMBERS[1]), full, tile[0, 0], 0, 0)
+            T.mbarrier_wait_parity(full, 0)
+            for i, j in T.Parallel(64, 64):
+                C[i, j] = tile[j, i]
+
+    on_hopper(main, some(64, 64), torch.zeros(64, 64).half(), torch.zeros(64, 64).half())
+
+
+def test_a_store_by_a_descriptor_comes_between_what_threads_do_to_both_sides():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            tile = T.alloc_shared((64, 64), "float16")
+            in_rows(tile)
+            for i, j in T.Parallel(64, 64):
+                tile[i, j] = A[i, 63 - j]
+            if tx == 0:
+                T.tma_store(T.create_tma_descriptor(*NUMBERS[0], B, *NUMBERS[1]), tile[0, 0], 0, 0)
+                T.tma_store_arrive()
+                T.tma_store_wait(0)
+            for i, j in T.Parallel(64, 64):
+                C[i, j] = B[i, 63 - j]
+
+    on_hopper(main, some(64, 64), torch.zeros(64, 64).half(), torch.zeros(64, 64).half())

@@ -18,6 +18,8 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.visit import is_choice, walk_expr
+from tilelang.target.cuda.intrinsics.table import intrinsic
+from tilelang.target.cuda.intrinsics.tensor_maps import moved_tensor
 from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import Nest
@@ -201,6 +203,11 @@ def moved_in_bulk(tree: TileTree) -> dict[Any, set[str]]:
     operators = (node for node in walk(tree.root) if isinstance(node, Operator) and not rule_of(node.op).reads_itself)
     for access in (access for node in operators for access in node.regions if is_global(access.buffer)):
         found.setdefault(tree.root_of(access.buffer), set()).add(READ if access.kind == READ else WRITE)
+    for node in walk(tree.root):
+        known = intrinsic(node.stmt.value) if isinstance(node, Scalar) and isinstance(node.stmt, ir.Evaluate) else None
+        moved = moved_tensor(node.stmt.value) if known is not None and known.in_bulk else None
+        if moved is not None:
+            found.setdefault(tree.root_of(moved[0]), set()).add(moved[1])
     return found
 
 

@@ -30,6 +30,7 @@ from tilelang.target.cuda.codegen.structure import (
     emit_single_thread,
 )
 from tilelang.target.cuda.intrinsics.table import Intrinsic, intrinsic, is_atomic
+from tilelang.target.cuda.intrinsics.tensor_maps import moved_tensor
 from tilelang.target.cuda.intrinsics.values import constant_argument, named_barrier
 from tilelang.target.cuda.ir.access import Access, Agent, ThreadMap
 from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Leaf, Slot, Wait, leaf, made_by, under, with_span
@@ -200,14 +201,22 @@ class Generator:
             code.acquires = code.synchronises and acquires(statement_exprs(stmt))
             code.waits = code.synchronises and waits_for_others(statement_exprs(stmt))
             code.uniform = self.divergent and e.uniformity.agree(statement_exprs(stmt), e.uniformity.block)
-            return [_by_agent(known, e.annotated(code, node.accesses, maps))]
+            return [self._by_agent(known, stmt, e.annotated(code, node.accesses, maps))]
         if isinstance(stmt, (ir.Bind, ir.Evaluate)) and is_atomic(stmt.value):
             return self._atomic(stmt)
         # Every thread runs the statement for its own registers; the first one alone does what it does to memory.
         stored = is_memory(stmt.buffer) if isinstance(stmt, ir.BufferStore) else known is not None and known.place == ADDRESS
         first = e.thread_maps.single(e.threads.start)  # it alone makes the block's stores
         code = leaf(statement(e, stmt, e.is_first), hands_over=publishes)
-        return [_by_agent(known, e.annotated(code, node.accesses, (lambda access: first) if stored else maps))]
+        return [self._by_agent(known, stmt, e.annotated(code, node.accesses, (lambda access: first) if stored else maps))]
+
+    def _by_agent(self, known: Intrinsic | None, stmt: Any, code: Leaf) -> Leaf:
+        """The code of a statement that may be an intrinsic, with who makes its accesses."""
+        moved = moved_tensor(stmt.value) if known is not None and known.in_bulk else None
+        storage = None if moved is None else self.emitter.storage(moved[0])
+        if moved is not None and storage is not None:
+            code.accesses = (*code.accesses, Access(storage, moved[1], Agent.BULK_OF_TENSOR))
+        return made_by(Agent.CP_ASYNC_OF_PROGRAM, code) if known is not None and known.starts else code
 
     def _async_copy(self, node: Scalar) -> Leaf | None:
         from tilelang.target.cuda.codegen.thread_copies import async_copy_of  # few programs have such copies
@@ -321,11 +330,6 @@ ASYNC_SCOPE = "async_scope"
 """Attribute around copies that are to be asynchronous."""
 
 _RELEASING = ("release", "acq_rel", "seq_cst")
-
-
-def _by_agent(known: Intrinsic | None, code: Leaf) -> Leaf:
-    """The code of a statement that may be an intrinsic, with who makes its accesses."""
-    return made_by(Agent.CP_ASYNC_OF_PROGRAM, code) if known is not None and known.starts else code
 
 
 _ORDERING: Mapping[str, Callable[[Generator, Any], list[Code]]] = {

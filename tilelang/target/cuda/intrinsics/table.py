@@ -37,6 +37,7 @@ class Intrinsic(Record):
         place: what it does to its first argument, which is an element.
         lanes: how many consecutive elements in memory each of its arguments that is an element stands for.
         bytes_at: which argument is the number of bytes in memory that each of its arguments that is an element stands for.
+        in_bulk: whether it starts a copy by the accelerator, of the tensor that its first argument describes.
         starts: whether it starts an asynchronous copy, for which the program waits by itself.
         commutes: the operation of an atomic access that commutes with others of the same operation.
         orders: whether threads wait for others by it, or others for them.
@@ -62,6 +63,7 @@ class Intrinsic(Record):
     place: str | None = None
     lanes: int = 1
     bytes_at: int | None = None
+    in_bulk: bool = False
     starts: bool = False
     commutes: str = ""
     orders: bool = False
@@ -199,8 +201,8 @@ _ROWS = [
     Intrinsic(
         "create_tma_descriptor", tensor_maps.descriptor, needs=Feature.TMA, lowered=True, agree=BLOCK, is_parameter=True
     ),
-    Intrinsic("tma_load", tensor_maps.load, manual=True, keeps=True),
-    Intrinsic("tma_store", tensor_maps.store, keeps=True),
+    Intrinsic("tma_load", tensor_maps.load, manual=True, keeps=True, in_bulk=True),
+    Intrinsic("tma_store", tensor_maps.store, keeps=True, in_bulk=True),
     Intrinsic("tma_store_arrive", statement=lambda expr: [CommitBulk()], needs=Feature.TMA, keeps=True),
     Intrinsic("tma_store_wait", statement=values.wait_for_stores, needs=Feature.TMA, keeps=True),
     # Matrices

@@ -6,7 +6,7 @@ numbers are those of the driver's ``cuTensorMapEncodeTiled``, axes from the inne
     type, rank, tensor, sizes…, byte strides…, box…, element steps…, interleave, swizzle, L2 promotion, fill
 
 The host encodes it at each launch, so its tensor is a parameter of the kernel; the first byte stride is the element's size. The
-program's own barriers order what the accelerator does.
+program's own barriers say when the accelerator is done.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from tilelang.dtypes import canonical
 from tilelang.errors import OperandError, OptionError, RunTimeValueError, ShapeError
 from tilelang.identifiers import numbered
 from tilelang.ir import nodes as ir
-from tilelang.ir.access import READ
+from tilelang.ir.access import READ, WRITE
 from tilelang.ir.dim import to_dim
 from tilelang.ir.expr import as_int, constant
 from tilelang.target.cuda.intrinsics.values import place_of
-from tilelang.target.cuda.ir.values import Call, Name, Value
+from tilelang.target.cuda.ir.access import Agent
+from tilelang.target.cuda.ir.values import Call, Name, Pointer, Value
 from tilelang.tensor_maps import DATA_TYPES, FILLS, INTERLEAVES, L2_PROMOTIONS, OUTSIDE, SWIZZLES, TRANSPORTS
 
 MAX_RANK, MAX_BOX, ALIGNMENT = 5, 256, 16
@@ -68,15 +69,28 @@ def descriptor(call: Any, emitter: Any) -> Value:
 def load(call: Any, emitter: Any) -> Value:
     """``T.tma_load(descriptor, barrier, destination, coordinates…)``."""
     coordinates = _coordinates(call, 3, emitter)
-    places = (place_of(call, 2, emitter, READ), emitter.value(call.args[0]), place_of(call, 1, emitter, READ))
+    places = (_in_bulk(call, 2, emitter, WRITE), emitter.value(call.args[0]), place_of(call, 1, emitter, READ))
     return Call(f"tl::tma_load_{len(coordinates)}d", (*places, *coordinates))
 
 
 def store(call: Any, emitter: Any) -> Value:
     """``T.tma_store(descriptor, source, coordinates…)``."""
     coordinates = _coordinates(call, 2, emitter)
-    places = (emitter.value(call.args[0]), place_of(call, 1, emitter, READ))
+    places = (emitter.value(call.args[0]), _in_bulk(call, 1, emitter, READ))
     return Call(f"tl::tma_store_{len(coordinates)}d", (*places, *coordinates))
+
+
+def moved_tensor(call: Any) -> tuple[Any, str] | None:
+    """The tensor of a ``T.tma_load`` or ``T.tma_store``, and what is done to it; None where none is described."""
+    described = call.args[0].args[2:3] if isinstance(call.args[0], ir.Call) else ()
+    tensors = [place.source for place in described if isinstance(place, ir.TensorLoad)]
+    return (tensors[0], READ if str(call.op.name).endswith("load") else WRITE) if tensors else None
+
+
+def _in_bulk(call: Any, at: int, emitter: Any, kind: str) -> Value:
+    """A pointer to what the accelerator reads or writes in shared memory."""
+    place = place_of(call, at, emitter, kind)
+    return replace(place, agent=Agent.BULK) if isinstance(place, Pointer) else place
 
 
 def _spec(arguments: list[Any], emitter: Any) -> TensorMapSpec:
