@@ -10,11 +10,13 @@ from typing import Any
 from tilelang.errors import OperandError
 from tilelang.frontend.builder import current, is_tracing
 from tilelang.frontend.containers import with_known_keys
+from tilelang.frontend.conversion import dtype_of
 from tilelang.frontend.copies import with_values
 from tilelang.frontend.loops import LoopSpec, range_bounds
 from tilelang.frontend.operators import and_, constant, floor_divide, modulo, or_
 from tilelang.frontend.texts import Text, text_of
-from tilelang.frontend.values import Tile, Unusable, as_operand, is_symbolic, is_typed_constant
+from tilelang.frontend.tiles import elementwise
+from tilelang.frontend.values import Tile, Unusable, as_expr, as_operand, is_symbolic, is_typed_constant
 from tilelang.language import casts, debug, math
 from tilelang.language.calls import is_tile
 
@@ -48,6 +50,23 @@ def _number(name: str, extended: Callable[[Any], Any]) -> Callable[..., Any]:
         return python(*map(constant, args), **kwargs)
 
     return function
+
+
+def _int(value: Any) -> Any:
+    """``int``: an int32, but of a wider integer itself, and of a float64 an int64."""
+    if isinstance(value, Tile):
+        return elementwise(_int, value)
+    kind = dtype_of(as_expr(value))
+    if kind.is_integer and kind.bits >= 32:
+        return as_operand(value)
+    return casts.cast(value, "int64" if kind.base == "float64" else "int32")
+
+
+def _float(value: Any) -> Any:
+    """``float``: a float32, but of a float64 itself."""
+    if isinstance(value, Tile):
+        return elementwise(_float, value)
+    return as_operand(value) if dtype_of(as_expr(value)).base == "float64" else casts.cast(value, "float32")
 
 
 def _is_typed(value: Any) -> bool:
@@ -172,8 +191,8 @@ _EXTENDED: Mapping[str, Callable[..., Any]] = {
     "round": _either("round", _round, _is_typed),
     "pow": _either("pow", math.pow),
     "divmod": _either("divmod", lambda left, right: (floor_divide(left, right), modulo(left, right))),
-    "int": _number("int", lambda value: casts.cast(value, "int32")),
-    "float": _number("float", lambda value: casts.cast(value, "float32")),
+    "int": _number("int", _int),
+    "float": _number("float", _float),
     "bool": _number("bool", math.condition),
     "hasattr": _hasattr,
     "getattr": _getattr,

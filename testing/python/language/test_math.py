@@ -445,3 +445,23 @@ def test_an_integer_to_the_power_of_a_float_is_a_float():
     found = torch.zeros(2)
     tilelang.compile(main, target="c")(torch.tensor([3, 100000], dtype=torch.int32), found)
     assert found.tolist() == [4.5, 5e9]
+
+
+def test_int_and_float_of_wide_values_keep_them():
+    @T.prim_func
+    def main(
+        A: T.Tensor((2,), "int64"), U: T.Tensor((1,), "uint32"), D: T.Tensor((2,), "float64"),
+        B: T.Tensor((6,), "int64"), C: T.Tensor((2,), "float64"),
+    ):  # fmt: skip
+        with T.Kernel(1, threads=32):
+            B[0], B[1], B[2], B[3] = int(A[0]), int(U[0]), int(D[0]), int(A[0] > 3) + 1
+            B[4:6] = int(A[0:2]) + 1
+            C[0:2] = float(D[0:2])
+            C[1] = float(D[1])
+
+    wide, real = torch.tensor([5000000000, 7]), torch.tensor([3000000000.5, 0.1], dtype=torch.float64)
+    arguments = wide, torch.tensor([3000000000], dtype=torch.uint32), real
+    whole, kept = torch.zeros(6, dtype=torch.int64), torch.zeros(2, dtype=torch.float64)
+    tilelang.compile(main, target="c")(*arguments, whole, kept)
+    assert whole.tolist() == [5000000000, 3000000000, 3000000000, 2, 5000000001, 8]
+    assert torch.equal(kept, real)
