@@ -34,7 +34,8 @@ std::vector<uint32_t> target_ranks(Warp& warp, const Instruction& instruction, i
 }
 
 void check_barrier(Warp& warp, const Instruction& instruction, int lane, uint32_t barrier) {
-  if (warp.cluster().mbarriers.count(barrier)) return;
+  const auto found = warp.cluster().mbarriers.find(barrier);
+  if (found != warp.cluster().mbarriers.end()) return check_mbarrier_known(warp, instruction, lane, barrier, found->second);
   warp.report(FindingKind::kMBarrier, instruction, lane,
               "no mbarrier has been initialised at " + describe_address(warp, Space::kShared, barrier));
 }

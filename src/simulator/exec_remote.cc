@@ -57,7 +57,7 @@ void issue(Warp& w, const Instruction& in, const RemoteSpec& spec, int lane) {
                 spec.element);
   }
   bool reduces = spec.reduction != Reduction::kNone;
-  Agent agent = async_agent(w, lane, AsyncDomain::kMBarrier, barrier);
+  Agent agent = async_agent(w, lane, AsyncDomain::kRemoteStore, barrier);
   uint8_t* pointer =
       access_async(w, in, lane, agent, Space::kShared, target, static_cast<uint32_t>(data.size()),
                    static_cast<uint32_t>(data.size()), reduces ? AccessKind::kAtomic : AccessKind::kWrite);

@@ -5,6 +5,16 @@
 
 namespace tilelang {
 namespace simulator {
+namespace {
+
+/// In the clocks of a cluster's releases: a MiB.
+constexpr size_t kMostNumbers = size_t{1} << 18;
+
+void keep_later(Release& release, const Release& other) {
+  if (release.stamp < other.stamp) release = other;
+}
+
+}  // namespace
 
 void RaceChecker::join(VectorClock& into, const VectorClock& from) const {
   if (from.empty()) return;
@@ -32,6 +42,7 @@ void RaceChecker::block_barrier(uint32_t rank) {
   VectorClock& known = block_known_[rank];
   uint32_t first = rank * threads_per_block_;
   for (uint32_t t = first; t < first + threads_per_block_; ++t) {
+    hear_pending(t);
     join(known, thread_known_[t]);
     thread_known_[t].clear();
     join(known, pending_acquire_[t]);
@@ -46,17 +57,14 @@ void RaceChecker::block_barrier(uint32_t rank) {
   ++clock_;
   // One new stamp for all: threads that only meet at barriers keep equal stamps, as global_run needs them.
   for (uint32_t t = first; t < first + threads_per_block_; ++t) stamps_[t] = clock_;
-  for (const auto& item : clusters_pending_) {
-    uint32_t& known_stamp = clusters_known_[item.first];
-    known_stamp = std::max(known_stamp, item.second);
-  }
-  clusters_pending_.clear();
+  if (threads_ == threads_per_block_) settle_heard();
 }
 
 void RaceChecker::partial_barrier(const std::vector<uint32_t>& threads, const VectorClock& released) {
   VectorClock all(components_, 0);
   join(all, released);
   for (uint32_t t : threads) {
+    hear_pending(t);
     join(all, pending_acquire_[t]);
     pending_acquire_[t].clear();
     gather(t, all);
@@ -80,6 +88,7 @@ void RaceChecker::warp_barrier(Warp& warp, LaneMask lanes) {
   ++clock_;
   for_lanes(lanes, [&](int lane) {
     uint32_t t = first + static_cast<uint32_t>(lane);
+    hear_pending(t);
     join(known, thread_known_[t]);
     thread_known_[t].clear();
     join(known, pending_acquire_[t]);
@@ -110,17 +119,13 @@ void RaceChecker::acquire(Warp& warp, LaneMask lanes, const VectorClock& clock) 
 void RaceChecker::fence(uint32_t thread) {
   // PTX ISA, memory consistency model: a relaxed read followed by a fence is an acquire pattern, a fence followed by a relaxed
   // write a release pattern. One fence may end the first and begin the second, so what was read is known before it is published.
+  hear_pending(thread);
   join(thread_known_[thread], pending_acquire_[thread]);
   pending_acquire_[thread].clear();
   fenced_[thread].assign(components_, 0);
   gather(thread, fenced_[thread]);
-  fence_stamps_[thread] = clock_;
+  join(fenced_by_some_, fenced_[thread]);
   tick(thread);
-  for (const auto& item : clusters_pending_) {
-    uint32_t& known_stamp = clusters_known_[item.first];
-    known_stamp = std::max(known_stamp, item.second);
-  }
-  clusters_pending_.clear();
 }
 
 void RaceChecker::proxy_fence(uint32_t thread) {
@@ -159,25 +164,95 @@ void RaceChecker::sync_shared(uint32_t thread, uint32_t rank, uint32_t offset, b
 }
 
 void RaceChecker::sync_global(uint32_t thread, uint64_t address, bool reads, bool writes, bool acquire, bool release) {
-  // What comes after a release, or after the fence that a relaxed write relies on, has later stamps.
-  const uint32_t released = release ? clock_ : fence_stamps_[thread];
+  const bool releases = writes && (release || !fenced_[thread].empty());
+  if (releases) note_release(thread, release);  // before the thread goes on with a new stamp
   // Within the cluster as for shared memory ...
   SyncPoint& here = sync(global_key(address), thread, reads, writes, acquire, release);
-  // ... and between clusters at the granularity of clusters.
+  // ... and between clusters.
   std::lock_guard<std::mutex> guard(global_->sync_lock);
   GlobalShadow::SyncPoint& at = global_->sync_point(address);
   const uint32_t own = static_cast<uint32_t>(cluster_.index) + 1;
   if (writes) ++at.writes;
   if (reads) {
-    auto& known = acquire ? clusters_known_ : clusters_pending_;
-    for (const auto& item : at.released) known[item.first] = std::max(known[item.first], item.second);
+    for (const auto& [cluster, told] : at.released) {
+      if (cluster == own) continue;
+      if (acquire)
+        hear(thread, cluster, told);
+      else
+        keep_later(heard_pending_[thread][cluster], told);
+    }
     here.observe(thread_agent(thread), at.writes);
   }
-  if (writes && (release || !fenced_[thread].empty())) {
-    for (const auto& item : clusters_known_) at.released[item.first] = std::max(at.released[item.first], item.second);
-    at.released[own] = std::max(at.released[own], released);
-    note_release(released);
+  if (!releases) return;
+  const RaceAccess knowledge = knowledge_of(thread, rank_of(thread), warp_of(thread));
+  for (const auto& item : heard_) keep_later(at.released[item.first], heard_of(item.second, knowledge));
+  keep_later(at.released[own], releases_.back());
+}
+
+/// What a thread has just acquired from another cluster.
+void RaceChecker::hear(uint32_t thread, uint32_t cluster, const Release& release) {
+  const RaceAccess knowledge = knowledge_of(thread, rank_of(thread), warp_of(thread));
+  std::vector<Heard>& heard = heard_[cluster];
+  if (heard_of(heard, knowledge).stamp < release.stamp) heard.push_back({release, thread_agent(thread)});
+}
+
+/// A relaxed read orders nothing until a fence, or a barrier, of its thread.
+void RaceChecker::hear_pending(uint32_t thread) {
+  const auto found = heard_pending_.find(thread);
+  if (found == heard_pending_.end()) return;
+  for (const auto& [cluster, told] : found->second) hear(thread, cluster, told);
+  heard_pending_.erase(found);
+}
+
+/// All threads of the cluster know now what some did: of each other cluster, its last release is enough.
+void RaceChecker::settle_heard() {
+  for (auto& item : heard_) {
+    Release last;
+    for (const Heard& each : item.second) keep_later(last, each.release);
+    item.second.assign(1, {last, Agent()});
   }
+}
+
+/// The last release of another cluster that a thread knows.
+const Release& RaceChecker::heard_of(const std::vector<Heard>& heard, const RaceAccess& access) const {
+  static const Release kNone;
+  const Release* last = &kNone;
+  for (const Heard& each : heard) {
+    if (each.release.stamp > last->stamp && ordered(access, each.by)) last = &each.release;
+  }
+  return *last;
+}
+
+/// Whether another cluster's access is one that a release which the thread knows tells of.
+bool RaceChecker::has_heard(const RaceAccess& access, uint32_t cluster, Agent earlier, bool ended) const {
+  const auto found = heard_.find(cluster);
+  if (found == heard_.end()) return false;
+  const Release& last = heard_of(found->second, access);
+  return earlier.stamp <= last.stamp && (ended || last.covers(earlier));
+}
+
+/// What a strong write of a thread tells other clusters.
+void RaceChecker::note_release(uint32_t thread, bool release) {
+  if (releases_.size() * components_ > kMostNumbers) {
+    // One clock for all that follow, in which everything has happened: their races are found by the order of releases alone.
+    const bool has_it = releases_.back().clock->front() == ~0u;
+    auto all = has_it ? releases_.back().clock : std::make_shared<const VectorClock>(components_, ~0u);
+    releases_.push_back({++clock_, std::move(all)});
+    return;
+  }
+  auto told = std::make_shared<VectorClock>(components_, 0);
+  gather(thread, *told);
+  if (!release) {
+    // A fence of another thread, which a barrier orders before the write, makes what comes before the fence visible, too:
+    // `__threadfence(); __syncthreads();` and an atomic operation of the first thread.
+    for (size_t i = 0; i < components_; ++i) (*told)[i] = std::min((*told)[i], fenced_by_some_[i]);
+    join(*told, fenced_[thread]);
+  }
+  if (!releases_.empty()) {
+    join(*told, *releases_.back().clock);
+    if (*told == *releases_.back().clock) return;  // relaxed writes after one fence
+  }
+  releases_.push_back({++clock_, std::move(told)});
 }
 
 bool RaceChecker::has_seen(const RaceAccess& access, const SyncPoint& at, uint32_t writes) const {
@@ -199,11 +274,6 @@ bool RaceChecker::has_seen_global(const RaceAccess& access, const ShadowCell& ot
   if (found == sync_points_.end()) return false;
   std::lock_guard<std::mutex> guard(global_->sync_lock);
   return has_seen(access, found->second, global_->sync_point(address).writes);
-}
-
-void RaceChecker::note_release(uint32_t stamp) {
-  const auto next = std::lower_bound(releases_.begin(), releases_.end(), stamp);
-  if (next == releases_.end() || *next != stamp) releases_.insert(next, stamp);
 }
 
 }  // namespace simulator

@@ -283,10 +283,10 @@ uint32_t own_shared_window(const Warp& warp);
 // ---------------------------------------------------------------------------------------------------------------
 // Happens-before (no-ops when races are not checked).
 
-enum class AsyncDomain : uint8_t { kCopyGroup, kBulkGroup, kWgmma, kMBarrier };
+enum class AsyncDomain : uint8_t { kCopyGroup, kBulkGroup, kWgmma, kMBarrier, kRemoteStore };
 
-/// A fresh agent for an operation `lane` issues now. `key`: for kMBarrier the shared address of the mbarrier that
-/// will report its completion, else 0. The operation is ordered after everything the thread has done so far.
+/// A fresh agent for an operation `lane` issues now. `key`: the shared address of the mbarrier that will report its completion
+/// to threads, for the last two domains, else 0. The operation is ordered after everything the thread has done so far.
 Agent async_agent(Warp& warp, int lane, AsyncDomain domain, uint32_t key = 0);
 
 /// The thread in `lane` has waited for that operation: what it did happens before what the thread does next.
@@ -305,6 +305,9 @@ void warp_sync(Warp& warp, LaneMask lanes);
 // counts out of range, remote where local is required) and then return a harmless value.
 
 void mbarrier_init(Warp& warp, const Instruction& instruction, int lane, uint32_t address, uint32_t count);
+
+/// Reports a thread that uses the object although nothing orders it after its initialisation.
+void check_mbarrier_known(Warp& warp, const Instruction& instruction, int lane, uint32_t address, const MBarrierShadow& shadow);
 void mbarrier_invalidate(Warp& warp, const Instruction& instruction, int lane, uint32_t address);
 /// Arrives `count` times and returns the state word before the arrival. `expect_tx` is added to the tx-count first.
 /// `drop`: also lowers the expected count of later phases. `release`: orders the thread's accesses (.release).

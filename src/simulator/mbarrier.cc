@@ -45,6 +45,7 @@ class Access {
     std::memcpy(&word, word_, 8);
     if (word != found->second.word) return misuse("the mbarrier object was overwritten by other data");
     shadow = &found->second;
+    check_mbarrier_known(warp_, instruction_, lane_, address_, *shadow);
     state = MBarrierState::unpack(word);
     warp_.traced_barrier = address_;
     warp_.traced_phase = static_cast<uint32_t>(shadow->phases) + 1;
@@ -69,6 +70,7 @@ class Access {
     state.pending = state.expected = count;
     shadow = &warp_.cluster().mbarriers[address_];
     *shadow = MBarrierShadow();
+    if (RaceChecker* race = warp_.cluster().race.get()) shadow->creator = race->thread_agent(race->thread_of(warp_, lane_));
     if (!warp_.block->shared_initialised.empty()) mark_initialised(warp_.cluster(), word_, 8);
   }
 
@@ -134,6 +136,14 @@ void mbarrier_init(Warp& warp, const Instruction& instruction, int lane, uint32_
   }
   barrier.create(count);
   barrier.close();
+}
+
+void check_mbarrier_known(Warp& warp, const Instruction& instruction, int lane, uint32_t address, const MBarrierShadow& shadow) {
+  RaceChecker* race = warp.cluster().race.get();
+  if (!race || race->knows(race->thread_of(warp, lane), shadow.creator)) return;
+  warp.report(FindingKind::kMBarrier, instruction, lane,
+              "nothing orders this after the initialisation of the mbarrier at " +
+                  describe_address(warp, Space::kShared, address) + " by " + race->describe(shadow.creator));
 }
 
 void mbarrier_invalidate(Warp& warp, const Instruction& instruction, int lane, uint32_t address) {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "async.h"
+
 namespace tilelang {
 namespace simulator {
 
@@ -32,6 +34,7 @@ struct MBarrierShadow {
   uint64_t phases = 0;
   VectorClock pending;    // released to the current phase
   VectorClock completed;  // released to completed phases
+  Agent creator;          // the thread that initialised it, when races are checked
 };
 
 }  // namespace simulator

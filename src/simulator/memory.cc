@@ -73,11 +73,12 @@ void report_race(const Request& r, const RaceChecker& race, Space space, uint64_
   r.warp.report(FindingKind::kRace, r.instruction, r.lane, message);
 }
 
-void report_proxy(const Request& r, uint32_t address, const ShadowCell& other) {
+void report_proxy(const Request& r, Space space, uint64_t address, const ShadowCell& other) {
   const Program& program = *r.warp.launch().program;
   const Instruction& writer = program.code[std::min<size_t>(other.write_pc, program.code.size() - 1)];
   r.warp.report(FindingKind::kAsync, r.instruction, r.lane,
-                "the async proxy reads " + describe_address(r.warp, Space::kShared, address) +
+                std::string("the async proxy ") + (r.kind == AccessKind::kRead ? "reads " : "writes ") +
+                    describe_address(r.warp, space, address) +
                     ", which the generic proxy wrote at " + program.place_of(writer) +
                     ": fence.proxy.async is missing in between");
 }
@@ -119,7 +120,7 @@ uint8_t* shared_access(const Request& r, uint32_t address) {
     const bool conflict = result == RaceResult::kConflict;
     if (conflict && !race->has_seen_shared(race_access(r, *race), other, block->rank, address & kSharedOffsetMask))
       report_race(r, *race, Space::kShared, address, other);
-    if (result == RaceResult::kNoProxyFence && r.warp.checking(kCheckAsync)) report_proxy(r, address, other);
+    if (result == RaceResult::kNoProxyFence && r.warp.checking(kCheckAsync)) report_proxy(r, Space::kShared, address, other);
   }
   return pointer;
 }
@@ -139,8 +140,8 @@ void store_recorded(const Request& r, RaceChecker& race, uint32_t allocation, ui
       r.stored->under_way.await_others();
       access.same_value = std::memcmp(memory, value, bytes) == 0;
       ShadowCell other;
-      const bool conflict = race.global_access(allocation, address - base, bytes, access, &other) &&
-                            !race.has_seen_global(access, other, address);
+      const RaceResult result = race.global_access(allocation, address - base, bytes, access, &other);
+      const bool conflict = result == RaceResult::kConflict && !race.has_seen_global(access, other, address);
       access.same_value = false;
       if (conflict && !reported) report_race(r, race, Space::kGlobal, address, other);
       reported |= conflict;
@@ -172,10 +173,10 @@ uint8_t* global_access(const Request& r, uint64_t address) {
   } else if (race && !allocation.read_only) {
     ShadowCell other;
     const RaceAccess access = race_access(r, *race);
-    if (race->global_access(static_cast<uint32_t>(index), address - allocation.base, r.bytes, access, &other) &&
-        !race->has_seen_global(access, other, address)) {
-      report_race(r, *race, Space::kGlobal, address, other);
-    }
+    const RaceResult result = race->global_access(static_cast<uint32_t>(index), address - allocation.base, r.bytes, access, &other);
+    const bool conflict = result == RaceResult::kConflict;
+    if (conflict && !race->has_seen_global(access, other, address)) report_race(r, *race, Space::kGlobal, address, other);
+    if (result == RaceResult::kNoProxyFence && r.warp.checking(kCheckAsync)) report_proxy(r, Space::kGlobal, address, other);
   }
   return reinterpret_cast<uint8_t*>(address);
 }

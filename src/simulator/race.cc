@@ -9,6 +9,7 @@ namespace simulator {
 namespace {
 
 constexpr uint32_t kMBarrierComponents = 64;
+constexpr uint32_t kRemoteComponents = 16;
 /// Pseudo cluster number of shared-memory cells, which one cluster owns.
 constexpr uint32_t kOwnCluster = 0;
 
@@ -26,8 +27,9 @@ RaceChecker::RaceChecker(Cluster& cluster, GlobalShadow* global) : cluster_(clus
   threads_ = threads_per_block_ * blocks;
   warps_ = warps_per_block_ * blocks;
   // Components of the clocks, in order: threads, cp.async of each thread, bulk copies of each warp, wgmma of each warp,
-  // operations that report to an mbarrier.
-  components_ = 2 * threads_ + 2 * warps_ + kMBarrierComponents;
+  // bulk copies that report to an mbarrier, remote stores that do.
+  first_remote_ = 2 * threads_ + 2 * warps_ + kMBarrierComponents;
+  components_ = first_remote_ + kRemoteComponents;
   // Stamps begin at 1: stamp 0 in a cell means that there was no access, and in a clock that nothing is known.
   stamps_.assign(threads_, 1);
   copies_done_.assign(threads_, 0);
@@ -36,7 +38,7 @@ RaceChecker::RaceChecker(Cluster& cluster, GlobalShadow* global) : cluster_(clus
   thread_known_.resize(threads_);
   pending_acquire_.resize(threads_);
   fenced_.resize(threads_);
-  fence_stamps_.assign(threads_, 0);
+  fenced_by_some_.assign(components_, 0);
   proxy_fenced_.assign(components_, 0);
   shadows_.resize(blocks);
   for (ShadowMemory& shadow : shadows_) shadow.resize(launch.shared_bytes);
@@ -44,8 +46,8 @@ RaceChecker::RaceChecker(Cluster& cluster, GlobalShadow* global) : cluster_(clus
 }
 
 RaceChecker::~RaceChecker() {
-  // Later clusters only ask which cluster made an access and whether its release is known to them. Which thread it was is
-  // dropped, and pages become equal that differed in nothing else.
+  // Later clusters only ask which cluster made an access and whether a release that tells of it is known to them. Which thread it
+  // was is dropped, and pages become equal that differed in nothing else.
   ShadowSummary summary(static_cast<uint32_t>(cluster_.index) + 1, releases_);
   for (const TouchedPage& touched : touched_) {
     std::lock_guard<SpinLock> guard(global_->lock(touched.allocation, touched.page * ShadowMemory::kPageBytes));
@@ -62,16 +64,28 @@ uint32_t RaceChecker::thread_of(const Warp& warp, int lane) const {
 }
 
 RaceAccess RaceChecker::access_of(const Warp& warp, int lane, const Agent* agent, AccessKind kind, uint32_t pc) const {
-  RaceAccess access;
+  const uint32_t rank = warp.block->rank;
+  RaceAccess access = knowledge_of(thread_of(warp, lane), rank, rank * warps_per_block_ + warp.index);
   access.kind = kind;
   access.pc = pc;
-  access.rank = warp.block->rank;
-  access.warp = access.rank * warps_per_block_ + warp.index;
+  if (agent) access.agent = *agent;
+  return access;
+}
+
+/// What a thread knows, without an access: it has this rank of its block, and this number of its warp.
+RaceAccess RaceChecker::knowledge_of(uint32_t thread, uint32_t rank, uint32_t warp) const {
+  RaceAccess access;
+  access.rank = rank;
+  access.warp = warp;
   access.block_known = block_known_[access.rank].data();
   access.warp_known = warp_known_[access.warp].empty() ? nullptr : warp_known_[access.warp].data();
-  set_thread(access, thread_of(warp, lane));
-  access.agent = agent ? *agent : thread_agent(access.thread);
+  set_thread(access, thread);
+  access.agent = thread_agent(thread);
   return access;
+}
+
+bool RaceChecker::knows(uint32_t thread, Agent earlier) const {
+  return ordered(knowledge_of(thread, rank_of(thread), warp_of(thread)), earlier);
 }
 
 void RaceChecker::set_thread(RaceAccess& access, uint32_t thread) const {
@@ -101,6 +115,9 @@ Agent RaceChecker::async_agent(Warp& warp, int lane, AsyncDomain domain, uint32_
       // A cluster may have any number of mbarriers (8 bytes each). Two that share a component can only hide a race, never invent
       // one: a wait for one also covers the other's earlier copies.
       id = 2 * threads_ + 2 * warps_ + (key >> 3) * 0x9e3779b1u % kMBarrierComponents;
+      break;
+    case AsyncDomain::kRemoteStore:
+      id = first_remote_ + (key >> 3) * 0x9e3779b1u % kRemoteComponents;
       break;
   }
   return {id, ++clock_};
@@ -168,12 +185,20 @@ void RaceChecker::copy_readers(ShadowCell& cell) {
   }
 }
 
+/// The warp whose threads, or whose cp.async, an agent is one of; other agents are on their own.
+uint32_t RaceChecker::group_of(Agent agent) const {
+  if (agent.id < threads_) return warp_of(agent.id);
+  if (agent.id < 2 * threads_) return warps_ + warp_of(agent.id - threads_);
+  return agent.id;  // not below 2 * warps_
+}
+
 /// One entry for each warp, or asynchronous engine.
 void RaceChecker::add_reader(ShadowCell& cell, const Reader& reader) {
+  const uint32_t group = group_of(reader.agent);
   uint32_t last = 0;
   for (uint32_t i = cell.readers; i; i = readers_[i].next) {
     Reader& known = readers_[i];
-    if (known.agent.id / kLanes == reader.agent.id / kLanes) {
+    if (group_of(known.agent) == group) {
       const uint32_t next = known.next;
       // A plain reader is not replaced by a strong one: it conflicts with strong writes, which the strong one does not.
       if (known.strong || !reader.strong) known = reader;
@@ -199,21 +224,18 @@ void RaceChecker::note_reader(ShadowCell& cell, const RaceAccess& access, uint32
   cell.read_pc = access.pc;
   cell.read_cluster = cluster;
   cell.read_atomic = is_strong(access.kind);
+  cell.read_ended = false;
 }
 
-/// A conflict with another cluster's access, judged by what this cluster has acquired from it.
+/// A conflict with another cluster's access, judged by what the thread knows of that cluster's releases.
 bool RaceChecker::check_foreign(const ShadowCell& cell, const RaceAccess& access) const {
-  auto known = [&](uint32_t cluster, uint32_t stamp) {
-    auto found = clusters_known_.find(cluster);
-    return found != clusters_known_.end() && stamp <= found->second;
-  };
   const uint32_t own = static_cast<uint32_t>(cluster_.index) + 1;
   bool strong = is_strong(access.kind);
   if (cell.write.stamp && cell.write_cluster != own && !(strong && cell.write_atomic) &&
-      !(access.same_value && writes(access.kind)) && !known(cell.write_cluster, cell.write.stamp))
+      !(access.same_value && writes(access.kind)) && !has_heard(access, cell.write_cluster, cell.write, cell.write_ended))
     return true;
   if (!writes(access.kind) || !cell.read.stamp || cell.read_cluster == own) return false;
-  return !(strong && cell.read_atomic) && !known(cell.read_cluster, cell.read.stamp);
+  return !(strong && cell.read_atomic) && !has_heard(access, cell.read_cluster, cell.read, cell.read_ended);
 }
 
 bool RaceChecker::conflicts(const ShadowCell& cell, const RaceAccess& access, uint32_t cluster, ShadowCell* other) const {
@@ -245,6 +267,7 @@ void RaceChecker::record(ShadowCell& cell, const RaceAccess& access, uint32_t cl
   cell.write_pc = access.pc;
   cell.write_cluster = cluster;
   cell.write_atomic = strong;
+  cell.write_ended = false;
   // FastTrack (Flanagan and Freund, PLDI 2009): after a write that is ordered with the earlier reads, whatever is ordered with
   // the write is ordered with them, so they can be forgotten. A strong write may be unordered with strong reads, which stay.
   if (strong) return;
@@ -381,12 +404,12 @@ bool RaceChecker::global_run(const WarpAccess& warp_access, uint32_t allocation,
   return true;
 }
 
-/// cp.async writes through the generic proxy, bulk copies and wgmma access memory through the async proxy.
+/// Bulk copies and wgmma access memory through the async proxy, threads, cp.async, st.async and red.async through the generic one.
+bool RaceChecker::is_async_proxy(Agent agent) const { return agent.id >= 2 * threads_ && agent.id < first_remote_; }
+
+/// A write through the generic proxy must be fenced from what the other one reads or writes afterwards.
 bool RaceChecker::lacks_proxy_fence(const ShadowCell& cell, const RaceAccess& access) const {
-  bool async_proxy = access.agent.id >= 2 * threads_;
-  bool generic_write = cell.write.stamp && cell.write.id < 2 * threads_;
-  // Atomics come from red.async, which is no operation of the async proxy.
-  return async_proxy && generic_write && access.kind == AccessKind::kRead &&
+  return is_async_proxy(access.agent) && cell.write.stamp && !is_async_proxy(cell.write) &&
          cell.write.stamp > proxy_fenced_[cell.write.id];
 }
 
@@ -415,9 +438,9 @@ bool RaceChecker::shared_read(uint32_t rank, uint32_t offset, uint32_t bytes, co
   return clean;
 }
 
-bool RaceChecker::global_access(uint32_t allocation, uint64_t offset, uint32_t bytes, const RaceAccess& access,
-                                ShadowCell* other) {
-  bool conflict = false;
+RaceResult RaceChecker::global_access(uint32_t allocation, uint64_t offset, uint32_t bytes, const RaceAccess& access,
+                                      ShadowCell* other) {
+  bool conflict = false, unfenced = false;
   const uint32_t cluster = static_cast<uint32_t>(cluster_.index) + 1;
   const uint64_t end = offset + bytes;
   // A page of the shadow may be made or refined while it is visited: whole pages have one lock, each part takes its own.
@@ -426,13 +449,18 @@ bool RaceChecker::global_access(uint32_t allocation, uint64_t offset, uint32_t b
     std::lock_guard<SpinLock> guard(global_->lock(allocation, offset));
     const auto look = [&](ShadowCell& cell) {
       if (cell.readers && cell.read_cluster != cluster) cell.readers = 0;  // an index of another checker
+      // Of other clusters it is not known what they fenced.
+      if (!unfenced && cell.write_cluster == cluster && lacks_proxy_fence(cell, access)) {
+        unfenced = true;
+        if (!conflict) *other = cell;
+      }
       conflict |= check(cell, access, cluster, other);
     };
     const GlobalEvents events{*this, allocation, cluster};
     global_->of(allocation).visit(offset, static_cast<uint32_t>(stop - offset), cluster, look, events);
     offset = stop;
   }
-  return conflict;
+  return conflict ? RaceResult::kConflict : unfenced ? RaceResult::kNoProxyFence : RaceResult::kClean;
 }
 
 bool RaceChecker::global_clean_access(uint32_t allocation, uint64_t offset, uint32_t bytes, const RaceAccess& access) {
@@ -465,7 +493,7 @@ std::string RaceChecker::describe(Agent agent) const {
   if (agent.id < 2 * threads_) return "a cp.async of " + thread_text(agent.id - threads_);
   if (agent.id < 2 * threads_ + warps_) return "a bulk copy of " + warp_text(agent.id - 2 * threads_);
   if (agent.id < 2 * threads_ + 2 * warps_) return "a wgmma of " + warp_text(agent.id - 2 * threads_ - warps_);
-  return "an asynchronous copy that reports to an mbarrier";
+  return std::string("an asynchronous ") + (agent.id < first_remote_ ? "copy" : "store") + " that reports to an mbarrier";
 }
 
 }  // namespace simulator

@@ -46,8 +46,8 @@ class GlobalShadow {
   /// The lock of the pages around an offset in an allocation, which ends before `lock_end(offset)`.
   SpinLock& lock(uint32_t allocation, uint64_t offset) { return locks_[(offset / kLocked + allocation) % kLocks]; }
   static uint64_t lock_end(uint64_t offset) { return (offset / kLocked + 1) * kLocked; }
-  /// cluster number -> stamp
-  using ClusterClock = std::unordered_map<uint32_t, uint32_t>;
+  /// cluster number -> what it told
+  using ClusterClock = std::unordered_map<uint32_t, Release>;
   /// A global address that strong accesses name.
   struct SyncPoint {
     ClusterClock released;  // what clusters have released through it
@@ -93,7 +93,7 @@ struct WarpAccess {
 enum class RaceResult : uint8_t {
   kClean,
   kConflict,
-  kNoProxyFence,  // the async proxy reads what the generic proxy wrote, and no fence.proxy.async is in between
+  kNoProxyFence,  // the async proxy accesses what the generic proxy wrote, and no fence.proxy.async is in between
 };
 
 class RaceChecker {
@@ -102,6 +102,8 @@ class RaceChecker {
   /// Leaves what other clusters need to know of this one's accesses, in little memory.
   ~RaceChecker();
 
+  /// Whether a thread is ordered after something.
+  bool knows(uint32_t thread, Agent earlier) const;
   /// Component and current stamp of a thread.
   Agent thread_agent(uint32_t thread) const { return {thread, stamps_[thread]}; }
   uint32_t thread_of(const Warp& warp, int lane) const;
@@ -115,7 +117,7 @@ class RaceChecker {
   /// Checks and records an access to the shared memory of a block / to a global allocation. On a conflict fills
   /// `other` with the earlier access's agent and pc.
   RaceResult shared_access(uint32_t rank, uint32_t offset, uint32_t bytes, const RaceAccess& access, ShadowCell* other);
-  bool global_access(uint32_t allocation, uint64_t offset, uint32_t bytes, const RaceAccess& access, ShadowCell* other);
+  RaceResult global_access(uint32_t allocation, uint64_t offset, uint32_t bytes, const RaceAccess& access, ShadowCell* other);
   /// The same within one lock. False, with nothing recorded, on a conflict.
   bool global_clean_access(uint32_t allocation, uint64_t offset, uint32_t bytes, const RaceAccess& access);
   /// A read of shared memory. False where shared_access would have something to say; the record does not change its answer.
@@ -158,6 +160,7 @@ class RaceChecker {
 
  private:
   void set_thread(RaceAccess& access, uint32_t thread) const;
+  RaceAccess knowledge_of(uint32_t thread, uint32_t rank, uint32_t warp) const;
   bool ordered(const RaceAccess& access, Agent earlier) const;
   bool check(ShadowCell& cell, const RaceAccess& access, uint32_t cluster, ShadowCell* other);
   bool conflicts(const ShadowCell& cell, const RaceAccess& access, uint32_t cluster, ShadowCell* other) const;
@@ -174,14 +177,20 @@ class RaceChecker {
   void join(VectorClock& into, const VectorClock& from) const;
   void gather(uint32_t thread, VectorClock& into) const;
   void tick(uint32_t thread) { stamps_[thread] = ++clock_; }
-  void note_release(uint32_t stamp);
+  void hear(uint32_t thread, uint32_t cluster, const Release& release);
+  void hear_pending(uint32_t thread);
+  void settle_heard();
+  bool has_heard(const RaceAccess& access, uint32_t cluster, Agent earlier, bool ended) const;
+  void note_release(uint32_t thread, bool release);
   uint32_t rank_of(uint32_t thread) const { return thread / threads_per_block_; }
   uint32_t warp_of(uint32_t thread) const;
+  uint32_t group_of(Agent agent) const;
+  bool is_async_proxy(Agent agent) const;
   bool lacks_proxy_fence(const ShadowCell& cell, const RaceAccess& access) const;
 
   Cluster& cluster_;
   GlobalShadow* global_;
-  uint32_t threads_per_block_, warps_per_block_, threads_, warps_, components_;
+  uint32_t threads_per_block_, warps_per_block_, threads_, warps_, first_remote_, components_;
   uint32_t clock_ = 1;
   std::vector<uint32_t> stamps_;              // per thread
   std::vector<uint32_t> copies_done_;         // per thread: own cp.async work it has waited for
@@ -190,8 +199,8 @@ class RaceChecker {
   std::vector<VectorClock> thread_known_;     // per thread, empty: nothing beyond the warp
   std::vector<VectorClock> pending_acquire_;  // per thread: seen by relaxed reads, effective at the next fence
   VectorClock proxy_fenced_;                  // what some fence.proxy.async has made visible to the async proxy
-  std::vector<VectorClock> fenced_;           // per thread: what its last fence would release ...
-  std::vector<uint32_t> fence_stamps_;        // ... and the last stamp that it covers
+  std::vector<VectorClock> fenced_;           // per thread: what its last fence would release
+  VectorClock fenced_by_some_;                // what fences of any threads would release
   std::vector<ShadowMemory> shadows_;         // per block
   struct Reader {
     Agent agent;
@@ -251,10 +260,16 @@ class RaceChecker {
   SyncPoint& sync(uint64_t key, uint32_t thread, bool reads, bool writes, bool acquire, bool release);
   bool has_seen(const RaceAccess& access, const SyncPoint& at, uint32_t writes) const;
   std::unordered_map<uint64_t, SyncPoint> sync_points_;
-  // Between clusters (global memory), at the granularity of clusters.
-  std::unordered_map<uint32_t, uint32_t> clusters_known_;
-  std::unordered_map<uint32_t, uint32_t> clusters_pending_;
-  std::vector<uint32_t> releases_;  // stamps that this cluster has released to others, ascending
+  // Between clusters (global memory).
+  /// What a thread has acquired from another cluster, which those know that are ordered after it.
+  struct Heard {
+    Release release;
+    Agent by;
+  };
+  const Release& heard_of(const std::vector<Heard>& heard, const RaceAccess& access) const;
+  std::unordered_map<uint32_t, std::vector<Heard>> heard_;                  // cluster -> ...
+  std::unordered_map<uint32_t, GlobalShadow::ClusterClock> heard_pending_;  // thread -> seen by relaxed reads
+  std::vector<Release> releases_;                                           // of this cluster, in order
 };
 
 inline bool RaceChecker::ordered(const RaceAccess& access, Agent earlier) const {

@@ -69,16 +69,23 @@ const ShadowSummaries::Pattern& ShadowSummaries::pattern(uint32_t number) {
   return *patterns_[number];
 }
 
-uint32_t ShadowSummary::release_of(uint32_t stamp) const {
-  if (stamp == 0) return 0;
-  const auto release = std::lower_bound(releases_.begin(), releases_.end(), stamp);
-  return release == releases_.end() ? ~0u : *release;
+uint32_t ShadowSummary::release_of(Agent agent) const {
+  if (agent.stamp == 0) return 0;
+  const auto tells_not = [&](const Release& release) { return !release.covers(agent); };
+  const auto release = std::partition_point(releases_.begin(), releases_.end(), tells_not);
+  return release == releases_.end() ? ~0u : release->stamp;
 }
 
 ShadowCell ShadowSummary::seen_by_others(const ShadowCell& cell) const {
   ShadowCell result = cell;
-  if (cell.write_cluster == cluster) result.write.stamp = release_of(cell.write.stamp);
-  if (cell.read_cluster == cluster) result.read.stamp = release_of(cell.read.stamp);
+  if (cell.write_cluster == cluster) {
+    result.write.stamp = release_of(cell.write);
+    result.write_ended = true;
+  }
+  if (cell.read_cluster == cluster) {
+    result.read.stamp = release_of(cell.read);
+    result.read_ended = true;
+  }
   return result;
 }
 
@@ -190,13 +197,19 @@ void ShadowMemory::place(const ShadowRun& run) {
 void ShadowMemory::dissolve(const ShadowRun& run, ShadowSummary& summary) {
   const auto is_own = [&](uint32_t other) { return other == 0 || other == summary.cluster; };
   const bool own = is_own(run.cell.write_cluster) && is_own(run.cell.read_cluster);
-  const uint64_t word = own ? word_of_cell(summary.number(*summaries_, summary.seen_by_others(run.cell))) : 0;
+  const ShadowCell first = summary.seen_by_others(run.cell);
+  bool alike = own;  // unless a release tells of some lanes alone
+  for (uint64_t offset = 0; alike && offset < run.pages * kPageBytes; offset += uint64_t{1} << run.lane_shift)
+    alike = summary.seen_by_others(run.at(offset)).common() == first.common();
+  const uint64_t word = alike ? word_of_cell(summary.number(*summaries_, first)) : 0;
   for (uint64_t page = run.page; page < run.page + run.pages; ++page) {
     if (words_[page] != word_of(run)) continue;
-    if (own)
+    if (alike) {
       words_[page] = word;
-    else
+    } else {
       fill(page, run.cell_shift());
+      if (own) summarise(page, summary);
+    }
   }
 }
 

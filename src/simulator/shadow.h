@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "async.h"
+#include "mbarrier.h"
 
 namespace tilelang {
 namespace simulator {
@@ -34,8 +35,10 @@ struct ShadowCell {
   uint32_t read_pc = 0;
   bool write_atomic = false;
   bool read_atomic = false;
+  bool write_ended = false;  // by a cluster that has ended: the stamp is that of the release that tells of it
+  bool read_ended = false;
 
-  /// All of it that matters to other clusters than those that made the accesses: not which thread it was.
+  /// All of it that matters when the clusters that made the accesses have ended: not which thread it was.
   auto common() const {
     return std::tuple(write_cluster, read_cluster, write.stamp, read.stamp, write_pc, read_pc, write_atomic, read_atomic);
   }
@@ -59,13 +62,22 @@ class ShadowSummaries {
   std::vector<const Pattern*> patterns_;  // keys of the map
 };
 
+/// What a cluster has told others so far. A later release of the cluster tells of all that an earlier one does, which may hide a
+/// race of those who have seen the later one alone.
+struct Release {
+  uint32_t stamp = 0;  // in the clock of the cluster, 0: none
+  std::shared_ptr<const VectorClock> clock;
+
+  bool covers(Agent earlier) const { return earlier.stamp <= (*clock)[earlier.id]; }
+};
+
 /// An ended cluster that leaves what others need to know of its accesses.
 class ShadowSummary {
  public:
-  /// `releases`: the stamps, ascending, at which the cluster has released what it did to others.
-  ShadowSummary(uint32_t cluster, const std::vector<uint32_t>& releases) : cluster(cluster), releases_(releases) {}
-  /// The cell with each stamp of this cluster replaced by that of the release that tells of it, or by the last stamp of all:
-  /// others cannot tell the difference.
+  /// `releases`: in order.
+  ShadowSummary(uint32_t cluster, const std::vector<Release>& releases) : cluster(cluster), releases_(releases) {}
+  /// The cell with each stamp of this cluster replaced by that of the first release that tells of it, or by the last stamp of
+  /// all: others cannot tell the difference.
   ShadowCell seen_by_others(const ShadowCell& cell) const;
   /// Its number among the summaries; those asked for last are remembered.
   uint32_t number(ShadowSummaries& summaries, const ShadowCell& cell);
@@ -73,14 +85,14 @@ class ShadowSummary {
   const uint32_t cluster;
 
  private:
-  uint32_t release_of(uint32_t stamp) const;
+  uint32_t release_of(Agent agent) const;
   struct Known {
     ShadowCell cell;
     uint32_t number = 0;
     bool used = false;
   };
   static constexpr size_t kKnown = 8;
-  const std::vector<uint32_t>& releases_;
+  const std::vector<Release>& releases_;
   Known known_[kKnown];
   size_t next_ = 0;
 };

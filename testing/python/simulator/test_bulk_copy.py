@@ -61,6 +61,58 @@ def test_missing_proxy_fence_is_seen():
     assert "async" in cuda.kinds(report)
 
 
+FENCED = (
+    LOAD
+    + """
+extern "C" __global__ void k(const u32* in, u32* out) {
+  __shared__ alignas(16) u32 tile[64], other[64];
+  __shared__ u64 barrier;
+  int t = threadIdx.x;
+  if (t == 0) { barrier_init(&barrier, 1); fence_barrier_init(); }
+  tile[t] = in[t];
+  out[64 + t] = t;
+  FENCE
+  __syncthreads();
+  if (t == 0) { barrier_expect(&barrier, 256); bulk_load(TO, FROM, 256, &barrier); }
+  barrier_wait(&barrier, 0);
+  out[t] = TO[t];
+}"""
+)
+
+
+@pytest.mark.parametrize("to, source", [("tile", "in"), ("other", "out + 64")])
+def test_a_load_over_or_of_what_threads_wrote_needs_a_proxy_fence(to, source):
+    for fence, kinds in (("", {"async"}), ("fence_async();", set())):
+        text = FENCED.replace("TO", to).replace("FROM", source).replace("FENCE", fence)
+        report = cuda.run(text, [cuda.arange(64, np.uint32), np.zeros(128, np.uint32)], 64)
+        assert cuda.kinds(report) == kinds
+
+
+STORES = (
+    LOAD
+    + """
+extern "C" __global__ void k(const u32* in, u32* out) {
+  __shared__ alignas(16) u32 tile[64];
+  int t = threadIdx.x, warp = t / 32;
+  if (t < 64) tile[t] = in[t];
+  fence_async();
+  __syncthreads();
+  if (t % 32 == 0) { bulk_store(out + 64 * warp, tile, 256); bulk_commit(); if (warp != HASTY) bulk_wait(); }
+  __syncthreads();
+  if (t < 64) tile[t] = 0;
+  if (t % 32 == 0) bulk_wait();
+}"""
+)
+
+
+@pytest.mark.parametrize("hasty", [-1, 0, 1, 2, 3])
+def test_each_store_that_reads_a_tile_is_remembered(hasty):
+    for seed in range(4):
+        source = STORES.replace("HASTY", str(hasty))
+        report = cuda.run(source, [cuda.arange(64, np.uint32), np.zeros(256, np.uint32)], 128, seed=seed)
+        assert cuda.kinds(report) == (set() if hasty < 0 else {"race"})
+
+
 def test_overwriting_the_source_of_a_store_is_seen():
     report, data, out = round_trip(drain="", after="for (int i = t; i < 1024; i += 64) tile[i] = 0; if (t == 0) bulk_wait();")
     assert "race" in cuda.kinds(report)

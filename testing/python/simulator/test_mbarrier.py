@@ -137,3 +137,24 @@ def test_misuse_is_reported(name):
         assert kind in str(error)
         return
     assert kind in cuda.kinds(report)
+
+
+UNORDERED = """
+extern "C" __global__ void k(int* out) {
+  __shared__ u64 barrier;
+  __shared__ int values[64];
+  int t = threadIdx.x;
+  if (t == 0) { barrier_init(&barrier, 64); fence_barrier_init(); }
+  SYNC
+  values[t] = t;
+  barrier_arrive(&barrier);
+  barrier_wait(&barrier, 0);
+  out[t] = values[63 - t];
+}"""
+
+
+@pytest.mark.parametrize("sync", ["", "__syncwarp();", "__syncthreads();"])
+def test_threads_are_ordered_after_the_initialisation(sync):
+    """Whether a thread that is not sees the object is a matter of luck; here it does."""
+    report = cuda.run(UNORDERED.replace("SYNC", sync), [np.zeros(64, np.int32)], 64)
+    assert cuda.kinds(report) == (set() if sync == "__syncthreads();" else {"mbarrier"})

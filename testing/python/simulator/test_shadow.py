@@ -74,6 +74,25 @@ extern "C" __global__ void release(int* data, int word, int length) {
     data[2048] = data[word];
   }
 }
+extern "C" __global__ void tell_together(int* data, int way, int length) {
+  int* flag = data + 1024;
+  int t = threadIdx.x;
+  if (blockIdx.x > 1) return;
+  if (blockIdx.x == 0) {
+    data[t] = t;
+    if (way & 1) __syncthreads();
+    if (way & 4) { __threadfence(); __syncthreads(); }
+    if (t == 0) {
+      if (way & 2) __threadfence();
+      if (length) asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(flag) : "memory"); else atomicExch(flag, 1);
+    }
+  } else {
+    if (t == 0) while (atomicAdd(flag, 0) == 0) {}
+    if (way & 2) __threadfence();
+    if (!(way & 8)) __syncthreads();
+    data[2048 + t] = data[t ^ 1];
+  }
+}
 extern "C" __global__ void parts(int* data, int word, int length) {
   __shared__ int4 tile[64];
   int t = threadIdx.x;
@@ -193,6 +212,18 @@ def test_accesses_after_the_fence_or_the_release_are_not_published(name, words, 
     assert races(name, 0, 0, workers) == 0
     for word in range(1, words):
         assert races(name, word, 0, workers) > 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_thread_tells_other_blocks_what_its_block_has_told_it(workers):
+    """Bit 0: the writers meet; 1: both flags are fenced; 2: each writer fences, then they meet; 3: the readers do not meet."""
+    release, relaxed = 1, 0
+    assert races("tell_together", 1, release, workers) == races("tell_together", 3, relaxed, workers) == 0
+    assert races("tell_together", 6, relaxed, workers) == 0
+    assert races("tell_together", 0, release, workers) > 0
+    assert races("tell_together", 2, relaxed, workers) > 0
+    assert races("tell_together", 9, release, workers) > 0
+    assert races("tell_together", 11, relaxed, workers) > 0
 
 
 def test_a_narrow_write_races_with_a_wide_read():
