@@ -33,14 +33,10 @@ TL_DEVICE void debug_print_line(const char* format, T... values) {
   printf(format, printed(values)..., blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z);
 }
 
-// One element of a buffer with its flat index.
-template <typename T>
-TL_DEVICE void debug_print_element(const char* label, int index, T value) {
-  if constexpr (is_whole_number<T>::value) {
-    printf("%s[%d] = %lld\n", label, index, static_cast<long long>(value));
-  } else {
-    printf("%s[%d] = %g\n", label, index, static_cast<double>(static_cast<float>(value)));
-  }
+// One element of a buffer: its indices, and its value.
+template <typename... T>
+TL_DEVICE void debug_print_element(const char* format, T... values) {
+  printf(format, printed(values)...);
 }
 
 // Stops the kernel with an error where the condition is false.

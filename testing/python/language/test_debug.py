@@ -185,6 +185,40 @@ def test_a_print_is_a_line_of_its_texts_and_values(target, capfd):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("target", ["cpu", "interpret", {"kind": "cuda", "arch": "sm_80"}], ids=str)
+def test_a_block_prints_once_what_its_threads_agree_on(target, capfd):
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32"), x: T.int32):
+        with T.Kernel(2, threads=64) as bx:
+            held = T.alloc_fragment((4,), "int32")  # each element in sixteen threads
+            wide = T.alloc_shared((2, 2), "float64")
+            T.copy(A, held)
+            T.fill(wide, 1e300)
+            T.print(wide[1, 0:2], "100%")
+            T.print(bx, "block")
+            T.print(held)
+            if x > 0:
+                print("told", x)
+            T.device_assert(x < 7, "too large")
+
+    kernel = tilelang.compile(main, target=target)
+    with tilelang.simulator(strict=True):
+        kernel(torch.arange(4, dtype=torch.int32), 5)
+    said = [line.split(": block=")[0] for line in capfd.readouterr().out.splitlines()]
+    assert sorted(said) == sorted(
+        [
+            "block 0",
+            "block 1",
+            *["told 5"] * 2,
+            *[f"held[{i}] = {i}" for i in range(4)] * 2,
+            *[f"100% wide[1, {i}] = 1e+300" for i in (0, 1)] * 2,
+        ]
+    )
+    with tilelang.simulator(), pytest.raises(TileLangError):
+        kernel(torch.arange(4, dtype=torch.int32), 8)
+    assert capfd.readouterr().out.count("too large") <= 2  # in each block
+
+
 def test_a_program_of_the_command_line_has_its_source():
     program = (
         "import tilelang, tilelang.language as T\n\n"

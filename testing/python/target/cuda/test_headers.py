@@ -83,7 +83,7 @@ def test_functions_of_small_floats_that_a_program_calls_bring_their_header(name:
     ("h[0] = tl::warp_reduce<tl::Max>(h[1]); b[0] = tl::warp_reduce<tl::Sum, 4>(b[1]); l[0] = tl::shfl_xor(l[1], 3);", "sm_80"),
     ("f[2] = tl::warp_scan_part<tl::Max, true>(f[3], i[0]);", "sm_80"),
     ("tl::Philox s = tl::philox_init(1, 2, 3); f[0] = tl::philox_uniform(s); f[1] = tl::philox_normal(s);", "sm_80"),
-    ("tl::debug_print_line(\"%g %lld\", h[0], i8[0]); tl::debug_print_element(\"y\", 1, i8[0]); "
+    ("tl::debug_print_line(\"%g %lld\", h[0], i8[0]); tl::debug_print_element(\"y[%lld] = %lld\", 1, i8[0]); "
      "tl::device_assert_msg(f[0] > 0, \"positive\");", "sm_80"),
     ("f[0] = tl::fast_exp(f[1]) + tl::ieee_add<2>(f[2], f[3]) + tl::ieee_fma(f[1], f[2], f[3]) + tl::fast_tanh(f[4]);", "sm_80"),
     ("tl::cluster_sync(); i[0] = tl::cluster_rank(); tl::pdl_wait(); tl::pdl_trigger();", "sm_90a"),
