@@ -18,6 +18,7 @@ _OF_THE_COMPILER = re.compile(r" *\d+ instructions|PTX line \d+")
 PAGES = [ROOT / "README.md", *sorted(path for folder in ("tutorial", "howto") for path in (DOCS / folder).glob("*.md"))]
 
 
+@pytest.mark.assembled
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_page_shows_what_its_program_prints(path: Path, request, tmp_path, capfd, monkeypatch):
     monkeypatch.chdir(tmp_path)
