@@ -2,7 +2,7 @@
 
 ``T.copy(X[row, 0], x)`` or a ``T.Parallel`` over all of ``x``, followed by ``T.reduce_*(x, …)`` along the last axis, become one
 loop over the line. This is legal if no piece depends on another: each buffer that the loops store to is accessed by them only at
-the element of the iteration, and has no other name.
+the element of the iteration, they do not access the result, and none of these has another name.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ def _independent(loops: Sequence[Elementwise], record: Reduce, own: frozenset[in
     """Whether no piece needs another: what the loops store to is theirs alone, element by element."""
     stored = set[int]().union(*(made.stored for made in loops))
     result = hash(record.dst.buffer)
-    # A tensor of the caller, or a buffer with two names, may be read by another piece under the other name.
-    if not stored <= own or result in stored:
+    # A tensor of the caller, or a buffer with two names, may be read by another piece under the other name: what the loops store
+    # to, and the result of lines before.
+    if not stored | {result} <= own or result in stored:
         return False
     for made in loops:
         for buffer, indices in _accesses(made.stores):

@@ -11,6 +11,7 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
+from tilelang.ir.rounding import round_constant
 from tilelang.target.cpu.functions import bits, bound, scalar_function, select
 
 _SOURCES = ("float32", "float64")
@@ -47,8 +48,10 @@ def _range(dtype: str) -> tuple[float, float]:
 
 def _limits(node: Any) -> tuple[float, float, bool]:
     """The constant bounds of ``T.clamp`` and of extrema, which hold for numbers; and whether the value may be NaN instead."""
-    if isinstance(node, ir.FloatImm) and not math.isnan(node.value):
-        return float(node.value), float(node.value), False
+    if isinstance(node, ir.FloatImm):
+        # 2147483647.0 of float32 is 2147483648.0.
+        value = round_constant(float(node.value), str(node.ty))
+        return (-math.inf, math.inf, True) if math.isnan(value) else (value, value, False)
     if isinstance(node, (ir.Min, ir.Max)):
         (a, b, left_nan), (c, d, right_nan) = _limits(node.a), _limits(node.b)
         pick = min if isinstance(node, ir.Min) else max

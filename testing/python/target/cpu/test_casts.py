@@ -135,6 +135,22 @@ def test_float_to_integer_truncates(target):
 
 
 @on_both
+@pytest.mark.parametrize("clamp", [T.clamp, lambda x, low, high: T.min(T.max(x, low), high)])
+@pytest.mark.parametrize(("result", "largest"), [("int32", 2**31 - 1), ("uint32", 2**32 - 1), ("int64", 2**63 - 1)])
+def test_limits_are_rounded_before_a_conversion(result, largest, clamp, target):
+    """The largest integer is no float32: the limit is the first number that the integer type does not have."""
+
+    @T.prim_func
+    def main(X: T.Tensor((16,), "float32"), Y: T.Tensor((16,), result)):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(16):
+                Y[i] = T.cast(clamp(X[i], T.float32(0.0), T.float32(float(largest))), result)
+
+    y = build(main, target, out_idx=-1)(torch.full((16,), 1e20))
+    assert y.tolist() == [largest] * 16
+
+
+@on_both
 @pytest.mark.parametrize("integer", ["int32", "int64"])
 @pytest.mark.parametrize("real", ["float32", "float64"])
 def test_an_integer_zero_has_no_sign(real, integer, target):
