@@ -462,3 +462,30 @@ def test_an_accumulator_from_a_product_in_other_threads_is_converted_before_the_
     c = torch.zeros(128, 8)
     simulate(main, a.to(torch.float8_e5m2), b.to(torch.float8_e5m2), x, y, c, arch="sm_90a")
     assert torch.equal(c, a.T @ b + x.float() @ y.float().T)
+
+
+@pytest.mark.parametrize("by_branch", [False, True])
+def test_a_variable_that_threads_compute_from_their_numbers_is_not_known_to_the_producer(by_branch: bool) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64, 256), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            first = T.alloc_var("int32", init=0)
+            if by_branch:
+                if tx >= 128:
+                    first = 1
+            else:
+                first = tx // 128
+            A_shared = T.alloc_shared((64, 64), "float16")
+            total = T.alloc_fragment((64, 64), "float32")
+            T.clear(total)
+            for k in T.Pipelined(3, num_stages=2):
+                T.copy(A[0, (k + first) * 64], A_shared)
+                for i, j in T.Parallel(64, 64):
+                    total[i, j] += A_shared[i, j]
+            T.copy(total, C)
+
+    a = torch.rand(64, 256).half()
+    c = torch.zeros(64, 64)
+    simulate(main, a, c, arch="sm_90a")
+    torch.testing.assert_close(c, a.float().reshape(64, 4, 64)[:, :3].sum(1))

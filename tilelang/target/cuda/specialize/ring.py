@@ -21,6 +21,7 @@ from tilelang.ir.visit import (
     expressions,
     flattened,
     is_parallel,
+    mentions,
     own_expressions,
     statement_exprs,
     variables,
@@ -162,7 +163,7 @@ class Usage:
         self.is_manual = any(map(_orders_itself, every)) or any(map(_waits_for_kernel, set(every) - self.launch_waits))
         self.setup = self._setup(flattened(body))
         # In this order: which variables keep their value decides which bindings the producer can compute.
-        self.settled = self._settled()
+        self.settled = self._settled(threads)
         self.unknown = set(threads)
         for stmt in every:
             if isinstance(stmt, ir.Bind) and not self.is_known(stmt.value):
@@ -206,12 +207,13 @@ class Usage:
         known = (is_available(expr, lambda b: is_variable(b) or self._is_constant(b), set()) for expr in exprs)
         return inside and all(known) and all(map(self._is_scalar, children(stmt)))
 
-    def _settled(self) -> set[Any]:
-        """Variables that keep the value which the setup gives them."""
+    def _settled(self, threads: Iterable[Any]) -> set[Any]:
+        """Variables that keep the value which the setup gives them, the same in all threads."""
         inside = (node for stmt in self.setup for node in walk(stmt))
         # As many stores in the setup as in the whole kernel: none comes later, so the producer may compute it once, too.
         count = collections.Counter(node.buffer for node in inside if isinstance(node, ir.BufferStore))
-        return {buffer for buffer, times in count.items() if self.written[buffer] == times}
+        differing = _differing(threads, [each for stmt in self.setup for each in _decided(stmt)])
+        return {buffer for buffer, times in count.items() if self.written[buffer] == times and buffer not in differing}
 
     def is_known(self, expr: Any) -> bool:
         """Whether a producer can compute an expression: nothing comes from shared memory, registers or written tensors."""
@@ -221,6 +223,29 @@ class Usage:
         """Whether a buffer is a tensor that nothing in the kernel writes."""
         names = self.aliased if buffer in self.aliased else (buffer,)
         return is_global(buffer) and not any(map(self.written.get, names))
+
+
+def _decided(stmt: Any, around: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """What scalar statements give a value to, and the expressions that decide the value, conditions around it included."""
+    deciding = (*around, *statement_exprs(stmt))
+    if isinstance(stmt, ir.BufferStore):
+        yield stmt.buffer, deciding
+    elif isinstance(stmt, ir.Bind):
+        yield stmt.var, deciding
+    elif isinstance(stmt, ir.For):
+        yield stmt.loop_var, deciding
+    for child in children(stmt):
+        yield from _decided(child, deciding)
+
+
+def _differing(threads: Iterable[Any], decided: Sequence[tuple[Any, tuple[Any, ...]]]) -> set[Any]:
+    """The numbers of threads, and what is decided by them."""
+    found, more = set[Any](), set(threads)
+    # Again and again: in a loop a variable may get what stands further down.
+    while not more <= found:
+        found |= more
+        more = {target for target, deciding in decided if any(mentions(expr, found) for expr in deciding)}
+    return found
 
 
 def _orders_itself(stmt: Any) -> bool:
