@@ -223,6 +223,13 @@ const Release& RaceChecker::heard_of(const std::vector<Heard>& heard, const Race
   return *last;
 }
 
+/// Whether all threads know the same of another cluster.
+bool RaceChecker::is_heard_by_all(uint32_t cluster) const {
+  const auto found = heard_.find(cluster);
+  if (found == heard_.end()) return true;
+  return std::all_of(found->second.begin(), found->second.end(), [](const Heard& each) { return each.by.stamp == 0; });
+}
+
 /// Whether another cluster's access is one that a release which the thread knows tells of.
 bool RaceChecker::has_heard(const RaceAccess& access, uint32_t cluster, Agent earlier, bool ended) const {
   const auto found = heard_.find(cluster);

@@ -363,15 +363,15 @@ bool RaceChecker::is_clean_run(const ShadowSpan& before, const RaceAccess& first
   RaceAccess access = first;
   ShadowCell other;
   const bool by_lanes = before.run != nullptr;
-  for (uint32_t lane = 0; lane < (by_lanes ? kLanes : 1); ++lane) {
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
     const ShadowCell cell = by_lanes ? before.run->at(uint64_t{lane} << before.run->lane_shift) : before.cell;
     set_thread(access, first.thread + lane);
     access.agent = thread_agent(access.thread);
     if (conflicts(cell, access, cluster, &other)) return false;
     if (!writes(access.kind) && !replaces_reader(cell, access, cluster)) return false;
-    // Where this lane itself was the last, or another cluster, the others are like it.
+    // Where this lane itself was the last, or another cluster of which all lanes know the same, the others are like it.
     const auto is_alike = [&](const Agent& agent, uint32_t by) {
-      return agent.stamp == 0 || by != cluster || agent.id == access.thread;
+      return agent.stamp == 0 || (by == cluster ? agent.id == access.thread : is_heard_by_all(by));
     };
     if (is_alike(cell.write, cell.write_cluster) && is_alike(cell.read, cell.read_cluster)) return true;
   }

@@ -180,6 +180,7 @@ class RaceChecker {
   void hear(uint32_t thread, uint32_t cluster, const Release& release);
   void hear_pending(uint32_t thread);
   void settle_heard();
+  bool is_heard_by_all(uint32_t cluster) const;
   bool has_heard(const RaceAccess& access, uint32_t cluster, Agent earlier, bool ended) const;
   void note_release(uint32_t thread, bool release);
   uint32_t rank_of(uint32_t thread) const { return thread / threads_per_block_; }

@@ -87,10 +87,15 @@ extern "C" __global__ void tell_together(int* data, int way, int length) {
       if (length) asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(flag) : "memory"); else atomicExch(flag, 1);
     }
   } else {
-    if (t == 0) while (atomicAdd(flag, 0) == 0) {}
+    int seen = 0;
+    while (t == 0 && seen == 0) {
+      if (!length) seen = atomicAdd(flag, 0);
+      else asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory");
+    }
     if (way & 2) __threadfence();
     if (!(way & 8)) __syncthreads();
-    data[2048 + t] = data[t ^ 1];
+    if (way & 16 && t >= 32) return;
+    data[2048 + t] = data[way & 16 ? t : t ^ 1];
   }
 }
 extern "C" __global__ void parts(int* data, int word, int length) {
@@ -216,7 +221,7 @@ def test_accesses_after_the_fence_or_the_release_are_not_published(name, words, 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_thread_tells_other_blocks_what_its_block_has_told_it(workers):
-    """Bit 0: the writers meet; 1: both flags are fenced; 2: each writer fences, then they meet; 3: the readers do not meet."""
+    """Bits: writers meet; both flags are fenced; each writer fences, then they meet; readers do not meet; one warp reads."""
     release, relaxed = 1, 0
     assert races("tell_together", 1, release, workers) == races("tell_together", 3, relaxed, workers) == 0
     assert races("tell_together", 6, relaxed, workers) == 0
@@ -224,6 +229,8 @@ def test_a_thread_tells_other_blocks_what_its_block_has_told_it(workers):
     assert races("tell_together", 2, relaxed, workers) > 0
     assert races("tell_together", 9, release, workers) > 0
     assert races("tell_together", 11, relaxed, workers) > 0
+    assert races("tell_together", 17, release, workers) == 0
+    assert races("tell_together", 25, release, workers) > 0
 
 
 def test_a_narrow_write_races_with_a_wide_read():
