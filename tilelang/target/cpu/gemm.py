@@ -156,12 +156,12 @@ def _product(record: Gemm, dot: DotProduct, c: Region, cleared: Any, result: Res
         by_tiles = _with_result(Matrices(m, n, steps, elements, c, dot, cleared), result)
         multiplied = multiply_by_tiles(record, by_tiles, before, scope.kept)
         return seq(before.allocations, before.statements, multiplied)
-    a = _elements_of_a(record, dot, steps, scope, before)
-    excess = _row_sums(record, dot, a, steps, scope, before) if dot.bias else None
-    product = _with_result(Matrices(m, n, steps, a, c, dot, cleared, excess), result)
     static = all(isinstance(extent, int) and extent > 0 for extent in (n, steps))
     thin = _is_few(record) and static and not scope.context.emits_c
     rows = _rows_of_b(record, dot, scope, before) if thin else None
+    a = _elements_of_a(record, dot, steps, scope, before, several=rows is not None)
+    excess = _row_sums(record, dot, a, steps, scope, before) if dot.bias else None
+    product = _with_result(Matrices(m, n, steps, a, c, dot, cleared, excess), result)
     if rows is not None:
         multiplied = dot_products(product, rows, scope.context.vectors)
     else:
@@ -180,14 +180,14 @@ def _with_result(product: Matrices, result: Result | None) -> Matrices:
 # Operands
 
 
-def _elements_of_a(record: Gemm, dot: DotProduct, steps: Any, scope: Scope, before: Before) -> Elements:
-    """How the micro-kernel reads A: in place, or from a converted copy ``[row, step]``."""
+def _elements_of_a(record: Gemm, dot: DotProduct, steps: Any, scope: Scope, before: Before, several: bool) -> Elements:
+    """How the micro-kernel reads A: in place, or from a converted copy ``[row, step]``; ``several`` elements of a row at once."""
     a = record.a
     if not record.transpose_a:
         rows = _rows_in_place(a, dot.operand, dot, scope, before)
         if rows is not None:
             return rows
-    elif dot.depth == 1 and a.dtype == dot.operand:
+    elif dot.depth == 1 and a.dtype == dot.operand and not several:
         return lambda row, step: element(a, step, row)
     scratch = local("a_panel", (bound(a, _row_axis(record)), bound(a, 1 - _row_axis(record)) // dot.depth), dot.panel)
     before.allocations.append(ir.AllocBuffer(scratch))

@@ -63,6 +63,21 @@ def test_part_of_a_tensor(dtype):
         check(product(*arguments), *arguments)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bfloat16"])
+def test_both_operands_transposed(dtype):
+    accumulator = "float32" if dtype == "bfloat16" else dtype
+
+    @T.prim_func
+    def main(A: T.Tensor((20, 3), dtype), B: T.Tensor((17, 20), dtype), C: T.Tensor((3, 17), accumulator)):
+        with T.Kernel(1, threads=128):
+            c = T.alloc_fragment((3, 17), accumulator)
+            T.gemm(A, B, c, transpose_A=True, transpose_B=True, clear_accum=True)
+            T.copy(c, C)
+
+    a, b = (torch.randint(-3, 4, shape).to(getattr(torch, dtype)) for shape in ((20, 3), (17, 20)))
+    assert torch.equal(build(main, out_idx=-1)(a, b).double(), a.double().T @ b.double().T)
+
+
 @pytest.mark.parametrize("types", [("float32", "float32"), ("bfloat16", "float32"), ("int8", "int32"), ("bfloat16", "bfloat16")])
 @pytest.mark.parametrize("clear", [True, False])
 def test_rows_of_a_wide_b_are_taken_in_order(types, clear):
