@@ -152,3 +152,33 @@ def test_a_head_that_depends_on_the_iteration_is_not_started_early() -> None:
 
 def test_tiles_that_would_not_fit_the_registers_keep_their_order() -> None:
     assert overlap_of(chain(), registers=96) is None
+
+
+def test_the_result_of_a_loop_that_runs_again_stays_in_the_registers_of_its_products() -> None:
+    @T.prim_func
+    def main(
+        K: T.Tensor((128, 64), "float16"), V: T.Tensor((128, 64), "float16"), N: T.Tensor((2,), "int32"),
+        C: T.Tensor((64, 64), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(1, threads=128):
+            Q_shared = T.alloc_shared((64, 64), "float16")
+            K_shared, V_shared = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            S, P = T.alloc_fragment((64, 64), "float32"), T.alloc_fragment((64, 64), "float16")
+            total = T.alloc_fragment((64, 64), "float32")
+            T.fill(Q_shared, 0.125)
+            T.clear(total)
+            for o in T.serial(2):
+                for k in T.Pipelined(N[o], num_stages=2):
+                    T.copy(K[k * 64, 0], K_shared)
+                    T.copy(V[k * 64, 0], V_shared)
+                    T.clear(S)
+                    T.gemm(Q_shared, K_shared, S, transpose_B=True)
+                    T.copy(S, P)
+                    T.gemm(P, V_shared, total)
+            T.copy(total, C)
+
+    k, v = torch.rand(128, 64).half(), torch.rand(128, 64).half()
+    c = torch.zeros(64, 64)
+    simulate(main, k, v, torch.tensor([2, 1], dtype=torch.int32), c, arch="sm_90a")
+    first, second = ((0.125 * k[rows].float().sum(1)).half().float() @ v[rows].float() for rows in (slice(0, 64), slice(64, 128)))
+    torch.testing.assert_close(c, (2 * first + second).expand(64, 64), rtol=1e-2, atol=1e-2)

@@ -21,7 +21,7 @@ from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
 from tilelang.target.cuda.intrinsics.values import memory_order
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf, under, with_span
-from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
+from tilelang.target.cuda.ir.cpp_types import FLOAT_VECTORS, VECTOR_TYPES, byte_count, is_packed
 from tilelang.target.cuda.ir.instructions import Assign, CopyAsync, DeclareArray, Evaluate, Move
 from tilelang.target.cuda.ir.values import ASYNC_SIZES, Array, Call, Value, both
 from tilelang.target.cuda.tile.addition import addition
@@ -104,7 +104,10 @@ def _move(loops: NestLoops, async_bytes: int) -> list[Any] | None:
     size = byte_count(loops.width, dtype)
     if size not in VECTOR_TYPES:
         return None
-    return under(guard, [Move(size, end, start, exists)])
+    # A fragment that is moved as integers alone may become integers for NVRTC. Moves from and to the floats of a product that is
+    # in flight read its registers then, and ptxas waits for each instruction of a product (C7514).
+    in_registers = dtype == "float32" and (is_fragment(source) or is_fragment(target))
+    return under(guard, [Move(size, end, start, exists, FLOAT_VECTORS.get(size, "") if in_registers else "")])
 
 
 def _vector_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> Value | None:

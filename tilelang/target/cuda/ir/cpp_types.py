@@ -43,6 +43,9 @@ _PTX_TYPES: Mapping[str, str] = {
 VECTOR_TYPES: Mapping[int, str] = {1: "uchar", 2: "ushort", 4: "uint", 8: "uint2", 16: "uint4"}
 """Bytes of a vector access -> the type that moves them."""
 
+FLOAT_VECTORS: Mapping[int, str] = {8: "float2", 16: "float4"}
+"""Bytes of a vector of float32 -> the type that moves it without a change of the registers' type."""
+
 
 def c_type(dtype: str) -> str:
     """The C++ type of one element."""

@@ -269,10 +269,10 @@ class Printer:
         return f"{target} = {value};"
 
     def _move(self, code: op.Move) -> str:
-        source: v.Value = v.Word(code.source, code.bytes)
+        source: v.Value = v.Word(code.source, code.bytes, code.dtype)
         if code.exists is not None:
-            source = v.Select(code.exists, source, v.Zeros(code.bytes))
-        return self._assign(op.Assign(v.Word(code.target, code.bytes), source))
+            source = v.Select(code.exists, source, v.Zeros(code.bytes, code.dtype))
+        return self._assign(op.Assign(v.Word(code.target, code.bytes, code.dtype), source))
 
     def _copy_async(self, code: op.CopyAsync) -> str:
         return self.value(v.async_copy(code.bytes, code.target, code.source, code.exists)) + ";"
@@ -358,7 +358,7 @@ _VALUES: Mapping[type, Callable[[Printer, Any], tuple[str, int]]] = {
     v.Cast: Printer._cast,
     v.Word: lambda printer, value: (printer.word(value), _UNARY),
     v.Field: lambda printer, value: (f"{printer.value(value.vector, _POSTFIX)}.{value.name}", _POSTFIX),
-    v.Zeros: lambda printer, value: (f"{VECTOR_TYPES[value.bytes]}{{}}", _POSTFIX),
+    v.Zeros: lambda printer, value: (f"{value.dtype or VECTOR_TYPES[value.bytes]}{{}}", _POSTFIX),
 }
 
 _STRUCTURE: Mapping[type, Callable[[Printer, Any, int], Iterator[str]]] = {

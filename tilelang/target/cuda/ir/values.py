@@ -235,9 +235,10 @@ class Field(Value):
 
 
 class Zeros(Value):
-    """A word of zeros."""
+    """A word of zeros; ``dtype`` as that of :class:`Word`."""
 
     bytes: int
+    dtype: str = ""
 
 
 def value_of(value: Any) -> Value:
