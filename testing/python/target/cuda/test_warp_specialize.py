@@ -489,3 +489,25 @@ def test_a_variable_that_threads_compute_from_their_numbers_is_not_known_to_the_
     c = torch.zeros(64, 64)
     simulate(main, a, c, arch="sm_90a")
     torch.testing.assert_close(c, a.float().reshape(64, 4, 64)[:, :3].sum(1))
+
+
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_what_foreign_code_gives_is_not_known_to_the_producer(in_loop: bool) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64, 256), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            T.import_source("__device__ inline int group() { return threadIdx.x / 128; }")
+            A_shared = T.alloc_shared((64, 64), "float16")
+            total = T.alloc_fragment((64, 64), "float32")
+            first = 0 if in_loop else T.call_extern("int32", "group")
+            T.clear(total)
+            for k in T.Pipelined(3, num_stages=2):
+                T.copy(A[0, (k + (T.call_extern("int32", "group") if in_loop else first)) * 64], A_shared)
+                for i, j in T.Parallel(64, 64):
+                    total[i, j] += A_shared[i, j]
+            T.copy(total, C)
+
+    a = torch.rand(64, 256).half()
+    c = torch.zeros(64, 64)
+    simulate(main, a, c, arch="sm_90a")
+    torch.testing.assert_close(c, a.float().reshape(64, 4, 64)[:, :3].sum(1))

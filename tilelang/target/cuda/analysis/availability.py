@@ -16,6 +16,7 @@ from tilelang.target.cuda.operators import rule_of
 from tilelang.tileop import record_of
 
 Copied = TypeVar("Copied", bound="Fill")
+_BY_THREAD = ("tl.", "tirx.call_extern", "tirx.call_pure_extern")
 
 
 def is_available(expr: Any, may_read: Callable[[Any], bool], unknown: Set[Any]) -> bool:
@@ -27,11 +28,11 @@ def is_available(expr: Any, may_read: Callable[[Any], bool], unknown: Set[Any]) 
     """
     if isinstance(expr, int):
         return True
-    # Tile operators and intrinsics of the language may depend on when and by which thread they are evaluated.
+    # Tile operators, intrinsics of the language and foreign code may depend on when and by which thread they are evaluated.
     return not any(
         (isinstance(part, ir.TensorLoad) and not may_read(part.source))
         or (isinstance(part, ir.Var) and part in unknown)
-        or (isinstance(part, ir.Call) and isinstance(part.op, ir.Op) and part.op.name.startswith("tl."))
+        or (isinstance(part, ir.Call) and isinstance(part.op, ir.Op) and part.op.name.startswith(_BY_THREAD))
         for part in walk_expr(expr)
     )
 
