@@ -9,6 +9,8 @@ namespace {
 
 /// In the clocks of a cluster's releases: a MiB.
 constexpr size_t kMostNumbers = size_t{1} << 18;
+/// Of the acquires from one cluster.
+constexpr size_t kMostHeard = 64;
 
 void keep_later(Release& release, const Release& other) {
   if (release.stamp < other.stamp) release = other;
@@ -135,13 +137,17 @@ void RaceChecker::proxy_fence(uint32_t thread) {
   tick(thread);
 }
 
-void RaceChecker::SyncPoint::observe(Agent reader, uint32_t before) {
-  const auto is_its = [&](const Observation& each) { return each.reader.id == reader.id; };
+bool RaceChecker::SyncPoint::observe(Observation latest) {
+  const auto is_its = [&](const Observation& each) { return each.reader.id == latest.reader.id; };
   const auto found = std::find_if(observations.begin(), observations.end(), is_its);
-  if (found != observations.end())
-    *found = {reader, before};
-  else
-    observations.push_back({reader, before});
+  if (found == observations.end()) {
+    observations.push_back(latest);
+    return true;
+  }
+  const bool is_known = found->writes == latest.writes && (found->acquires || !latest.acquires);
+  latest.acquires |= is_known && found->acquires;
+  *found = latest;
+  return !is_known;
 }
 
 RaceChecker::SyncPoint& RaceChecker::sync(uint64_t key, uint32_t thread, bool reads, bool writes, bool acquire, bool release) {
@@ -160,7 +166,7 @@ RaceChecker::SyncPoint& RaceChecker::sync(uint64_t key, uint32_t thread, bool re
 void RaceChecker::sync_shared(uint32_t thread, uint32_t rank, uint32_t offset, bool reads, bool writes, bool acquire,
                               bool release) {
   SyncPoint& at = sync(shared_key(rank, offset), thread, reads, writes, acquire, release);
-  if (reads) at.observe(thread_agent(thread), at.writes);
+  if (reads) at.observe({thread_agent(thread), at.writes, acquire});
 }
 
 void RaceChecker::sync_global(uint32_t thread, uint64_t address, bool reads, bool writes, bool acquire, bool release) {
@@ -173,19 +179,22 @@ void RaceChecker::sync_global(uint32_t thread, uint64_t address, bool reads, boo
   GlobalShadow::SyncPoint& at = global_->sync_point(address);
   const uint32_t own = static_cast<uint32_t>(cluster_.index) + 1;
   if (writes) ++at.writes;
-  if (reads) {
+  if (reads && here.observe({thread_agent(thread), at.writes, acquire})) {
+    GlobalShadow::ClusterClock* pending = acquire ? nullptr : &heard_pending_[thread];
     for (const auto& [cluster, told] : at.released) {
       if (cluster == own) continue;
-      if (acquire)
-        hear(thread, cluster, told);
+      if (pending)
+        keep_later((*pending)[cluster], told);
       else
-        keep_later(heard_pending_[thread][cluster], told);
+        hear(thread, cluster, told);
     }
-    here.observe(thread_agent(thread), at.writes);
   }
   if (!releases) return;
   const RaceAccess knowledge = knowledge_of(thread, rank_of(thread), warp_of(thread));
-  for (const auto& item : heard_) keep_later(at.released[item.first], heard_of(item.second, knowledge));
+  for (const auto& item : heard_) {
+    const Release& known = heard_of(item.second, knowledge);
+    if (known.stamp) keep_later(at.released[item.first], known);
+  }
   keep_later(at.released[own], releases_.back());
 }
 
@@ -193,7 +202,13 @@ void RaceChecker::sync_global(uint32_t thread, uint64_t address, bool reads, boo
 void RaceChecker::hear(uint32_t thread, uint32_t cluster, const Release& release) {
   const RaceAccess knowledge = knowledge_of(thread, rank_of(thread), warp_of(thread));
   std::vector<Heard>& heard = heard_[cluster];
-  if (heard_of(heard, knowledge).stamp < release.stamp) heard.push_back({release, thread_agent(thread)});
+  if (heard_of(heard, knowledge).stamp >= release.stamp) return;
+  const auto is_before = [](const Release& one, const Heard& other) { return one.stamp < other.release.stamp; };
+  heard.insert(std::upper_bound(heard.begin(), heard.end(), release, is_before), {release, thread_agent(thread)});
+  if (heard.size() < kMostHeard) return;
+  // The older half counts as known to all threads, which may hide a race.
+  heard.erase(heard.begin(), heard.begin() + kMostHeard / 2 - 1);
+  heard.front().by = Agent();
 }
 
 /// A relaxed read orders nothing until a fence, or a barrier, of its thread.
@@ -206,21 +221,15 @@ void RaceChecker::hear_pending(uint32_t thread) {
 
 /// All threads of the cluster know now what some did: of each other cluster, its last release is enough.
 void RaceChecker::settle_heard() {
-  for (auto& item : heard_) {
-    Release last;
-    for (const Heard& each : item.second) keep_later(last, each.release);
-    item.second.assign(1, {last, Agent()});
-  }
+  for (auto& item : heard_) item.second.assign(1, {item.second.back().release, Agent()});
 }
 
 /// The last release of another cluster that a thread knows.
 const Release& RaceChecker::heard_of(const std::vector<Heard>& heard, const RaceAccess& access) const {
   static const Release kNone;
-  const Release* last = &kNone;
-  for (const Heard& each : heard) {
-    if (each.release.stamp > last->stamp && ordered(access, each.by)) last = &each.release;
-  }
-  return *last;
+  const auto is_known = [&](const Heard& each) { return ordered(access, each.by); };
+  const auto last = std::find_if(heard.rbegin(), heard.rend(), is_known);
+  return last == heard.rend() ? kNone : last->release;
 }
 
 /// Whether all threads know the same of another cluster.

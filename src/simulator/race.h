@@ -243,17 +243,19 @@ class RaceChecker {
     uint32_t allocation;
   };
   std::deque<GlobalRun> runs_;  // of global memory; pages point there
-  /// A strong read, and how many strong writes to its address there were before it.
+  /// A strong read, how many strong writes to its address there were before it, and whether it acquires what they released.
   struct Observation {
     Agent reader;
     uint32_t writes;
+    bool acquires;
   };
   /// An address that strong accesses of this cluster name.
   struct SyncPoint {
     VectorClock released;
     uint32_t writes = 0;                    // strong ones of this cluster
     std::vector<Observation> observations;  // each thread's last one
-    void observe(Agent reader, uint32_t before);
+    /// False where the thread's last observation, which this one replaces, has found as much.
+    bool observe(Observation latest);
   };
   static uint64_t shared_key(uint32_t rank, uint32_t offset) { return static_cast<uint64_t>(rank) << 32 | offset; }
   /// Apart from those of shared memory, since host addresses are large.
@@ -268,7 +270,7 @@ class RaceChecker {
     Agent by;
   };
   const Release& heard_of(const std::vector<Heard>& heard, const RaceAccess& access) const;
-  std::unordered_map<uint32_t, std::vector<Heard>> heard_;                  // cluster -> ...
+  std::unordered_map<uint32_t, std::vector<Heard>> heard_;                  // cluster -> ..., by the releases' order
   std::unordered_map<uint32_t, GlobalShadow::ClusterClock> heard_pending_;  // thread -> seen by relaxed reads
   std::vector<Release> releases_;                                           // of this cluster, in order
 };

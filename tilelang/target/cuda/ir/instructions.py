@@ -130,7 +130,8 @@ class Evaluate(Instruction):
 class Move(Instruction):
     """Copies a vector of ``bytes`` bytes from one pointer to another; zeros where the condition ``exists`` does not hold.
 
-    ``dtype`` is the C++ type that moves it, where that is not one of unsigned integers."""
+    ``dtype`` is the C++ type that moves it, where that is not one of unsigned integers.
+    """
 
     bytes: int
     target: Value = writes()
