@@ -245,6 +245,8 @@ def test_what_a_wrapper_reads_changes_the_kernel(tmp_path, monkeypatch, wrapper,
     monkeypatch.setenv("TILELANG_CC", str(tmp_path / "compiler"))
     monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("INCLUDE", f"-include {tmp_path}/conf.py")
+    # Python itself takes the byte code of a module that was written in the same second, with as many characters.
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     value = value_of(f"{source}static float value(void) {{ return V; }}\n")
     for number in (1, 2):
         (tmp_path / "conf.py").write_text(conf.replace("@", str(number)))
