@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Union
+from typing import Any
 
 from tilelang.errors import DivergenceError
 from tilelang.ir.span import location_of
@@ -46,7 +46,7 @@ from tilelang.target.cuda.ir.values import Binary, Name, Unary, Value
 
 Conflict = Callable[..., "tuple[Access, Access] | None"]
 Found = Iterator["Access | None"]
-Takers = Union["frozenset[int]", None]
+Takers = frozenset[int] | None
 """The threads that take a branch, where their numbers tell."""
 
 

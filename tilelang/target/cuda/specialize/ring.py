@@ -212,8 +212,8 @@ class Usage:
         inside = (node for stmt in self.setup for node in walk(stmt))
         # As many stores in the setup as in the whole kernel: none comes later, so the producer may compute it once, too.
         count = collections.Counter(node.buffer for node in inside if isinstance(node, ir.BufferStore))
-        differing = _differing(threads, [each for stmt in self.setup for each in _decided(stmt)])
-        return {buffer for buffer, times in count.items() if self.written[buffer] == times and buffer not in differing}
+        dependent = _thread_dependent(threads, [each for stmt in self.setup for each in _decided(stmt)])
+        return {buffer for buffer, times in count.items() if self.written[buffer] == times and buffer not in dependent}
 
     def is_known(self, expr: Any) -> bool:
         """Whether a producer can compute an expression: nothing comes from shared memory, registers or written tensors."""
@@ -238,7 +238,7 @@ def _decided(stmt: Any, around: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tup
         yield from _decided(child, deciding)
 
 
-def _differing(threads: Iterable[Any], decided: Sequence[tuple[Any, tuple[Any, ...]]]) -> set[Any]:
+def _thread_dependent(threads: Iterable[Any], decided: Sequence[tuple[Any, tuple[Any, ...]]]) -> set[Any]:
     """The numbers of threads, and what is decided by them."""
     found, more = set[Any](), set(threads)
     # Again and again: in a loop a variable may get what stands further down.
