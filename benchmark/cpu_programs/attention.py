@@ -16,21 +16,22 @@ LOG2_E = 1.4426950408889634
 _TOLERANCE = {"float32": 1e-5, "bfloat16": 2e-2}
 
 
-def forward(heads: int, length: int, dim: int, dtype: str, causal: bool, window: int = 0) -> Any:
-    """Flash attention with tiles of 64 queries and 64 keys; tensors are ``[heads, length, dim]``.
+def forward(heads: int, length: int, dim: int, dtype: str, causal: bool, window: int = 0, queries: int | None = None) -> Any:
+    """Flash attention with tiles of 64 queries and 64 keys; tensors are ``[heads, length, dim]``, with as many queries.
 
-    With a ``window``, a query sees so many keys, up to its own.
+    With a ``window``, a query sees so many keys, up to its own. Another number of ``queries`` see all keys.
     """
     block, scale = 64, dim**-0.5 * LOG2_E
+    queries = length if queries is None else queries
 
     @T.prim_func
     def main(
-        Q: T.Tensor((heads, length, dim), dtype),
+        Q: T.Tensor((heads, queries, dim), dtype),
         K: T.Tensor((heads, length, dim), dtype),
         V: T.Tensor((heads, length, dim), dtype),
-        Output: T.Tensor((heads, length, dim), dtype),
+        Output: T.Tensor((heads, queries, dim), dtype),
     ):
-        with T.Kernel(T.ceildiv(length, block), heads, threads=128) as (bx, head):
+        with T.Kernel(T.ceildiv(queries, block), heads, threads=128) as (bx, head):
             Q_shared = T.alloc_shared((block, dim), dtype)
             K_shared = T.alloc_shared((block, dim), dtype)
             V_shared = T.alloc_shared((block, dim), dtype)
@@ -160,6 +161,21 @@ def forward_case(dtype: str, causal: bool, heads: int = 4, length: int = 1024, d
     )
 
 
+def few_queries_case(dtype: str, queries: int, heads: int, length: int, dim: int = 64) -> Case:
+    """Fewer queries than a tile has rows, or one and a quarter of them."""
+    q, k, v, output = _tensors(dtype, heads, queries, length, dim)
+    return Case(
+        f"attention {dtype}, {queries} queries",
+        f"{heads}x{length}x{dim}",
+        forward(heads, length, dim, dtype, False, queries=queries),
+        (q, k, v, output),
+        partial(scaled_dot_product_attention, q[None], k[None], v[None]),
+        dtype,
+        4 * heads * queries * length * dim,
+        _TOLERANCE[dtype],
+    )
+
+
 def decoding_case(dtype: str, heads: int = 8, length: int = 8192, dim: int = 64) -> Case:
     """One query, a long cache."""
     q, k, v, output = _tensors(dtype, heads, 1, length, dim)
@@ -177,5 +193,9 @@ def cases() -> Iterator[Callable[[], Case]]:
         for causal in (False, True):
             yield partial(forward_case, dtype, causal)
     yield partial(forward_case, "float32", True, window=256)
+    yield partial(forward_case, "float32", True, length=1000)
+    for dtype in ("float32", "bfloat16"):
+        yield partial(few_queries_case, dtype, queries=8, heads=8, length=4096)
+        yield partial(few_queries_case, dtype, queries=80, heads=32, length=512)
     for dtype in ("float32", "bfloat16"):
         yield partial(decoding_case, dtype)

@@ -9,11 +9,12 @@ becomes a loop over ``range(3)`` and ``copy(A[i, 96 : 104], a_last); …; gemm(a
 that products read the tensors themselves (``forward_copies.py``), and there are as many multiply-adds as elements.
 
 The result is the same where each row of what is cut off depends on that row alone: an axis of a tile that overhangs is followed
-through copies, fills, products and ``T.Parallel`` loops to the axes of other tiles, all of which are walked from end to end, and
-none of which leads to a tensor but past its end, where nothing is stored. Where a product sums over the axis, its operands are
-copies from past the end of a tensor, which are zeros. An axis for which this does not hold stays as it is.
+through copies, fills, products, reductions and ``T.Parallel`` loops to the axes of other tiles, all of which are walked from end
+to end, and none of which leads to a tensor but past its end, where nothing is stored. Where a product sums over the axis, its
+operands are copies from past the end of a tensor, which are zeros. An axis for which this does not hold stays as it is.
 
-Each variant of a product is compiled by itself, which takes time, so that this is done for :data:`LEAST` multiply-adds or more.
+Each variant of a product is compiled by itself, which takes time: a kernel has several for :data:`LEAST` multiply-adds or more.
+Where the only tile is larger than its tensor there is no other variant, and it is always cut.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant, is_pure
@@ -46,6 +47,7 @@ from tilelang.tileop import record_of
 from tilelang.tileop.copy import Copy, Fill
 from tilelang.tileop.gemm import Gemm
 from tilelang.tileop.hint import AnnotateLayout, SafeValue
+from tilelang.tileop.reduce import Reduce
 from tilelang.transform.substitute import copied, substitute
 
 LEAST = 2**28
@@ -66,31 +68,44 @@ _Edge = tuple[int, int]
 
 def cut_edges(func: Any, context: Any) -> Any:
     """The program with smaller last tiles."""
-    if _multiply_adds(func.body) < LEAST or any(isinstance(record_of(stmt), SafeValue) for stmt in walk(func.body)):
+    work = _multiply_adds(func.body, {})
+    if work == 0 or any(isinstance(record_of(stmt), SafeValue) for stmt in walk(func.body)):
         return func
-    return func.with_body(_Cut().stmt(func.body))
+    return func.with_body(_Cut(several=work >= LEAST).stmt(func.body))
 
 
-def _multiply_adds(stmt: Any) -> int:
-    """How many multiply-adds of products a statement has, as far as sizes are known."""
+def _multiply_adds(stmt: Any, block: Mapping[Any, Any]) -> int:
+    """How many multiply-adds of products a statement has, as far as sizes are known.
+
+    Args:
+        stmt: the statement.
+        block: the numbers of the block in the middle of the grid, whose turns are those of a mean block: loops may be causal.
+    """
     if is_call(stmt, Gemm):
         product: Any = record_of(stmt)
         sizes = (product.m, product.n, product.k)
         return math.prod(sizes) if all(isinstance(size, int) for size in sizes) else 0
-    turns = as_int(stmt.extent) if isinstance(stmt, ir.For) else 1
-    if isinstance(stmt, ir.AttrStmt) and stmt.attr_key == "thread_extent" and stmt.node.thread_tag.startswith("blockIdx"):
-        turns = as_int(stmt.value)
-    return sum(map(_multiply_adds, children(stmt))) * (turns if isinstance(turns, int) else 1)
+    turns = 1
+    if isinstance(stmt, ir.For):
+        turns = as_int(substitute(stmt.extent, block))
+    elif isinstance(stmt, ir.AttrStmt) and stmt.attr_key == "thread_extent" and stmt.node.thread_tag.startswith("blockIdx"):
+        turns, variable = as_int(stmt.value), stmt.node.var
+        if isinstance(turns, int):
+            block = {**block, variable: ir.IntImm(variable.ty, turns // 2)}
+    inside = sum(_multiply_adds(child, block) for child in children(stmt))
+    return inside * (turns if isinstance(turns, int) else 1)
 
 
 class _Cut(StmtRewriter):
     """Rewrites kernels and the loops in them.
 
     Attributes:
+        several: whether a kernel may have several variants of its statements.
         uses: how often the kernel around a statement names each variable, apart from allocations and hints.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, several: bool) -> None:
+        self.several = several
         self.uses: Counter[int] | None = None
 
     def visit_AttrStmt(self, node: Any) -> Any:
@@ -116,7 +131,7 @@ class _Cut(StmtRewriter):
             return done
         (axis, *others), extent = axes, as_int(axes[0].value)
         variable = axis.node.var
-        last = _last(body, variable, extent, set()) if isinstance(extent, int) else None
+        last = _last(body, variable, extent, set()) if self._may_cut(extent) else None
         if last is None:
             return self._blocks(others, body)
         end = self._blocks(others, last)
@@ -127,13 +142,17 @@ class _Cut(StmtRewriter):
         start = self._blocks(others, substitute(body, {variable: bound}))
         return ir.IfThenElse(ir.LT(variable, ir.IntImm(variable.ty, extent - 1)), start, end)
 
+    def _may_cut(self, extent: Any) -> TypeGuard[int]:
+        """Whether the last of so many blocks or turns may be another variant."""
+        return extent == 1 or self.several and isinstance(extent, int)
+
     def visit_For(self, node: Any) -> Any:
         if is_parallel(node):
             return node
         extent = as_int(node.extent)
         last = None
         # A turn that leaves its loop has to stay in it.
-        counted = node.step is None and as_int(node.min) == 0 and isinstance(extent, int) and not may_exit(node.body)
+        counted = node.step is None and as_int(node.min) == 0 and self._may_cut(extent) and not may_exit(node.body)
         if self.uses is not None and counted:
             inside = _uses(node)
             last = _last(node.body, node.loop_var, extent, {key for key in inside if inside[key] != self.uses[key]})
@@ -300,6 +319,8 @@ class _Statement:
             found = self._of_copy(record)
         elif isinstance(record, Gemm):
             found = self._of_product(record)
+        elif isinstance(record, Reduce):
+            found = self._of_reduction(record)
         elif isinstance(record, Fill):
             found = [self._axis(record.dst, axis) for axis in range(len(record.dst.extents))] if not is_global(record.dst) else []
         else:
@@ -349,6 +370,14 @@ class _Statement:
             self._axis(product.b, n) | self._axis(product.c, c_column),
             self._axis(product.a, a_k) | self._axis(product.b, b_k) | {_SUM},
         ]
+
+    def _of_reduction(self, reduction: Reduce) -> list[_Links]:
+        """An axis of the result is the one of the operand that it keeps; what is reduced is needed as it is."""
+        src, dst = reduction.src, reduction.dst
+        kept, of_result = reduction.kept, [axis for axis, extent in enumerate(dst.extents) if extent != 1]
+        others = [self._axis(src, axis) | {_STAYS} for axis in range(len(src.extents)) if axis not in kept]
+        others += [self._axis(dst, axis) for axis in range(len(dst.extents)) if axis not in of_result]
+        return [*others, *(self._axis(src, a) | self._axis(dst, b) for a, b in zip(kept, of_result))]
 
     def _of_loops(self) -> list[_Links]:
         """Of a ``T.Parallel``: an axis of a tile is linked to the loop that walks it."""
@@ -407,7 +436,7 @@ class _Shorter(StmtRewriter):
 
     def visit_Evaluate(self, node: Any) -> Any:
         record = record_of(node)
-        if isinstance(record, AnnotateLayout) or not isinstance(record, (Copy, Fill, Gemm)):
+        if isinstance(record, AnnotateLayout) or not isinstance(record, (Copy, Fill, Gemm, Reduce)):
             return node
         changed = {name: self._region(value) for name, value in vars(record).items() if isinstance(value, Region)}
         return replace(record, **changed).to_stmt(node.span)

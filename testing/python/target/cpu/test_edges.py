@@ -233,7 +233,7 @@ _ALL = {16}
 @pytest.mark.parametrize(
     "kind, rows, columns, depths",
     [
-        ("greatest", _ALL, _ALL, _DEPTHS),
+        ("greatest", _ROWS, _ALL, _DEPTHS),
         ("last", _ALL, _ALL, _DEPTHS),
         ("padded", _ALL, _ALL, _DEPTHS),
         ("padded elements", _ALL, _ALL, _DEPTHS),
@@ -269,7 +269,7 @@ def test_tiles_that_are_larger_than_their_tensors():
     assert products(program("", 13, 9, 48)) == {(13, 9, 16)}
     assert products(program("", 13, 9, 7)) == {(13, 9, 7)}
     assert products(program("", 7, 7, 7)) == {(7, 7, 7)}
-    assert products(program("greatest", 7, 9, 7)) == {(16, 16, 7)}
+    assert products(program("greatest", 7, 9, 7)) == {(7, 16, 7)}
 
 
 def test_small_kernels_stay(monkeypatch):
@@ -279,9 +279,15 @@ def test_small_kernels_stay(monkeypatch):
     assert (5, 11, 7) in products(program("", 37, 43, 39))
 
 
+def test_the_only_tile_is_cut_in_small_kernels(monkeypatch):
+    monkeypatch.setattr(edges, "LEAST", 2**60)
+    assert products(program("", 13, 43, 7)) == {(13, 16, 7)}
+    check("", 13, 43, 7)
+
+
 @settings(max_examples=15, deadline=None)
 @given(
-    st.sampled_from(CUT),
+    st.sampled_from((*CUT, "greatest")),
     st.integers(1, 40),
     st.integers(1, 40),
     st.integers(1, 40),
@@ -289,6 +295,120 @@ def test_small_kernels_stay(monkeypatch):
 )
 def test_any_size(kind, m, n, k, dtype):
     check(kind, m, n, k, dtype)
+
+
+def attention(queries, length, dim):
+    """Attention of some queries to all keys, by tiles that overhang the queries alone, and the greatest score of each key."""
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor((queries, dim), "float32"),
+        K: T.Tensor((length, dim), "float32"),
+        V: T.Tensor((length, dim), "float32"),
+        Out: T.Tensor((queries, dim), "float32"),
+        total: T.Tensor((T.ceildiv(queries, BLOCK), length), "float32"),
+    ):
+        with T.Kernel(T.ceildiv(queries, BLOCK), threads=128) as bx:
+            q, k = T.alloc_shared((BLOCK, dim), "float32"), T.alloc_shared((BLOCK, dim), "float32")
+            v = T.alloc_shared((BLOCK, dim), "float32")
+            scores, acc = T.alloc_fragment((BLOCK, BLOCK), "float32"), T.alloc_fragment((BLOCK, dim), "float32")
+            greatest, before = T.alloc_fragment((BLOCK,), "float32"), T.alloc_fragment((BLOCK,), "float32")
+            weights, column = T.alloc_fragment((BLOCK,), "float32"), T.alloc_fragment((BLOCK,), "float32")
+            T.copy(Q[bx * BLOCK, 0], q)
+            T.clear(acc)
+            T.clear(weights)
+            T.fill(greatest, -T.infinity("float32"))
+            for step in T.Pipelined(length // BLOCK):
+                T.copy(K[step * BLOCK, 0], k)
+                T.copy(V[step * BLOCK, 0], v)
+                T.gemm(q, k, scores, transpose_B=True, clear_accum=True)
+                T.copy(greatest, before)
+                T.reduce_max(scores, greatest, dim=1, clear=False)
+                for i, j in T.Parallel(BLOCK, BLOCK):
+                    scores[i, j] = T.exp(scores[i, j] - greatest[i])
+                for i in T.Parallel(BLOCK):
+                    weights[i] *= T.exp(before[i] - greatest[i])
+                for i, j in T.Parallel(BLOCK, dim):
+                    acc[i, j] *= T.exp(before[i] - greatest[i])
+                T.reduce_sum(scores, weights, dim=1, clear=False)
+                T.reduce_max(k, column, dim=1)
+                T.copy(column, total[bx, step * BLOCK])
+                T.gemm(scores, v, acc)
+            for i, j in T.Parallel(BLOCK, dim):
+                acc[i, j] /= weights[i]
+            T.copy(acc, Out[bx * BLOCK, 0])
+
+    return main
+
+
+@on_both
+@pytest.mark.parametrize("queries, rows", [(5, {5}), (17, {1, 16}), (29, {13, 16})])
+def test_reductions_keep_what_they_do_not_reduce(queries, rows, target):
+    program = attention(queries, 48, 32)
+    assert {m for m, _, _ in products(program)} == rows
+    q, k, v, out = (torch.randn(size, 32) for size in (queries, 48, 48, queries))
+    total = torch.empty(-(-queries // BLOCK), 48)
+    build(program, target, execution_backend="ctypes", compile_flags=["-O0"])(q, k, v, out, total)
+    torch.testing.assert_close(out, torch.softmax(q @ k.T, -1) @ v)
+    torch.testing.assert_close(total, k.amax(1).expand_as(total))
+
+
+def sums_of_columns(m, n):
+    """The sum of each tile's columns, of a product with ones."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((m, BLOCK), "float32"),
+        B: T.Tensor((BLOCK, n), "float32"),
+        S: T.Tensor((T.ceildiv(m, BLOCK), n), "float32"),
+    ):
+        with T.Kernel(T.ceildiv(n, BLOCK), T.ceildiv(m, BLOCK), threads=128) as (bx, by):
+            a, b = T.alloc_shared((BLOCK, BLOCK), "float32"), T.alloc_shared((BLOCK, BLOCK), "float32")
+            c, s = T.alloc_fragment((BLOCK, BLOCK), "float32"), T.alloc_fragment((BLOCK,), "float32")
+            T.copy(A[by * BLOCK, 0], a)
+            T.copy(B[0, bx * BLOCK], b)
+            T.gemm(a, b, c, clear_accum=True)
+            T.reduce_sum(c, s, dim=0)
+            T.copy(s, S[by, bx * BLOCK])
+
+    return main
+
+
+@on_both
+def test_what_is_reduced_stays(target):
+    program = sums_of_columns(21, 43)
+    assert products(program) == {(16, 16, 16), (16, 11, 16)}
+    a, b, s = torch.randint(-4, 5, (21, 16)).float(), torch.randint(-4, 5, (16, 43)).float(), torch.empty(2, 43)
+    build(program, target, execution_backend="ctypes", compile_flags=["-O0"])(a, b, s)
+    torch.testing.assert_close(s, torch.stack([(a[:16] @ b).sum(0), (a[16:] @ b).sum(0)]))
+
+
+def causal(length, dim):
+    """A product for each tile of keys up to the block's own."""
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor((length, dim), "float32"), K: T.Tensor((length, dim), "float32"), Out: T.Tensor((length, BLOCK), "float32")
+    ):
+        with T.Kernel(T.ceildiv(length, BLOCK), threads=128) as bx:
+            q, k = T.alloc_shared((BLOCK, dim), "float32"), T.alloc_shared((BLOCK, dim), "float32")
+            acc = T.alloc_fragment((BLOCK, BLOCK), "float32")
+            T.copy(Q[bx * BLOCK, 0], q)
+            T.clear(acc)
+            for step in T.serial(bx + 1):
+                T.copy(K[step * BLOCK, 0], k)
+                T.gemm(q, k, acc, transpose_B=True)
+            T.copy(acc, Out[bx * BLOCK, 0])
+
+    return main
+
+
+def test_turns_that_depend_on_the_block_are_counted(monkeypatch):
+    work = 5 * 3 * BLOCK * BLOCK * 32  # five blocks of three turns
+    monkeypatch.setattr(edges, "LEAST", work + 1)
+    assert products(causal(75, 32)) == {(16, 16, 32)}
+    monkeypatch.setattr(edges, "LEAST", work)
+    assert (11, 16, 32) in products(causal(75, 32))
 
 
 def rows_of_blocks(m, n, k):
