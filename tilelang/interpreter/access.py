@@ -134,7 +134,7 @@ def check_written(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
     written = view.storage.written
     if written is None:
         return
-    known = written[row, at] if view.cells == 1 else written[np.asarray(row)[..., None], _cells(view, at)].all(-1)
+    known = written[row, at] if view.cells == 1 else written[np.asarray(row)[..., None], cells_of(view, at)].all(-1)
     if view.storage.pending is not None:  # what has yet to arrive is for check_arrived
         known = known | _awaited(view, view.storage.pending, row, at)
     if active is True:
@@ -149,7 +149,7 @@ def check_written(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
 
 def _why_missing(view: View, at: Any, missing: np.ndarray) -> str:
     """Why the first missing element holds no value."""
-    lost, cells = view.storage.lost, _cells(view, _first(at, missing))
+    lost, cells = view.storage.lost, cells_of(view, _first(at, missing))
     if lost is not None and lost[cells].any():
         return "several threads or iterations have left different values in it"
     return "nothing has written it"
@@ -171,9 +171,25 @@ def check_arrived(x: Any, view: View, row: Any, at: Any, active: Mask, how: str 
         x.find("async", f"{element_text(view, at, waiting)} is {how} before what writes it asynchronously was waited for")
 
 
-def _awaited(view: View, pending: np.ndarray, row: Any, at: Any) -> Any:
-    """Which elements something asynchronous has yet to write, of the cells that are ``pending``."""
-    return pending[row, at if view.cells == 1 else at * view.cells]
+def check_free(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
+    """Reports elements that are written while an asynchronous copy or product has yet to write them, or may still read them.
+
+    Args:
+        x, view, row, at, active: as for :func:`check_written`.
+    """
+    check_arrived(x, view, row, at, active, "written")
+    reading = view.storage.reading
+    if reading is None:
+        return
+    read = _awaited(view, reading, row, at)
+    read = read if active is True else active & read
+    if np.any(read):
+        x.find("async", f"{element_text(view, at, read)} is written before what reads it asynchronously was waited for")
+
+
+def _awaited(view: View, marks: np.ndarray, row: Any, at: Any) -> Any:
+    """Which elements something asynchronous has yet to write or to read, by the marks of their cells."""
+    return marks[row, at if view.cells == 1 else at * view.cells] != 0
 
 
 def element_text(view: View, at: Any, chosen: Any) -> str:
@@ -199,8 +215,9 @@ def _first(at: Any, chosen: np.ndarray) -> int:
     return int(np.broadcast_to(at, chosen.shape).flat[int(np.argmax(chosen))]) if np.ndim(at) else int(at)
 
 
-def _cells(view: View, at: Any) -> Any:
-    return np.asarray(at)[..., None] * view.cells + np.arange(view.cells)
+def cells_of(view: View, at: Any) -> Any:
+    """The cells of the elements at flat positions, with an axis of an element's cells behind where it has several."""
+    return at if view.cells == 1 else np.asarray(at)[..., None] * view.cells + np.arange(view.cells)
 
 
 def store(x: Any, view: View, indices: Sequence[Any], value: Any, tracked: bool = True) -> None:
@@ -220,8 +237,8 @@ def store(x: Any, view: View, indices: Sequence[Any], value: Any, tracked: bool 
     storage = view.storage
     if not storage.private:
         x.run.progress += 1
-    if storage.pending is not None:
-        check_arrived(x, view, row_of(x, storage), at, active, "written")
+    if storage.pending is not None or storage.reading is not None:
+        check_free(x, view, row_of(x, storage), at, active)
     # All lanes store one value to one element: one store, without arrays over the lanes.
     if active is True and not np.ndim(at) and not np.ndim(value):
         row = slice(None) if storage.data.shape[0] > 1 else 0
@@ -282,7 +299,7 @@ def mark_written(view: View, row: Any, at: Any) -> None:
         if view.cells == 1:
             record[row, at] = True
         else:
-            record[row if isinstance(row, slice) else np.asarray(row)[..., None], _cells(view, at)] = True
+            record[row if isinstance(row, slice) else np.asarray(row)[..., None], cells_of(view, at)] = True
     # Once every element holds a value nothing is left to check. To find out takes time in proportion to the buffer, so it is
     # done after large stores only.
     if storage.written is not None and np.size(at) > 16 and storage.written.all():

@@ -1,19 +1,20 @@
 """Copies and products that the program itself waits for.
 
 Their writes take effect as late as the program allows: at the wait that guarantees them. So a program that forgets a wait never
-gets the new data by luck. Until then their destination is *pending*, and an access to it is a finding.
+gets the new data by luck. Until then their destination is *pending*, and an access to it is a finding. So is a write of a tile that
+they read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tilelang.errors import OptionError
-from tilelang.interpreter.access import both, check_arrived, load, locate, mark_written, store
+from tilelang.interpreter.access import both, cells_of, check_free, load, locate, mark_written, store
 from tilelang.interpreter.barriers import chosen, place_of
 from tilelang.interpreter.boxes import Box, positions, write
 from tilelang.interpreter.compiler import Compiler
@@ -88,7 +89,7 @@ def _within(threads: Any, others: Any) -> bool:
 
 
 def pend(x: Lanes, view: Any, row: Any, at: Any) -> Callable[[], None]:
-    """Marks elements as pending; returns the function that removes the marks. Those that are pending already are a finding.
+    """Marks elements as pending; returns the function that removes the marks. Those that are in use already are a finding.
 
     Args:
         x: the state, which gets the finding.
@@ -96,20 +97,34 @@ def pend(x: Lanes, view: Any, row: Any, at: Any) -> Callable[[], None]:
         row: of the storage.
         at: flat positions.
     """
-    storage = view.storage
-    check_arrived(x, view, row, at, True, "written")
-    if storage.pending is None:
-        storage.pending = np.zeros((storage.data.shape[0], storage.data.shape[1] * 8 // storage.cell_bits), bool)
-    cells = at if view.cells == 1 else np.asarray(at)[..., None] * view.cells + np.arange(view.cells)
-    storage.pending[row, cells] = True
+    check_free(x, view, row, at, True)
+    return view.storage.mark("pending", row, cells_of(view, at))
 
-    def arrived() -> None:
-        if storage.pending is not None:
-            storage.pending[row, cells] = False
-            if not storage.pending.any():
-                storage.pending = None
 
-    return arrived
+def _reads(x: Lanes, box: Box) -> Callable[[], None]:
+    """Marks a tile as one that something asynchronous reads; returns the function that removes the marks.
+
+    A tensor gets none: what nothing waits for would read it beyond the end of its kernel.
+    """
+    if box.view.is_tensor:
+        return _nothing
+    at, inside = positions(x, box)
+    at = at if inside is True else at[inside]
+    return box.view.storage.mark("reading", 0, cells_of(box.view, at))
+
+
+def _nothing() -> None:
+    pass
+
+
+def _both(one: Callable[[], None], other: Callable[[], None]) -> Callable[[], None]:
+    """A function that calls two."""
+
+    def run() -> None:
+        one()
+        other()
+
+    return run
 
 
 def _deferred(x: Lanes, dst: Box, value: np.ndarray) -> Callable[[], None]:
@@ -144,7 +159,7 @@ def started(c: Compiler, record: Any, source: Callable[[Lanes], Box], target: Ca
 
     def effect(x: Lanes) -> None:
         src, dst = source(x), target(x)
-        complete = _deferred(x, dst, moved(x, src, dst))
+        complete = _both(_deferred(x, dst, moved(x, src, dst)), _reads(x, src))
         if record.kind == "async":
             x.block.copies.start(x, complete)
             x.block.copies.commit(x)
@@ -284,15 +299,19 @@ def _arrive_with_copies(c: Compiler, call: Any) -> Evaluate:
     return evaluate
 
 
-def product_started(c: Compiler, record: Any, effect: Effect, target: Callable[[Lanes], Box]) -> Effect:
+def product_started(
+    c: Compiler, record: Any, effect: Effect, operands: Sequence[Callable[[Lanes], Box]], target: Callable[[Lanes], Box]
+) -> Effect:
     """``T.wgmma_gemm``, ``T.gemm(wg_wait=)`` (complete at ``T.wait_wgmma``) and ``T.tcgen05_gemm`` (complete at its barrier).
 
-    Products are executed in order, so the sum is computed at once; until the wait, an access of a thread to it is a finding.
+    Products are executed in order, so the sum is computed at once; until the wait, an access of a thread to it is a finding,
+    and so is a write of an operand.
 
     Args:
         c: the compiler.
         record: the operator.
         effect: computes the product.
+        operands: give the boxes of what is multiplied in a state.
         target: gives the accumulator's box in a state.
     """
     signal = None if record.barrier is None else (c.view(record.barrier.buffer), compiled(c, constant(record.barrier.mins[0])))
@@ -301,21 +320,22 @@ def product_started(c: Compiler, record: Any, effect: Effect, target: Callable[[
         dst = target(x)
         storage = dst.view.storage
         # The hardware executes products in order, so the marks of an earlier one do not concern this one.
-        storage.pending = None
+        earlier, storage.pending = storage.pending, None
         strand = _strand_of_product(x) if signal is None else None
         mine, x.strand = x.strand, strand or x.strand
         effect(x)
         x.strand = mine
-        at, _ = positions(x, dst)
-        arrived = pend(x, dst.view, 0, at)
+        storage.pending = earlier
+        ended = [_reads(x, operand(x)) for operand in operands]
+        ended.append(storage.mark("pending", 0, cells_of(dst.view, positions(x, dst)[0])))
         if signal is None:
-            x.block.products.groups.append(Group(x.mask, [arrived], strand))
+            x.block.products.groups.append(Group(x.mask, ended, strand))
             if record.wg_wait > 0:
                 x.block.products.wait(x, record.wg_wait)
             return
         slot, index = signal
         barrier = x.views[slot].at(x, index(x))
-        barrier.copies.append((arrived, x.strand.frozen()))
+        barrier.copies += [(end, x.strand.frozen()) for end in ended]
         barrier.arrive(x)
 
     return run
@@ -431,10 +451,12 @@ def _tma_store(c: Compiler, call: Any) -> Evaluate:
     def evaluate(x: Lanes) -> None:
         tensor_map, tile = descriptor(x), x.views[slot]
         at, inside = tensor_map.elements([x.uniform(value(x)) for value in coordinates])
-        value = tile.read(0, tensor_map.places(tile, [x.uniform(index(x)) for index in indices]))
-        view = tensor_map.view
+        places = tensor_map.places(tile, [x.uniform(index(x)) for index in indices])
+        value, view = tile.read(0, places), tensor_map.view
+        read = tile.storage.mark("reading", 0, cells_of(tile, places))
 
         def complete() -> None:
+            read()
             view.write(0, at[inside], value[inside])
             mark_written(view, 0, at[inside])
 

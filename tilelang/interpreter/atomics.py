@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.interpreter import strands
-from tilelang.interpreter.access import both, check_arrived, check_written, load, locate, mark_written, row_of, store
+from tilelang.interpreter.access import both, check_free, check_written, load, locate, mark_written, row_of, store
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.expressions import Evaluate, compiled, compiled_element, intrinsic
 from tilelang.interpreter.memory import View
@@ -48,8 +48,7 @@ def update(x: Lanes, view: View, at: Any, value: Any, op: str, order: str, old: 
     """
     if x.checks and view.storage.written is not None and at.size:
         check_written(x, view, 0, at, True)
-    if view.storage.pending is not None:
-        check_arrived(x, view, 0, at, True)
+    check_free(x, view, 0, at, True)
     x.run.progress += 1
     with _ordered(x, view, at, order):
         return _combined(view, at, value, op, old)

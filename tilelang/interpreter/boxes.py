@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.interpreter import strands
-from tilelang.interpreter.access import both, check_arrived, check_written, element_text, mark_written, row_of, some
+from tilelang.interpreter.access import both, check_arrived, check_free, check_written, element_text, mark_written, row_of, some
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.memory import View, compact
@@ -213,15 +213,16 @@ def write(x: Lanes, box: Box, value: Any) -> None:
     if storage.private and differs:
         storage.spread(x.lanes)
     # Where nothing else runs beside these threads, no other access can conflict: there is nothing to record, and one copy does.
-    if storage.blocks is None and storage.pending is None and x.strand.is_alone and not differs and _is_row_major(box):
+    in_flight = storage.pending is not None or storage.reading is not None
+    if storage.blocks is None and not in_flight and x.strand.is_alone and not differs and _is_row_major(box):
         view.storage.elements(view.kind)[0, : view.size] = np.broadcast_to(view.kind.encode(value), box.extents).ravel()
         _all_written(view)
         return
     at, inside = positions(x, box)
     if x.checks and (storage.blocks is not None or not x.strand.is_alone):
         _note_write(x, view, at, inside, value)
-    if storage.pending is not None:
-        check_arrived(x, view, 0, at, inside, "written")
+    if in_flight:
+        check_free(x, view, 0, at, inside)
     if not differs:
         row = np.arange(storage.rows).reshape((-1,) + (1,) * rank) if storage.rows > 1 else 0
         _put(view, row, at, inside, value)

@@ -39,7 +39,7 @@ def _copy_for(base: Storage, threads: np.ndarray) -> Storage:
     copy = held.fork(np.zeros(1, np.int64))
     copy.owners = threads
     copy.touched = np.zeros((1, base.cell_count), bool) if held is base else _changed(held)[None].copy()
-    copy.pending, copy.strands, copy.access = held.pending, held.strands, None
+    copy.pending, copy.reading, copy.strands, copy.access = held.pending, held.reading, held.strands, None
     if held is base and here:
         _merge(copy, [version for owners, version in here if not (owners & ~threads).any()])
         for version in (version for owners, version in here if (owners & ~threads).any()):
@@ -116,6 +116,7 @@ def _merge(target: Storage, versions: Sequence[Storage]) -> None:
         target.touched[0] |= seen
     target.lose(disputed)
     target.pending = next((version.pending for version in versions if version.pending is not None), target.pending)
+    target.reading = next((version.reading for version in versions if version.reading is not None), target.reading)
 
 
 def _changed(copy: Storage) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.errors import OptionError
-from tilelang.interpreter.access import check_arrived, check_written, locate, mark_written
+from tilelang.interpreter.access import check_arrived, check_free, check_written, locate, mark_written
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.expressions import Evaluate, compiled_element, intrinsic
 from tilelang.interpreter.memory import View
@@ -101,6 +101,7 @@ def _load(x: Lanes, memory: View, source: np.ndarray, view: View, held: tuple[np
 
 def _store(x: Lanes, memory: View, target: np.ndarray, view: View, held: Any, transposed: bool) -> None:
     value = convert(_gathered(view.read(*held), target.shape[0], transposed), view.kind, memory.kind)
+    check_free(x, memory, 0, target, True)
     memory.write(0, target, value)
     mark_written(memory, 0, target)
 

@@ -8,8 +8,8 @@ for each lane, or a single row as long as all lanes hold the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,7 +29,8 @@ class Storage:
         lost: cells that had a value until several threads or iterations left different ones, in any row; None where none has.
         access: the record of who touched each cell, made when it is first needed.
         typed: the data under the types that it was accessed by.
-        pending: which cells an asynchronous copy or product is still to write.
+        pending: how many asynchronous copies and products are still to write each cell; None where none is.
+        reading: how many of them may still read it.
         blocks: of a tensor that a launch of several blocks writes, or a tile that others of a cluster may write, which block
             touched each cell.
         owners: of a copy of a fragment for some threads, these threads.
@@ -49,6 +50,7 @@ class Storage:
         "access",
         "typed",
         "pending",
+        "reading",
         "touched",
         "blocks",
         "strands",
@@ -70,6 +72,7 @@ class Storage:
         self.handed: dict[int, dict[int, int]] = {}
         self.typed: dict[Any, np.ndarray] = {}
         self.pending: np.ndarray | None = None
+        self.reading: np.ndarray | None = None
         self.touched: np.ndarray | None = None
         self.blocks: Any = None
         self.strands: Any = None
@@ -102,6 +105,27 @@ class Storage:
         self.typed = {}
         if self.written is not None:
             self.written = np.repeat(self.written, lanes, axis=0)
+
+    def mark(self, marks: Literal["pending", "reading"], row: Any, cells: Any) -> Callable[[], None]:
+        """Counts cells as :attr:`pending` or :attr:`reading`; returns the function that takes them off again.
+
+        Args:
+            marks: which of the two.
+            row: of each cell.
+            cells: their numbers; one that occurs several times counts once.
+        """
+        counts: np.ndarray | None = getattr(self, marks)
+        if counts is None:
+            counts = np.zeros((self.rows, self.cell_count), np.uint16)
+            setattr(self, marks, counts)
+        counts[row, cells] += 1
+
+        def ended() -> None:
+            counts[row, cells] -= 1
+            if getattr(self, marks) is counts and not counts.any():
+                setattr(self, marks, None)
+
+        return ended
 
     @property
     def cell_count(self) -> int:
@@ -137,7 +161,7 @@ class Storage:
         twin.name, twin.scope, twin.cell_bits, twin.access = self.name, self.scope, self.cell_bits, None
         twin.lost, twin.touched = None if self.lost is None else self.lost.copy(), None
         twin.blocks = twin.strands = twin.owners = twin.versions = None
-        twin.data, twin.typed, twin.pending = self.data[rows], {}, None
+        twin.data, twin.typed, twin.pending, twin.reading = self.data[rows], {}, None, None
         twin.written = None if self.written is None else self.written[rows]
         return twin
 

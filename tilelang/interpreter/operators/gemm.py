@@ -88,7 +88,7 @@ def _gemm(c: Compiler, record: Gemm) -> Effect:
         return effect
     from tilelang.interpreter.asynchronous import product_started
 
-    return product_started(c, record, effect, target)
+    return product_started(c, record, effect, (box_of(c, record.a), box_of(c, record.b)), target)
 
 
 @rule(GemmSparse)
