@@ -1,7 +1,7 @@
 """Copies and products that the program itself waits for.
 
 Their writes take effect as late as the program allows: at the wait that guarantees them. So a program that forgets a wait never
-gets the new data by luck. Until then their destination is *pending*, and an access to it is a finding. So is a write of a tile that
+gets the new data by luck. Until then their destination is *pending*, and an access to it is a finding. So is a write of what
 they read.
 """
 
