@@ -25,7 +25,7 @@ from tilelang.ignored import ignored
 from tilelang.jit.function import JitFunction
 from tilelang.jit.kernel import JITKernel
 from tilelang.profiler import Profiler, cloned, compared, do_bench
-from tilelang.profiler.bench import CLOCKS
+from tilelang.profiler.bench import CLOCKS, device_of, on_device
 from tilelang.progress import progress
 from tilelang.utils.tensor import TensorSupplyType, torch_assert_close
 
@@ -204,7 +204,7 @@ class AutoTuner:
     def _jit_function(self) -> JitFunction:
         if isinstance(self.fn, JitFunction):
             extra = {} if self.compile_args is None else _given(self.compile_args)
-            return JitFunction(self.fn.function, {**self.fn.options, **extra}) if extra else self.fn
+            return self.fn.with_options(extra) if extra else self.fn
         return JitFunction(self.fn, _given(self.compile_args or CompileArgs()))
 
     def _task(self, function: JitFunction, profile: ProfileArgs) -> Task:
@@ -249,6 +249,7 @@ class _Search:
         self.give_up_factor = give_up_factor
         self.best = math.inf
         self._captured = get_autotune_inputs()  # belongs to the calling thread; candidates run in others
+        self._device = device_of(self._captured or ())  # so does the current device
         self._inputs: list[Any] | None = None
         self._arguments: Sequence[Any] = ()
         self._reference: tuple[Any, list[Any]] | None = None
@@ -292,12 +293,13 @@ class _Search:
         try:
             kernel = self.compile(config)
             key = kernel.cache_key
-            try:
-                with modelled.surroundings(self.profile.backend):
-                    self._check(kernel)
-            except AssertionError as error:
-                return Trial(config, "wrong", None, str(error), key)
-            latency, detail = self._latency(kernel)
+            with on_device(self._device):
+                try:
+                    with modelled.surroundings(self.profile.backend):
+                        self._check(kernel)
+                except AssertionError as error:
+                    return Trial(config, "wrong", None, str(error), key)
+                latency, detail = self._latency(kernel)
         except Exception as error:  # a candidate that raises anything at all does not end the search
             return Trial(config, "failed", None, f"{type(error).__name__}: {error}", key)
         if math.isinf(latency):

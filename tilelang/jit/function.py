@@ -86,7 +86,11 @@ class JitFunction(Generic[_P, _R]):
     def with_pass_configs(self, pass_configs: Mapping[Any, Any]) -> JitFunction[_P, _R]:
         """The function compiled with these pass configurations over its own."""
         merged: dict[Any, Any] = {**(self.options.get("pass_configs") or {}), **pass_configs}
-        return JitFunction(self.function, {**self.options, "pass_configs": merged}, "eager" if self.is_eager else "factory")
+        return self.with_options({"pass_configs": merged})
+
+    def with_options(self, options: Mapping[str, Any]) -> JitFunction[_P, _R]:
+        """The function under these options over its own."""
+        return JitFunction(self.function, {**self.options, **options}, "eager" if self.is_eager else "factory")
 
     # Calling ---------------------------------------------------------------------------------------------------------
 
@@ -229,7 +233,7 @@ class JitFunction(Generic[_P, _R]):
         target = enclosing.current() if self._lookup.follows else None
         if target is None:
             return self
-        return JitFunction(self.function, {**self.options, "target": target}, "eager" if self.is_eager else "factory")
+        return self.with_options({"target": target})
 
     def clear_memory(self) -> None:
         """Forgets the kernels of this process."""
@@ -280,6 +284,9 @@ def _declares_tensors(function: Callable[..., Any]) -> bool:
 
     annotated = any(isinstance(p.annotation, TensorSpec) for p in inspect.signature(function).parameters.values())
     return annotated or bool(declared_arguments(function))
+
+
+_MODES = {"auto": "auto", "lazy": "factory", "eager": "eager"}
 
 
 class WithOptions(Protocol):
@@ -355,6 +362,9 @@ def jit(
 
     Returns:
         JitFunction: callable like the function that it decorates.
+
+    Raises:
+        OptionError: there is no such mode.
     """
     ignored("jit", debug_root_path=debug_root_path)
     options = {
@@ -366,7 +376,9 @@ def jit(
         "compile_flags": compile_flags,
         "verbose": verbose,
     }
-    mode = {"lazy": "factory"}.get(mode, mode)
+    if mode not in _MODES:
+        raise OptionError(f"mode={mode!r} is none of {', '.join(_MODES)}")
+    mode = _MODES[mode]
     if func is None:
         return functools.partial(_decorated, options=options, mode=mode)
     return _decorated(func, options, mode)

@@ -12,7 +12,7 @@ from tilelang.artifact import KernelParam, dim_names
 from tilelang.attributes import attributes
 from tilelang.ignored import ignored
 from tilelang.keywords import near_keywords
-from tilelang.profiler.bench import do_bench
+from tilelang.profiler.bench import device_of, do_bench
 from tilelang.utils.tensor import TensorSupplyType, extent, get_tensor_supply, torch_assert_close
 
 __getattr__ = attributes(__name__, {"tilelang.profiler.bench": "bench_with_wall suppress_stdout_stderr"})
@@ -173,9 +173,10 @@ class Profiler:
         ignored("do_bench", profiler=profiler)
         inputs = list(input_tensors) if input_tensors is not None else self.inputs(dynamic_symbolic_constraints)
         call = func or self.kernel
+        place = device_of(inputs) if self.device == "cuda" else self.device
         return do_bench(
             lambda: call(*inputs), warmup, rep, n_warmup, n_repeat, quantiles, backend=backend, return_mode=return_mode,
-            device=self.device if device is None else device, early_stop_baseline=early_stop_baseline,
+            device=place if device is None else device, early_stop_baseline=early_stop_baseline,
         )  # fmt: skip
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

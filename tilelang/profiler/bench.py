@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import os
@@ -78,15 +79,30 @@ def do_bench(
     virtual = active.current()
     if virtual is not None:  # time by a model: more calls say nothing new, and there is no cache to flush
         _n_warmup, _n_repeat = _n_warmup or 1, _n_repeat or virtual.launches.repeat
-    fn()
-    # The first call, which may compile and load the kernel, is over.
-    estimate = max(1e-4, float(measure(fn, 3).median()))
-    if early_stop_baseline is not None and estimate > early_stop_baseline:
-        return math.inf
-    for _ in range(_n_warmup or max(1, int(warmup / estimate))):
+    with on_device(device if on_gpu else None):  # events are those of the current device
         fn()
-    times = measure(fn, _n_repeat or max(3, int(rep / estimate)))
+        # The first call, which may compile and load the kernel, is over.
+        estimate = max(1e-4, float(measure(fn, 3).median()))
+        if early_stop_baseline is not None and estimate > early_stop_baseline:
+            return math.inf
+        for _ in range(_n_warmup or max(1, int(warmup / estimate))):
+            fn()
+        times = measure(fn, _n_repeat or max(3, int(rep / estimate)))
     return _reduced(times, quantiles, "median" if measure is _wall_times and return_mode == "mean" else return_mode)
+
+
+def device_of(arguments: Sequence[Any]) -> Any:
+    """The GPU on which a call with these arguments runs: that of its tensors, else the current one; None where there is none."""
+    if not torch.cuda.is_available():
+        return None
+    places = (value.device for value in arguments if isinstance(value, torch.Tensor) and value.is_cuda)
+    return next(places, None) or torch.device("cuda", torch.cuda.current_device())
+
+
+def on_device(device: Any) -> contextlib.AbstractContextManager[Any]:
+    """A GPU as the current one of this thread; None, and one without a number, leave it as it is."""
+    numbered = device is not None and (isinstance(device, int) or torch.device(device).index is not None)
+    return torch.cuda.device(device) if numbered else contextlib.nullcontext()
 
 
 def _check_mode(return_mode: str) -> None:

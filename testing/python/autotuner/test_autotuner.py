@@ -17,6 +17,7 @@ from tilelang.autotuner.configs import configured, expand
 from tilelang.autotuner.tuner import AutoTuneImpl
 from tilelang.autotuner.workers import can_fork, compile_all
 from tilelang.errors import CompileError, TuningError
+from tilelang.simulator import virtual_device
 
 MEASURED: list[int] = []
 
@@ -265,6 +266,33 @@ def test_the_decorator_stands_above_or_below_jit(order):
 def test_jit_above_and_below_a_search_is_refused():
     with pytest.raises(CompileError, match="factory is decorated with @tilelang.jit twice"):
         tilelang.jit(target="cpu")(tilelang.autotune(configs=[{"block": 32}])(tilelang.jit(target="cpu")(factory)))
+
+
+def test_options_of_a_search_leave_the_mode_of_a_function():
+    @tilelang.jit(mode="lazy", out_idx=[-1])
+    def made_elsewhere(n: int, block: int):
+        torch.empty(1)  # by this name a function without the decorator's mode is taken to be eager
+        return factory(n, block)
+
+    search = AutoTuner(made_elsewhere, {"block": [32, 64]}).set_compile_args(target="cpu").set_kernel_parameters((256,), {})
+    assert search.set_profile_args(warmup=1, rep=2).run().latency > 0
+
+
+def test_candidates_run_on_the_device_of_the_caller():
+    places: list[int] = []
+
+    def noted(a: torch.Tensor) -> torch.Tensor:
+        places.append(torch.cuda.current_device())
+        return a * 2
+
+    with virtual_device(devices=2):
+        function = tilelang.jit(factory, out_idx=[-1])
+        searched = tilelang.autotune(function, configs=[{"block": 32}], warmup=0, rep=0, ref_prog=noted)
+        with torch.cuda.device(1):
+            assert searched(256)(torch.ones(256, device="cuda")).device == torch.device("cuda", 1)
+        with set_autotune_inputs(torch.ones(512, device="cuda:1")):
+            searched(512)
+    assert places and set(places) == {1}
 
 
 def test_a_candidate_that_compiles_too_long_is_stopped_and_the_rest_goes_on():

@@ -294,6 +294,11 @@ def test_a_factory_that_returns_no_program_is_an_error():
         nothing()
 
 
+def test_a_mode_that_does_not_exist_is_refused():
+    with pytest.raises(CompileError, match="mode='egaer' is none of auto, lazy, eager"):
+        tilelang.jit(mode="egaer")(program)
+
+
 def test_errors_reach_the_user_without_the_compilers_frames():
     @tilelang.jit(target="cpu")
     def wrong():

@@ -9,6 +9,7 @@ import tilelang
 import tilelang.language as T
 from testing.python.jit import programs
 from tilelang.profiler import DEFAULT_SIZE, Profiler, cloned, do_bench
+from tilelang.simulator import virtual_device
 from tilelang.utils.tensor import TensorSupplyType, get_tensor_supply, torch_assert_close
 
 
@@ -18,6 +19,16 @@ def profiler(kind: TensorSupplyType = TensorSupplyType.Auto) -> Profiler:
 
 def right(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return a + b * programs.SCALE + programs.offset()
+
+
+def test_a_call_is_measured_on_the_device_of_its_tensors():
+    places: list[int] = []
+    with virtual_device(devices=2):
+        do_bench(lambda: places.append(torch.cuda.current_device()), warmup=0, rep=0, device="cuda:1")
+        measured = Profiler(lambda a: places.append(torch.cuda.current_device()), (), (), device="cuda")
+        measured.do_bench(warmup=0, rep=0, input_tensors=[torch.ones(1, device="cuda:1")])
+        assert torch.cuda.current_device() == 0
+    assert places and set(places) == {1}
 
 
 def test_assert_allclose_accepts_a_correct_kernel_and_refuses_a_wrong_reference():
