@@ -29,7 +29,6 @@ Api open() {
   resolve(library, "cuCtxSetCurrent", &api.set_current_context);
   resolve(library, "cuDevicePrimaryCtxRetain", &api.retain_primary_context);
   resolve(library, "cuModuleLoadData", &api.load_module);
-  resolve(library, "cuModuleUnload", &api.unload_module);
   resolve(library, "cuModuleGetFunction", &api.get_function);
   resolve(library, "cuFuncSetAttribute", &api.set_attribute);
   resolve(library, "cuLaunchKernelEx", &api.launch);

@@ -46,7 +46,6 @@ struct Api {
   Status (*set_current_context)(Context);
   Status (*retain_primary_context)(Context*, Device);
   Status (*load_module)(Module*, const void* image);
-  Status (*unload_module)(Module);
   Status (*get_function)(Function*, Module, const char* name);
   Status (*set_attribute)(Function, FunctionAttribute, int);
   Status (*launch)(const LaunchConfig*, Function, void** args, void** extra);
