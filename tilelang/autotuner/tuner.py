@@ -189,7 +189,8 @@ class AutoTuner:
         # each other.
         with records.only_one(task):
             # After a wait for another process its results are in the index.
-            trials = {key: trial for key, trial in records.load_trials(task).items() if trial.state != "timeout"}
+            again = ("timeout",) if early_stop else ("timeout", "stopped")  # given up after an estimate: now it is asked for more
+            trials = {key: trial for key, trial in records.load_trials(task).items() if trial.state not in again}
             todo = [config for config in candidates if config_digest(config) not in trials]
             search.best = min((trial.latency for trial in trials.values()), default=math.inf)
             for trial in search.run(todo, num_workers or os.cpu_count() or 1):

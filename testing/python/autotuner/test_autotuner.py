@@ -268,6 +268,13 @@ def test_jit_above_and_below_a_search_is_refused():
         tilelang.jit(target="cpu")(tilelang.autotune(configs=[{"block": 32}])(tilelang.jit(target="cpu")(factory)))
 
 
+def test_a_search_without_early_stop_measures_what_an_earlier_one_gave_up():
+    configs = [{"block": 32}, {"block": 64}]
+    early = tuner(configs, rtol=0.03).run(early_stop=True, early_stop_factor=1e-6)
+    assert [trial.state for trial in early.trials] == ["measured", "stopped"]
+    assert [trial.state for trial in tuner(configs, rtol=0.03).run().trials] == ["measured", "measured"]
+
+
 def test_options_of_a_search_leave_the_mode_of_a_function():
     @tilelang.jit(mode="lazy", out_idx=[-1])
     def made_elsewhere(n: int, block: int):
