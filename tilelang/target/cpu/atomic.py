@@ -53,14 +53,15 @@ _C_COMBINE = {"add": "old + value", "max": "value > old ? value : old", "min": "
 _C_COMBINE_FLOATS = {
     **_C_COMBINE, "max": "value > old || old != old ? value : old", "min": "value < old || old != old ? value : old",
 }  # fmt: skip
-_EXTREMES = {"fmax": "maxnum", "fmin": "minnum", "max": "smax", "min": "smin", "umax": "umax", "umin": "umin"}
-"""Operation of ``atomicrmw`` -> the intrinsic of the same meaning, where there is no instruction."""
+_EXTREMES = {"max": "smax", "min": "smin", "umax": "umax", "umin": "umin"}
+"""Operation of ``atomicrmw`` on integers -> the intrinsic of the same meaning, where there is no instruction."""
 
 _NARROW = ("float16", "bfloat16")
-_NARROW_EXTREME = """  %better = fcmp {compare} float %v, %f
-  %missing = fcmp uno float %f, %f
+_COMPARISONS = {"max": "ogt", "min": "olt"}
+_FLOAT_EXTREME = """  %better = fcmp {compare} {llvm} %v, %f
+  %missing = fcmp uno {llvm} %f, %f
   %c = or i1 %better, %missing
-  %new = select i1 %c, float %v, float %f
+  %new = select i1 %c, {llvm} %v, {llvm} %f
 """
 """The larger or smaller of two floats, of a number and NaN the number."""
 
@@ -94,22 +95,25 @@ def _register_own(op: str, dtype: str) -> None:
     if not instruction:
         return
     name, llvm, c = f"tl_atomic_{op}_{dtype}{_OWN}", _LLVM_TYPES[dtype], _C_TYPES[dtype]
-    intrinsic = f"@llvm.{_EXTREMES[instruction]}.{_suffix(dtype)}" if instruction in _EXTREMES else ""
-    declared = f"declare {llvm} {intrinsic}({llvm}, {llvm})\n" if intrinsic else ""
-    fresh = f"call {llvm} {intrinsic}({llvm} %old, {llvm} %v)" if intrinsic else f"{instruction} {llvm} %old, %v"
+    if kind == "float" and op in _COMPARISONS:
+        # LLVM 22 takes this for `maxnum`, and of a loop over it that it vectorises it loses the last iterations. It does not look
+        # through a fence.
+        called, operands = f"llvm.arithmetic.fence.f{canonical(dtype).bits}", llvm
+        combine = f"  %f = call {llvm} @{called}({llvm} %old)\n" + _FLOAT_EXTREME.format(compare=_COMPARISONS[op], llvm=llvm)
+    elif instruction in _EXTREMES:
+        called, operands = f"llvm.{_EXTREMES[instruction]}.i{canonical(dtype).bits}", f"{llvm}, {llvm}"
+        combine = f"  %new = call {llvm} @{called}({llvm} %old, {llvm} %v)\n"
+    else:
+        called, operands = "", ""
+        combine = f"  %new = {instruction} {llvm} %old, %v\n"
+    declared = f"declare {llvm} @{called}({operands})\n" if called else ""
     helpers.register(
         name,
         f"{declared}define {llvm} @{name}(ptr %p, {llvm} %v) alwaysinline {{\n"
-        f"  %old = load {llvm}, ptr %p\n  %new = {fresh}\n  store {llvm} %new, ptr %p\n  ret {llvm} %old\n}}",
+        f"  %old = load {llvm}, ptr %p\n{combine}  store {llvm} %new, ptr %p\n  ret {llvm} %old\n}}",
         f"static inline {c} {name}({c}* place, {c} value) {{\n"
         f"  const {c} old = *place;\n  *place = {_c_combined(op, dtype)};\n  return old;\n}}",
     )
-
-
-def _suffix(dtype: str) -> str:
-    """How LLVM's intrinsics name a type."""
-    found = canonical(dtype)
-    return f"{'f' if found.is_float else 'i'}{found.bits}"
 
 
 def _register_narrow(op: str, dtype: str, suffix: str, llvm_order: str, c_order: str) -> None:
@@ -117,8 +121,7 @@ def _register_narrow(op: str, dtype: str, suffix: str, llvm_order: str, c_order:
     name = f"tl_atomic_{op}_{dtype}{suffix}"
     combine = {
         "add": "  %new = fadd float %f, %v\n",
-        "max": _NARROW_EXTREME.format(compare="ogt"),
-        "min": _NARROW_EXTREME.format(compare="olt"),
+        **{extreme: _FLOAT_EXTREME.format(compare=compare, llvm="float") for extreme, compare in _COMPARISONS.items()},
     }[op]
     if dtype == "float16":
         widen = "  %h = bitcast i16 %old to half\n  %f = fpext half %h to float\n"

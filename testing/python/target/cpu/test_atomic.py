@@ -57,6 +57,39 @@ def test_an_extreme_skips_nan(target):
     assert not y.isnan().any()
 
 
+def extremes(rows, columns, dtype):
+    """The extremes of a column's values, by updates in a loop over the rows."""
+
+    @T.prim_func
+    def main(X: T.Tensor((rows,), dtype), High: T.Tensor((columns,), dtype), Low: T.Tensor((columns,), dtype)):
+        with T.Kernel(1, threads=128):
+            high, low = T.alloc_shared((columns,), dtype), T.alloc_shared((columns,), dtype)
+            T.fill(high, -9)
+            T.fill(low, 9)
+            for i, j in T.Parallel(rows, columns):
+                T.atomic_max(high[j], X[i])
+                T.atomic_min(low[j], X[i])
+            T.copy(high, High)
+            T.copy(low, Low)
+
+    return main
+
+
+@on_both
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rows, columns", [(3, 16), (5, 16), (9, 8), (9, 17)])
+def test_the_last_iteration_of_an_extreme_counts(rows, columns, dtype, target):
+    kernel = build(extremes(rows, columns, dtype), target)
+    for place in range(rows):
+        x = torch.zeros(rows, dtype=getattr(torch, dtype))
+        high, low = torch.zeros(columns, dtype=x.dtype), torch.zeros(columns, dtype=x.dtype)
+        x[place] = 1
+        kernel(x, high, low)
+        assert high.eq(1).all() and low.eq(0).all()
+        kernel(-x, high, low)
+        assert high.eq(0).all() and low.eq(-1).all()
+
+
 @pytest.mark.parametrize("target", ["cpu", "c", "interpret"])
 @pytest.mark.parametrize("scope", ["shared", "global"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
