@@ -193,14 +193,16 @@ def _shortened(last: Any, edge: _Edge, outside: set[int]) -> Any | None:
     held = {key for key in tiles if any((key, axis) in cut for axis in range(len(tiles[key].shape)))}
     if _STAYS in cut or _SUM in cut and not _are_zeros(last, held):
         return None
-    own = {hash(stmt.buffer) for stmt in walk(last) if isinstance(stmt, (ir.AllocBuffer, ir.DeclBuffer))}
+    # Views of tensors among them.
+    own = {hash(stmt.buffer): stmt.buffer for stmt in walk(last) if isinstance(stmt, (ir.AllocBuffer, ir.DeclBuffer))}
     # Where a tile is that of all turns, the last one may use no more of it than what it stores itself.
-    if held & outside or not all(_begins_with_store(last, key) for key in held - own):
+    if held & outside or not all(_begins_with_store(last, key) for key in held - own.keys()):
         return None
-    smaller = {key: _shorter(tiles[key], key, cut, edge) for key in held | own}
+    changed = {**own, **{key: tiles[key] for key in tiles if key in held}}
+    smaller = {key: _shorter(buffer, key, cut, edge) for key, buffer in changed.items()}
     # In the order of the program, which is the same in every process.
-    allocations = [ir.AllocBuffer(smaller[key]) for key in tiles if key in held - own]
-    renamed = substitute(_Shorter(cut, edge).stmt(last), {tiles[key]: buffer for key, buffer in smaller.items()})
+    allocations = [ir.AllocBuffer(smaller[key]) for key in tiles if key in held - own.keys()]
+    renamed = substitute(_Shorter(cut, edge).stmt(last), {changed[key]: buffer for key, buffer in smaller.items()})
     return seq(allocations, renamed)
 
 

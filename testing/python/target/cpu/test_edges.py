@@ -272,6 +272,33 @@ def test_tiles_that_are_larger_than_their_tensors():
     assert products(program("greatest", 7, 9, 7)) == {(7, 16, 7)}
 
 
+def through_views(m, n, k):
+    """``C = A B``, of tensors that the kernel sees as matrices."""
+
+    @T.prim_func
+    def main(A: T.Tensor((m, k), "float32"), B: T.Tensor((k * n,), "float32"), C: T.Tensor((m * n,), "float32")):
+        with T.Kernel(T.ceildiv(n, BLOCK), T.ceildiv(m, BLOCK), threads=128) as (bx, by):
+            a, b = T.alloc_shared((BLOCK, BLOCK), "float32"), T.alloc_shared((BLOCK, BLOCK), "float32")
+            c = T.alloc_fragment((BLOCK, BLOCK), "float32")
+            weights, result = T.reshape(B, (k, n)), T.reshape(C, (m, n))
+            T.clear(c)
+            for step in T.Pipelined(T.ceildiv(k, BLOCK), num_stages=2):
+                T.copy(A[by * BLOCK, step * BLOCK], a)
+                T.copy(weights[step * BLOCK, bx * BLOCK], b)
+                T.gemm(a, b, c)
+            T.copy(c, result[by * BLOCK, bx * BLOCK])
+
+    return main
+
+
+@on_both
+@pytest.mark.parametrize("m, n, k", [(37, 43, 39), (9, 43, 32), (9, 13, 7)])
+def test_tensors_seen_as_matrices(m, n, k, target):
+    a, b, c = torch.randint(-4, 5, (m, k)).float(), torch.randint(-4, 5, (k, n)).float(), torch.empty(m * n)
+    build(through_views(m, n, k), target, execution_backend="ctypes", compile_flags=["-O0"])(a, b.flatten(), c)
+    assert torch.equal(c.view(m, n), a @ b)
+
+
 def test_small_kernels_stay(monkeypatch):
     monkeypatch.setattr(edges, "LEAST", 48 * 48 * 48 + 1)
     assert products(program("", 37, 43, 39)) == {(16, 16, 16)}
