@@ -162,13 +162,7 @@ def check_arrived(x: Any, view: View, row: Any, at: Any, active: Mask, how: str 
         x, view, row, at, active: as for :func:`check_written`.
         how: what is done with them: ``"used"``, ``"written"``.
     """
-    pending = view.storage.pending
-    if pending is None:
-        return
-    waiting = _awaited(view, pending, row, at)
-    waiting = waiting if active is True else active & waiting
-    if np.any(waiting):
-        x.find("async", f"{element_text(view, at, waiting)} is {how} before what writes it asynchronously was waited for")
+    _find_awaited(x, view, view.storage.pending, row, at, active, f"is {how} before what writes it")
 
 
 def check_free(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
@@ -178,13 +172,17 @@ def check_free(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
         x, view, row, at, active: as for :func:`check_written`.
     """
     check_arrived(x, view, row, at, active, "written")
-    reading = view.storage.reading
-    if reading is None:
+    _find_awaited(x, view, view.storage.reading, row, at, active, "is written before what reads it")
+
+
+def _find_awaited(x: Any, view: View, marks: np.ndarray | None, row: Any, at: Any, active: Mask, what: str) -> None:
+    """Reports elements whose cells are marked."""
+    if marks is None:
         return
-    read = _awaited(view, reading, row, at)
-    read = read if active is True else active & read
-    if np.any(read):
-        x.find("async", f"{element_text(view, at, read)} is written before what reads it asynchronously was waited for")
+    found = _awaited(view, marks, row, at)
+    found = found if active is True else active & found
+    if np.any(found):
+        x.find("async", f"{element_text(view, at, found)} {what} asynchronously was waited for")
 
 
 def _awaited(view: View, marks: np.ndarray, row: Any, at: Any) -> Any:
