@@ -35,10 +35,12 @@ _RAGGED = (("float32", (64, 128, 256)), ("float32", None), ("bfloat16", None), (
 """Type and block of the products of 1000^3, which no tile divides; None for the tiles of a GPU."""
 _GPU_TILES = {"float32": (128, 128, 32), "bfloat16": (128, 128, 32), "int8": (128, 128, 64)}
 """Type -> block rows, columns and depth as programs for a GPU have them."""
+_DYNAMIC_ROWS = (1, 16, 200)
+"""Rows of A that a call gives to a program with tiles for a GPU."""
 
 
-def gemm(M: int, N: int, K: int, blocks: tuple[int, int, int], dtype: str, transposed: bool = False) -> Any:
-    """``C = A B``; B is stored as its transpose where ``transposed``."""
+def gemm(M: Any, N: int, K: int, blocks: tuple[int, int, int], dtype: str, transposed: bool = False) -> Any:
+    """``C = A B``; B is stored as its transpose where ``transposed``; M may be dynamic."""
     block_M, block_N, block_K = blocks
     accumulator = _SUMS.get(dtype, "float32")
     result = _SUMS.get(dtype, dtype)
@@ -97,6 +99,7 @@ def product(
     transposed: bool = False,
     gpu_tiles: bool = False,
     blocks: tuple[int, int, int] | None = None,
+    dynamic: bool = False,
 ) -> Case:
     """One product of two matrices.
 
@@ -106,6 +109,7 @@ def product(
         transposed: B is stored as its transpose.
         gpu_tiles: the program's tiles are those of :data:`_GPU_TILES`.
         blocks: rows, columns and depth of a block; by default those of :data:`_BLOCKS`.
+        dynamic: the program is compiled for any M.
     """
     a, b = _matrix(M, K, dtype), _matrix(N if transposed else K, K if transposed else N, dtype)
     c = torch.empty(M, N, dtype=torch.int32 if dtype == "int8" else a.dtype)
@@ -114,9 +118,10 @@ def product(
     thin = M < 16
     blocks = _GPU_TILES[dtype] if gpu_tiles else blocks or _BLOCKS[dtype, M, N, K]
     return Case(
-        f"{'GEMV' if M == 1 else 'GEMM'} {dtype}{', B transposed' if transposed else ''}{', GPU tiles' if gpu_tiles else ''}",
+        f"{'GEMV' if M == 1 else 'GEMM'} {dtype}{', B transposed' if transposed else ''}{', GPU tiles' if gpu_tiles else ''}"
+        f"{', dynamic M' if dynamic else ''}",
         f"{M}x{N}x{K}",
-        gemm(M, N, K, blocks, dtype, transposed),
+        gemm(T.dynamic("m") if dynamic else M, N, K, blocks, dtype, transposed),
         (a, b, c),
         theirs,
         "read" if thin else dtype,
@@ -144,4 +149,7 @@ def cases() -> Iterator[Callable[[], Case]]:
         yield partial(product, dtype, 1000, 1000, 1000, gpu_tiles=blocks is None, blocks=blocks)
     for dtype, *shape in _TRANSPOSED:
         yield partial(product, dtype, *(shape if len(shape) == 3 else shape * 3), transposed=True)
+    for dtype in ("float32", "bfloat16"):
+        for rows in _DYNAMIC_ROWS:
+            yield partial(product, dtype, rows, 2048, 2048, transposed=True, gpu_tiles=True, dynamic=True)
     yield _batch

@@ -73,7 +73,7 @@ class Region:
         the last axes of length one complete them."""
         axes = range(len(self.extents))
         # False sorts before True: long axes first, among those of length one the last.
-        first, second = sorted(axes, key=lambda axis: (self.extents[axis] == 1, -axis))[:2]
+        first, second = sorted(axes, key=lambda axis: (bool(self.extents[axis] == 1), -axis))[:2]
         return min(first, second), max(first, second)
 
     @property

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+import tilelang
 import tilelang.language as T
+from testing.python.target.cuda.support import cuda
 from testing.python.target.definition import check_meaning
+from tilelang.errors import CompileError
 
 
 def slab(shape, at, count=2):
@@ -75,3 +78,37 @@ def test_an_image_as_a_matrix_of_patches(at):
             T.copy(tile, B)
 
     check_meaning(main, torch.randint(-3, 4, (1, 5, 6, 4)).float(), torch.zeros(slab((16, 8), at)))
+
+
+def product_of_rows(rows):
+    """``C = A B`` of the first rows of a tile, which a call counts."""
+
+    @T.prim_func
+    def main(A: T.Tensor((rows, 32), "float16"), B: T.Tensor((32, 16), "float16"), C: T.Tensor((rows, 16), "float32")):
+        with T.Kernel(1, threads=32):
+            count = T.min(rows, 16)
+            a, b = T.alloc_shared((16, 32), "float16"), T.alloc_shared((32, 16), "float16")
+            c = T.alloc_fragment((16, 16), "float32")
+            T.copy(A[0:count, 0:32], a[0:count, :])
+            T.copy(B, b)
+            T.gemm(a[0:count, :], b, c[0:count, :], clear_accum=True)
+            T.copy(c[0:count, :], C[0:count, 0:16])
+
+    return main
+
+
+@pytest.mark.parametrize("target", ["cpu", "c", "interpret"])
+def test_rows_that_a_call_counts(target):
+    kernel = tilelang.compile(product_of_rows(T.dynamic("m")), target=target)
+    for m in (0, 1, 7, 16):
+        a, b = torch.randint(-2, 3, (m, 32)).half(), torch.randint(-2, 3, (32, 16)).half()
+        c = torch.zeros(m, 16)
+        kernel(a, b, c)
+        assert torch.equal(c, a.float() @ b.float())
+
+
+def test_rows_that_a_call_counts_are_an_error_on_cuda():
+    with pytest.raises(
+        CompileError, match=r"on CUDA this operator takes tiles of compile-time sizes, and c has \(min\(m, 16\), 16\)"
+    ):
+        tilelang.compile(product_of_rows(T.dynamic("m")), target=cuda("sm_80"))

@@ -8,13 +8,17 @@ grid, and for the last turn of a loop:
 becomes a loop over ``range(3)`` and ``copy(A[i, 96 : 104], a_last); …; gemm(a_last, b_last, c)``. No tile overhangs any more, so
 that products read the tensors themselves (``forward_copies.py``), and there are as many multiply-adds as elements.
 
-The result is the same where each row of what is cut off depends on that row alone: an axis of a tile that overhangs is followed
-through copies, fills, products, reductions and ``T.Parallel`` loops to the axes of other tiles, all of which are walked from end
-to end, and none of which leads to a tensor but past its end, where nothing is stored. Where a product sums over the axis, its
-operands are copies from past the end of a tensor, which are zeros. An axis for which this does not hold stays as it is.
+Where a call gives the size of a tensor, blocks whose tiles overhang it have statements of their own, too: their copies, loops and
+products are over the part of a tile that lies inside, however long it is.
 
-Each variant of a product is compiled by itself, which takes time: a kernel has several for :data:`LEAST` multiply-adds or more.
-Where the only tile is larger than its tensor there is no other variant, and it is always cut.
+The result is the same where each row of what is cut off depends on that row alone: an axis of a tile that overhangs is followed
+through copies, fills, products, reductions and ``T.Parallel`` loops to the axes of other tiles (``edge_axes.py``), all of which
+are walked from end to end, and none of which leads to a tensor but past its end, where nothing is stored. Where a product sums
+over the axis, its operands are copies from past the end of a tensor, which are zeros. An axis for which this does not hold stays
+as it is.
+
+Each variant of a product is compiled by itself, which takes time: a kernel has several for :data:`LEAST` multiply-adds or more,
+and two where a call gives sizes. Where the only tile is larger than its tensor there is no other variant, and it is always cut.
 """
 
 from __future__ import annotations
@@ -22,23 +26,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from functools import reduce
 from typing import Any, TypeGuard
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int, constant, is_pure
+from tilelang.ir.expr import as_int, constant, same, simplify
 from tilelang.ir.memory import is_global, scope_of
 from tilelang.ir.region import Region
-from tilelang.ir.visit import (
-    children,
-    flattened,
-    is_parallel,
-    own_expressions,
-    parallel_loops,
-    statement_exprs,
-    variables,
-    walk,
-)
+from tilelang.ir.visit import children, flattened, is_parallel, variables, walk, walk_expr
+from tilelang.target.cpu.edge_axes import STAYS, SUM, Edge, buffers_of, cut_axes
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.exits import may_exit
 from tilelang.target.cpu.forward_copies import is_call, uses_of
@@ -52,18 +49,6 @@ from tilelang.transform.substitute import copied, substitute
 
 LEAST = 2**28
 """Multiply-adds of a kernel whose edges are cut: about three milliseconds of one core."""
-
-_EDGE, _SUM, _STAYS = "edge", "sum", "stays"
-"""What an axis is linked to: the end of a tensor, a sum over it, something that needs all of it."""
-
-_PLAIN = ir.For, ir.SeqStmt, ir.IfThenElse, ir.Bind
-"""Statements of an iteration, apart from stores, that change no memory."""
-
-_Links = frozenset[Any]
-"""Axes of tiles as ``(buffer's hash, axis)``, loops as their variables' hashes, and marks: shorter together, or not at all."""
-
-_Edge = tuple[int, int]
-"""The extent of a tile, and how many of its elements lie inside of a tensor."""
 
 
 def cut_edges(func: Any, context: Any) -> Any:
@@ -115,7 +100,11 @@ class _Cut(StmtRewriter):
         while isinstance(body, ir.AttrStmt) and body.attr_key == "thread_extent":
             axes.append(body)
             body = body.body
-        body = self._blocks([axis for axis in axes if axis.node.thread_tag.startswith("blockIdx")], body)
+        blocks = [axis for axis in axes if axis.node.thread_tag.startswith("blockIdx")]
+        others = _partly_filled(body, [axis.node.var for axis in blocks])
+        body = self._blocks(blocks, body)
+        for condition, part in others:
+            body = ir.IfThenElse(condition, self._blocks(blocks, part), body)
         for axis in reversed(axes):
             body = ir.AttrStmt(axis.node, axis.attr_key, axis.value, body, axis.span)
         return body
@@ -124,7 +113,7 @@ class _Cut(StmtRewriter):
         """The body of a kernel, with the last blocks along each of some axes apart."""
         if not axes:
             # Tiles that are larger than their tensors overhang in every block.
-            for edge in sorted(set(_edges(body, None, 1))):
+            for edge in sorted(set(_edges(body, None, 1)), key=astuple):
                 body = _shortened(body, edge, set()) or body
             self.uses = _uses(body)
             done, self.uses = self.stmt(body), None
@@ -180,7 +169,34 @@ def _last(body: Any, variable: Any, extent: int, outside: set[int]) -> Any | Non
     return _shortened(copied(body, {variable: ir.IntImm(variable.ty, extent - 1)}), edges.pop(), outside)
 
 
-def _shortened(last: Any, edge: _Edge, outside: set[int]) -> Any | None:
+def _partly_filled(body: Any, variables: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """The statements of blocks whose tiles overhang tensors of sizes that a call gives.
+
+    Args:
+        body: of a kernel.
+        variables: the numbers of a block along the axes of the grid.
+
+    Returns:
+        Conditions and statements; a later condition comes before the others.
+    """
+    part, cut = copied(body, {}), list[Edge]()
+    for variable in variables:
+        edges = _distinct(_unknown_edges(body, variable))
+        shortened = _shortened(part, edges[0], set()) if len(edges) == 1 else None
+        if shortened is not None:
+            part = shortened
+            cut.append(edges[0])
+    if not cut:
+        return []
+    found = [(reduce(ir.Or, (edge.inside < edge.extent for edge in cut)), part)]
+    # A product of one row takes other instructions than those of several.
+    if len(cut) == 1 and any(is_call(stmt, Gemm) and not isinstance(record_of(stmt).m, int) for stmt in walk(part)):
+        (edge,) = cut
+        found.append((edge.inside.equal(1), _shortened(copied(body, {}), replace(edge, kept=1), set())))
+    return found
+
+
+def _shortened(last: Any, edge: Edge, outside: set[int]) -> Any | None:
     """Statements with smaller tiles where they overhang; None where one is needed as it is.
 
     Args:
@@ -189,9 +205,9 @@ def _shortened(last: Any, edge: _Edge, outside: set[int]) -> Any | None:
         outside: the buffers (by hash) that other statements of the kernel use, too.
     """
     tiles = _tiles(last)
-    cut = _closure(link for stmt in _outermost(last) for link in _Statement(stmt, edge, tiles).links())
+    cut = cut_axes(last, edge, tiles)
     held = {key for key in tiles if any((key, axis) in cut for axis in range(len(tiles[key].shape)))}
-    if _STAYS in cut or _SUM in cut and not _are_zeros(last, held):
+    if STAYS in cut or SUM in cut and not _are_zeros(last, held):
         return None
     # Views of tensors among them.
     own = {hash(stmt.buffer): stmt.buffer for stmt in walk(last) if isinstance(stmt, (ir.AllocBuffer, ir.DeclBuffer))}
@@ -206,7 +222,7 @@ def _shortened(last: Any, edge: _Edge, outside: set[int]) -> Any | None:
     return seq(allocations, renamed)
 
 
-def _edges(body: Any, variable: Any, extent: int) -> Iterator[_Edge]:
+def _edges(body: Any, variable: Any, extent: int) -> Iterator[Edge]:
     """The ends of tensors that tiles overhang in the last turn, and not in the one before it.
 
     Args:
@@ -218,16 +234,48 @@ def _edges(body: Any, variable: Any, extent: int) -> Iterator[_Edge]:
     def at(low: Any, turn: int) -> Any:
         return low if isinstance(low, int) else as_int(substitute(low, {variable: ir.IntImm(variable.ty, turn)}))
 
+    for region in _copied_regions(body):
+        for low, length, size in zip(region.mins, region.extents, map(as_int, region.buffer.shape)):
+            known = isinstance(length, int) and isinstance(size, int)
+            if not known or size % length == 0 or not _depends(low, variable):
+                continue
+            last, before = at(low, extent - 1), at(low, max(0, extent - 2))
+            if isinstance(last, int) and last < size < last + length and (extent == 1 or before + length <= size):
+                yield Edge.known(length, size - last)
+
+
+def _unknown_edges(body: Any, variable: Any) -> Iterator[Edge]:
+    """The ends of tensors that tiles may overhang, by how far they are from the block ``variable`` of a grid.
+
+    Args:
+        body: of the kernel.
+        variable: the number of the block.
+    """
+    defined = {hash(stmt.var) for stmt in walk(body) if isinstance(stmt, ir.Bind)}
+    defined |= {hash(stmt.loop_var) for stmt in walk(body) if isinstance(stmt, ir.For)}
+    for region in _copied_regions(body):
+        for low, length, size in zip(region.mins, region.extents, map(as_int, region.buffer.shape)):
+            if isinstance(length, int) and length > 1 and not isinstance(size, int) and _depends(low, variable):
+                inside = simplify(size - low)
+                # The condition is asked before the statements.
+                if not any(isinstance(part, (ir.TensorLoad, ir.Call)) or hash(part) in defined for part in walk_expr(inside)):
+                    yield Edge.unknown(length, inside)
+
+
+def _distinct(edges: Iterable[Edge]) -> list[Edge]:
+    found: list[Edge] = []
+    for edge in edges:
+        if not any(edge.extent == other.extent and same(edge.inside, other.inside) for other in found):
+            found.append(edge)
+    return found
+
+
+def _copied_regions(body: Any) -> Iterator[Region]:
+    """The regions of tensors that the copies of a kernel or a loop name."""
     for stmt in walk(body):
-        record: Any = record_of(stmt) if is_call(stmt, Copy) else None
-        for region in filter(is_global, (record.src, record.dst)) if record is not None else ():
-            for low, length, size in zip(region.mins, region.extents, map(as_int, region.buffer.shape)):
-                known = isinstance(length, int) and isinstance(size, int)
-                if not known or size % length == 0 or not _depends(low, variable):
-                    continue
-                last, before = at(low, extent - 1), at(low, max(0, extent - 2))
-                if isinstance(last, int) and last < size < last + length and (extent == 1 or before + length <= size):
-                    yield length, size - last
+        if is_call(stmt, Copy):
+            copy: Any = record_of(stmt)
+            yield from filter(is_global, (copy.src, copy.dst))
 
 
 def _depends(low: Any, variable: Any) -> bool:
@@ -235,35 +283,10 @@ def _depends(low: Any, variable: Any) -> bool:
     return isinstance(low, int) if variable is None else any(var.same_as(variable) for var in variables(constant(low)))
 
 
-def _outermost(stmt: Any) -> Iterator[Any]:
-    """The statements inside of a statement; a ``T.Parallel`` is one."""
-    yield stmt
-    for child in () if is_parallel(stmt) else children(stmt):
-        yield from _outermost(child)
-
-
 def _tiles(body: Any) -> dict[int, Any]:
     """The buffers of a block, by hash."""
-    named = (part for stmt in walk(body) for part in _buffers(stmt))
+    named = (part for stmt in walk(body) for part in buffers_of(stmt))
     return {hash(buffer): buffer for buffer in named if not is_global(buffer)}
-
-
-def _buffers(stmt: Any) -> Iterator[Any]:
-    """The buffers that a statement itself names."""
-    if isinstance(stmt, (ir.AllocBuffer, ir.DeclBuffer)):
-        yield stmt.buffer
-    exprs = [stmt.data] if isinstance(stmt, ir.DeclBuffer) else statement_exprs(stmt)
-    yield from (var for expr in exprs for var in variables(expr) if ir.is_buffer_var(var))
-
-
-def _closure(links: Iterable[_Links]) -> set[Any]:
-    """All that is linked to the ends of tensors, with the marks that it meets."""
-    cut, reached, waiting = {_EDGE}, {_EDGE}, list(links)
-    while more := [link for link in waiting if not reached.isdisjoint(link)]:
-        waiting = [link for link in waiting if reached.isdisjoint(link)]
-        cut.update(*more)
-        reached = cut - {_SUM, _STAYS}
-    return cut
 
 
 def _are_zeros(body: Any, tiles: set[int]) -> bool:
@@ -296,142 +319,15 @@ def _uses(body: Any) -> Counter[int]:
 
 
 @dataclass(frozen=True)
-class _Statement:
-    """A statement, and how it links axes.
-
-    Attributes:
-        stmt: the statement; of one with others inside, what it evaluates itself, but for ``T.Parallel``.
-        edge: of the tensors.
-        tiles: the buffers of the block, by hash.
-    """
-
-    stmt: Any
-    edge: _Edge
-    tiles: Mapping[int, Any]
-
-    def links(self) -> list[_Links]:
-        """What it links."""
-        record = record_of(self.stmt)
-        if isinstance(self.stmt, ir.AllocBuffer) or isinstance(record, AnnotateLayout):
-            return []
-        if is_parallel(self.stmt):
-            return self._of_loops()
-        regions = [region for region, _ in record.regions()] if record is not None else []
-        if isinstance(record, Copy):
-            found = self._of_copy(record)
-        elif isinstance(record, Gemm):
-            found = self._of_product(record)
-        elif isinstance(record, Reduce):
-            found = self._of_reduction(record)
-        elif isinstance(record, Fill):
-            found = [self._axis(record.dst, axis) for axis in range(len(record.dst.extents))] if not is_global(record.dst) else []
-        else:
-            regions, found = [], []
-        # What names a buffer in another way may need any element of it.
-        named = Counter(hash(buffer) for buffer in _buffers(self.stmt)) - Counter(hash(region.buffer) for region in regions)
-        return [*found, *(self._all_stay(key) for key in named if key in self.tiles)]
-
-    def _all_stay(self, key: int) -> _Links:
-        return frozenset({_STAYS, *((key, axis) for axis in range(len(self.tiles[key].shape)))})
-
-    def _axis(self, region: Region, axis: int) -> _Links:
-        """An axis of a region: an edge, or an axis of a tile that is walked from end to end; others stay."""
-        low, extent, size = region.mins[axis], region.extents[axis], as_int(region.buffer.shape[axis])
-        if is_global(region):
-            return frozenset({_EDGE if self._ends(low, extent, size) else _STAYS})
-        whole = low == 0 and isinstance(extent, int) and extent == size and not len(region.buffer.strides)
-        return frozenset({(hash(region.buffer), axis)} | (set() if whole else {_STAYS}))
-
-    def _ends(self, low: Any, extent: Any, size: Any) -> bool:
-        """Whether elements along an axis of a tensor overhang its end as the tiles do."""
-        return _is_edge(as_int(low), extent, size, self.edge)
-
-    def _of_copy(self, copy: Copy) -> list[_Links]:
-        sides = copy.src, copy.dst
-        walked = [[axis for axis, extent in enumerate(region.extents) if extent != 1] for region in sides]
-        others = [self._axis(region, axis) for region in sides for axis, extent in enumerate(region.extents) if extent == 1]
-        if len(walked[0]) == len(walked[1]):
-            return [*others, *(self._axis(copy.src, a) | self._axis(copy.dst, b) for a, b in zip(*walked))]
-        every = (self._axis(region, axis) for region, axes in zip(sides, walked) for axis in axes)
-        return [*others, frozenset({_STAYS}).union(*every)]
-
-    def _of_product(self, product: Gemm) -> list[_Links]:
-        (a_row, a_column), (b_row, b_column) = product.a.matrix_axes, product.b.matrix_axes
-        m, a_k = (a_column, a_row) if product.transpose_a else (a_row, a_column)
-        b_k, n = (b_column, b_row) if product.transpose_b else (b_row, b_column)
-        c_row, c_column = product.c.matrix_axes
-        others = [
-            self._axis(region, axis)
-            for region in (product.a, product.b, product.c)
-            for axis in range(len(region.extents))
-            if axis not in region.matrix_axes
-        ]
-        return [
-            *others,
-            self._axis(product.a, m) | self._axis(product.c, c_row),
-            self._axis(product.b, n) | self._axis(product.c, c_column),
-            self._axis(product.a, a_k) | self._axis(product.b, b_k) | {_SUM},
-        ]
-
-    def _of_reduction(self, reduction: Reduce) -> list[_Links]:
-        """An axis of the result is the one of the operand that it keeps; what is reduced is needed as it is."""
-        src, dst = reduction.src, reduction.dst
-        kept, of_result = reduction.kept, [axis for axis, extent in enumerate(dst.extents) if extent != 1]
-        others = [self._axis(src, axis) | {_STAYS} for axis in range(len(src.extents)) if axis not in kept]
-        others += [self._axis(dst, axis) for axis in range(len(dst.extents)) if axis not in of_result]
-        return [*others, *(self._axis(src, a) | self._axis(dst, b) for a, b in zip(kept, of_result))]
-
-    def _of_loops(self) -> list[_Links]:
-        """Of a ``T.Parallel``: an axis of a tile is linked to the loop that walks it."""
-        loops = parallel_loops(self.stmt)
-        extents = {hash(loop.loop_var): as_int(loop.extent) for loop in loops if loop.step is None and as_int(loop.min) == 0}
-        every = {hash(loop.loop_var) for loop in loops}
-        found: list[_Links] = [frozenset({key, _STAYS}) for key in every - extents.keys()]
-
-        def along(buffer: Any, indices: Sequence[Any]) -> None:
-            for axis, index in enumerate(indices):
-                walked = isinstance(index, ir.Var) and extents.get(hash(index)) == as_int(buffer.shape[axis])
-                found.append(frozenset({(hash(buffer), axis), hash(index) if walked else _STAYS}))
-
-        for stmt in walk(loops[-1].body):
-            if isinstance(stmt, ir.BufferStore):
-                found += self._of_store(stmt, extents, every)
-                if not is_global(stmt.buffer):
-                    along(stmt.buffer, stmt.indices)
-            elif not isinstance(stmt, _PLAIN):
-                # It may do anything with what it names.
-                found.append(frozenset({_STAYS, *every}))
-                found += [self._all_stay(hash(buffer)) for buffer in _buffers(stmt) if not is_global(buffer)]
-            for part in own_expressions(stmt):
-                if isinstance(part, ir.TensorLoad) and not is_global(part.source):
-                    along(part.source, part.indices)
-                elif isinstance(part, ir.Call) and not is_pure(part):
-                    found.append(frozenset({_STAYS, *every}))
-        return found
-
-    def _of_store(self, store: Any, extents: Mapping[int, Any], every: set[int]) -> list[_Links]:
-        """A loop may end earlier where each of its iterations stores to elements of its own, that are cut off or past an end."""
-        inside = not is_global(store.buffer)
-        walked = {
-            hash(variable)
-            for index, size in zip(store.indices, map(as_int, store.buffer.shape))
-            for variable in variables(index)
-            if hash(variable) in extents
-            and (index.same_as(variable) if inside else self._ends(index - variable, extents[hash(variable)], size))
-        }
-        return [frozenset({key, _STAYS}) for key in every - walked]
-
-
-@dataclass(frozen=True)
 class _Shorter(StmtRewriter):
     """Ends loops and regions where the tensors end."""
 
     cut: set[Any]
-    edge: _Edge
+    edge: Edge
 
     def visit_For(self, node: Any) -> Any:
         body = self.stmt(node.body)
-        extent = constant(self.edge[1], str(node.loop_var.ty)) if hash(node.loop_var) in self.cut else node.extent
+        extent = constant(self.edge.kept, str(node.loop_var.ty)) if hash(node.loop_var) in self.cut else node.extent
         return ir.For(
             node.loop_var, node.min, extent, node.kind, body, annotations=node.annotations, step=node.step, span=node.span
         )
@@ -444,21 +340,18 @@ class _Shorter(StmtRewriter):
         return replace(record, **changed).to_stmt(node.span)
 
     def _region(self, region: Region) -> Region:
-        extents = [self.edge[1] if self._is_cut(region, axis) else extent for axis, extent in enumerate(region.extents)]
+        extents = [self.edge.kept if self._is_cut(region, axis) else extent for axis, extent in enumerate(region.extents)]
         return Region(region.buffer, region.mins, tuple(extents))
 
     def _is_cut(self, region: Region, axis: int) -> bool:
         if not is_global(region):
             return (hash(region.buffer), axis) in self.cut
-        return _is_edge(region.mins[axis], region.extents[axis], as_int(region.buffer.shape[axis]), self.edge)
+        return self.edge.is_end(region.mins[axis], region.extents[axis], as_int(region.buffer.shape[axis]))
 
 
-def _is_edge(low: Any, extent: Any, size: Any, edge: _Edge) -> bool:
-    return isinstance(low, int) and isinstance(size, int) and (extent, size - low) == edge
-
-
-def _shorter(buffer: Any, key: int, cut: set[Any], edge: _Edge) -> Any:
-    """A buffer for the last turn."""
-    shape = [edge[1] if (key, axis) in cut else size for axis, size in enumerate(buffer.shape)]
+def _shorter(buffer: Any, key: int, cut: set[Any], edge: Edge) -> Any:
+    """A buffer for the last turn; of the same shape where the size of what is left is not known."""
+    known = isinstance(edge.kept, int)
+    shape = [edge.kept if known and (key, axis) in cut else size for axis, size in enumerate(buffer.shape)]
     kind, place = {"scope": scope_of(buffer), "strides": list(buffer.strides)}, buffer.data_alignment
     return ir.decl_buffer(shape, str(buffer.dtype), name=buffer.name, layout=None, data_alignment=place, **kind)

@@ -75,6 +75,14 @@ class _Forwarding(StmtRewriter):
             self.scope.facts.bind_range(node.loop_var, node.extent, node.min)
         return super().visit_For(node)
 
+    def visit_IfThenElse(self, node: Any) -> Any:
+        with self.scope.facts.assuming(node.condition):
+            then_case = self.stmt(node.then_case)
+        if node.else_case is None:
+            return ir.IfThenElse(node.condition, then_case, None, node.span)
+        with self.scope.facts.assuming(node.condition, holds=False):
+            return ir.IfThenElse(node.condition, then_case, self.stmt(node.else_case), node.span)
+
     def visit_SeqStmt(self, node: Any) -> Any:
         statements = [self.stmt(child) for child in node.seq]
         records = list(map(record_of, statements))
