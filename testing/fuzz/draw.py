@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -159,13 +159,31 @@ class Draw:
 
     def source(self, tile: Tile) -> str:
         """A region of a new input with the shape of ``tile``, as an operand of a copy."""
-        if tile.dtype not in dtypes.PACKED and self.chance(0.25):
-            cut = self.random.randint(0, min(3, self.sizes["G"] * self.size(tile.shape[0]) - 1))
-            rows = f"G * ({tile.shape[0]}) - {cut}" if cut else f"G * ({tile.shape[0]})"
-            tensor = self.input((rows, *tile.shape[1:]), tile.dtype)
-            return f"{tensor.name}[bx * ({tile.shape[0]}){', 0' * (len(tile.shape) - 1)}]"
+        if tile.dtype not in dtypes.PACKED and self.chance(0.3):
+            return self.overhanging(tile, self.input)
         tensor = self.input(("G", *tile.shape), tile.dtype)
         return f"{tensor.name}[bx{', 0' * len(tile.shape)}]"
+
+    def overhanging(self, tile: Tile, declare: Callable[[Sequence[str], str], Tensor]) -> str:
+        """A region with the shape of ``tile``, one for each block; the last ones may overhang the tensor.
+
+        Args:
+            tile: what is copied.
+            declare: makes the tensor, of a shape and an element type.
+        """
+        rows, *others = tile.shape
+        if others and self.padded and self.chance(0.2):
+            others[-1] = self.shortened(others[-1])
+        tensor = declare((self.shortened(f"G * ({rows})"), *others), tile.dtype)
+        return f"{tensor.name}[bx * ({rows}){', 0' * len(others)}]"
+
+    def shortened(self, size: str) -> str:
+        """A size up to the given one, as an expression or an argument of the call."""
+        most = self.size(size) - 1
+        cut = self.random.randint(0, min(3, most) if self.chance(0.6) else most)
+        if self.chance(0.35):
+            return self.length(most + 1 - cut)
+        return f"({size}) - {cut}" if cut else size
 
     def input(self, shape: Sequence[str], dtype: str, low: int = -4, high: int = 4) -> Tensor:
         """A new input, or one there is."""

@@ -148,6 +148,8 @@ def _result(draw: Draw, tile: Tile) -> Stmt:
         dtype = "float32"
     if tile.name in draw.kept:
         return Stmt("result", (f"T.copy({tile.name}, {draw.kept[tile.name].name}[bx{', 0' * len(tile.shape)}])",))
+    if dtype == tile.dtype and dtype not in dtypes.PACKED and draw.chance(0.2):
+        return Stmt("result", (f"T.copy({tile.name}, {draw.overhanging(tile, draw.output)})",))
     tensor = draw.output(("G", *tile.shape), dtype)
     draw.results += [(tensor, tile)] if dtype == tile.dtype else []
     return Stmt("result", (f"T.copy({tile.name}, {tensor.name}[bx{', 0' * len(tile.shape)}])",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from testing.fuzz import dtypes
 from testing.fuzz.draw import Draw
@@ -30,14 +31,35 @@ def _sizes(draw: Draw, dtype: str, count: int) -> list[str] | None:
     return [*(draw.pick(sizes) for _ in range(count - 1)), draw.pick(deep)]
 
 
-def _loop(draw: Draw, scope: Scope, body: Sequence[str]) -> tuple[str, ...] | None:
-    """The lines of a loop; ``{k}`` in those of its body stands for the counter."""
+@dataclass(frozen=True)
+class _Steps:
+    """A loop along an axis of its operands.
+
+    Attributes:
+        trips: how many iterations it has.
+        length: of the axis, which the last tile may overhang; or there is more of it than the loop reads.
+    """
+
+    trips: str
+    length: str
+
+    def lines(self, draw: Draw, body: Sequence[str]) -> tuple[str, ...]:
+        """The lines of the loop; ``{k}`` in those of its body stands for the counter."""
+        name = draw.name("k")
+        head = f"for {name} in T.Pipelined({self.trips}, num_stages={draw.pick([0, 1, 2, 3])}):"
+        return head, *(f"    {line.format(k=name)}" for line in body)
+
+
+def _steps(draw: Draw, scope: Scope, size: str) -> _Steps | None:
+    """A loop by tiles of a size; None if there are too many iterations around it."""
     most = min(4, MOST_TRIPS // scope.trips)
     if most < 1:
         return None
-    trips, name = draw.random.randint(1, most), draw.name("k")
-    head = f"for {name} in T.Pipelined({trips}, num_stages={draw.pick([0, 1, 2, 3])}):"
-    return head, *(f"    {line.format(k=name)}" for line in body)
+    trips = draw.random.randint(1, most)
+    if draw.chance(0.5):
+        return _Steps(str(trips), f"4 * {size}")
+    length = draw.shortened(f"{trips} * {size}")
+    return _Steps(f"T.ceildiv({length}, {size})" if draw.chance(0.5) else str(trips), length)
 
 
 def _shape(turned: bool, rows: str, columns: str) -> tuple[str, str]:
@@ -65,26 +87,31 @@ def matmul(draw: Draw, scope: Scope) -> Stmt | None:
     if sizes is None:
         return None
     m, n, k = sizes
+    steps = _steps(draw, scope, k)
+    if steps is None:
+        return None
     ta, tb = draw.chance(0.25), draw.chance(0.4)
     c = draw.tile(scope, (m, n), (TYPES[dtype],), ("fragment",), wide=True)
     (a, b), allocations = _loaded(draw, scope, dtype, _shape(ta, m, k), _shape(tb, k, n))
     changed = draw.tile(scope, a.shape, (dtype,), ("fragment",)) if not ta and draw.chance(0.3) else None
-    left = _steps(draw, a, "0, {k}" if not ta else "{k}, 0")
-    right = _steps(draw, b, "{k}, 0" if not tb else "0, {k}")
+    left = _part(draw, a, 0 if ta else 1, steps)
+    right = _part(draw, b, 1 if tb else 0, steps)
     lines = [f"T.copy({left}, {a.name})", f"T.copy({right}, {b.name})"]
     if changed is not None:
         lines += _changed(draw, a, changed)
     options = f"transpose_A={ta}, transpose_B={tb}, policy=T.GemmWarpPolicy.{draw.pick(POLICIES)}"
-    loop = _loop(draw, scope, [*lines, f"T.gemm({(changed or a).name}, {b.name}, {c.name}, {options})"])
-    return loop and Stmt("matmul", (*allocations, *loop), writes=tuple(tile.name for tile in (a, b, c, changed) if tile))
+    loop = steps.lines(draw, [*lines, f"T.gemm({(changed or a).name}, {b.name}, {c.name}, {options})"])
+    return Stmt("matmul", (*allocations, *loop), writes=tuple(tile.name for tile in (a, b, c, changed) if tile))
 
 
-def _steps(draw: Draw, tile: Tile, at: str) -> str:
-    """The part of a new input that iteration ``{k}`` of a loop loads; ``{k}`` in ``at`` marks the axis of the parts."""
-    axis = at.split(", ").index("{k}")
-    shape = tuple(f"4 * {size}" if number == axis else size for number, size in enumerate(tile.shape))
-    place = at.replace("{k}", f"{{k}} * {tile.shape[axis]}")
-    return f"{draw.input(shape, tile.dtype).name}[{place}]"
+def _part(draw: Draw, tile: Tile, axis: int, steps: _Steps) -> str:
+    """The part of a new input that iteration ``{k}`` of a loop along an axis loads; often each block has its own."""
+    shape, place = list(tile.shape), ["0", "0"]
+    shape[axis], place[axis] = steps.length, f"{{k}} * {tile.shape[axis]}"
+    if draw.chance(0.5):
+        other = 1 - axis
+        shape[other], place[other] = draw.shortened(f"G * {tile.shape[other]}"), f"bx * {tile.shape[other]}"
+    return f"{draw.input(shape, tile.dtype).name}[{', '.join(place)}]"
 
 
 def _changed(draw: Draw, source: Tile, target: Tile) -> list[str]:
@@ -105,22 +132,23 @@ def chain(draw: Draw, scope: Scope) -> Stmt | None:
     if sizes is None:
         return None
     m, n, d, k = sizes
+    steps = _steps(draw, scope, n)
+    if steps is None:
+        return None
     first = draw.tile(scope, (m, k), (dtype,), ("shared",))
     (keys, others), allocations = _loaded(draw, scope, dtype, (n, k), (n, d), apart=(first.name,))
     sums = draw.tile(scope, (m, n), ("float32",), ("fragment",), wide=True)
     total = draw.tile(scope, (m, d), ("float32",), ("fragment",), wide=True, apart=(sums.name,))
     small = draw.tile(scope, (m, n), (dtype,), ("fragment", "fragment", "shared"), apart=(first.name, keys.name, others.name))
     i, j, policy = draw.name("i"), draw.name("i"), f"policy=T.GemmWarpPolicy.{draw.pick(POLICIES)}"
-    loop = _loop(draw, scope, [
-        f"T.copy({_steps(draw, keys, '{k}, 0')}, {keys.name})",
-        f"T.copy({_steps(draw, others, '{k}, 0')}, {others.name})",
+    loop = steps.lines(draw, [
+        f"T.copy({_part(draw, keys, 0, steps)}, {keys.name})",
+        f"T.copy({_part(draw, others, 0, steps)}, {others.name})",
         f"T.gemm({first.name}, {keys.name}, {sums.name}, transpose_B=True, clear_accum=True, {policy})",
         f"for {i}, {j} in T.Parallel({m}, {n}):",
         f'    {small.name}[{i}, {j}] = T.cast(T.clamp({sums.name}[{i}, {j}], -4, 4), "{dtype}")',
         f"T.gemm({small.name}, {others.name}, {total.name}, {policy})",
     ])  # fmt: skip
-    if loop is None:
-        return None
     kept = draw.tile(scope, (m, n), (dtype,), ("shared",), apart=(first.name, keys.name, others.name, small.name))
     after = (f"T.copy({small.name}, {kept.name})",) if draw.chance(0.5) else ()
     return Stmt("chain", (*allocations, *loop, *after), writes=tuple(t.name for t in (keys, others, sums, small, total, kept)))
