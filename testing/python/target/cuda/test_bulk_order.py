@@ -243,6 +243,60 @@ def test_a_branch_on_data_comes_after_the_wait_of_a_thread(behind):
     on_hopper(main, some(64, 64).int(), torch.zeros(128).int(), torch.zeros(128).int())
 
 
+@pytest.mark.parametrize("where", ["below", "above"])
+def test_a_branch_on_data_that_a_thread_waits_for_stands_between_groups(where):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "int32"), C: T.Tensor((128,), "int32"), D: T.Tensor((128,), "int32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            tile, full, more = T.alloc_shared((64, 64), "int32"), T.alloc_barrier(1), T.alloc_barrier(32)
+            if tx == 0:
+                T.tma_copy(A, tile, barrier=full)
+                T.mbarrier_arrive(full)
+                T.mbarrier_wait_parity(full, 0)
+            if tile[tx % 64, 0] > 0:
+                C[tx] = 1
+            else:
+                C[tx] = tile[63 - tx % 64, 1]
+            if where == "below":
+                if tx < 32:
+                    D[tx] = 3
+                    T.mbarrier_arrive(more)
+                    T.mbarrier_wait_parity(more, 0)
+            else:
+                if tx < 32:
+                    T.mbarrier_arrive(more)
+                if tx >= 64:
+                    T.mbarrier_wait_parity(more, 0)
+                    D[tx] = 4
+
+    on_hopper(main, some(64, 64).int(), torch.zeros(128).int(), torch.zeros(128).int())
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_branch_on_what_a_group_wrote_stands_between_groups(apart):
+    """Where each thread reads its own element, it need not wait for the others."""
+
+    @T.prim_func
+    def main(A: T.Tensor((128,), "int32"), C: T.Tensor((128,), "int32"), D: T.Tensor((128,), "int32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            tile, full, more = T.alloc_shared((128,), "int32"), T.alloc_barrier(64), T.alloc_barrier(64)
+            tile[tx] = A[127 - tx]
+            if tx < 64:
+                tile[tx] = A[tx]
+                T.mbarrier_arrive(full)
+                T.mbarrier_wait_parity(full, 0)
+            if tile[tx if apart else tx % 64] > 0:
+                C[tx] = 1
+            if tx >= 64:
+                T.mbarrier_arrive(more)
+                T.mbarrier_wait_parity(more, 0)
+                D[tx] = 4
+
+    check_meaning(main, torch.arange(128).int() % 5 - 2, torch.zeros(128).int(), torch.zeros(128).int())
+
+
 def test_a_branch_on_data_between_groups_does_not_part_them():
     @T.prim_func
     def main(A: T.Tensor((128,), "int32"), X: T.Tensor((128,), "int32"), C: T.Tensor((128,), "int32")):

@@ -14,14 +14,19 @@ A branch that threads here and there take (``if tx % 2 == 0``) is, among others,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, groupby, pairwise
 
 from tilelang.target.cuda.analysis.groups import are_separate, contains
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.structure import RANKS, membership
-from tilelang.target.cuda.ir.code import Block, Code, GroupCode
+from tilelang.target.cuda.ir.access import Access
+from tilelang.target.cuda.ir.code import Block, Code, GroupCode, combined_accesses, control_accesses, owner
+from tilelang.target.cuda.schedule.conflicts import Conflicts
+
+_CONFLICTS = Conflicts(lambda one, other: owner(one) == owner(other))
+"""Before buffers have places: each has bytes of its own."""
 
 
 def joined_roles(items: list[Code]) -> list[Code]:
@@ -37,10 +42,15 @@ def are_concurrent(made: Sequence[Code], behind: bool) -> bool:
 
 
 def _joined(run: list[Code]) -> list[Code]:
-    """A run of branches of groups, or of other code. Branches on data behind the last one that takes part in barriers are in
-    order with what stands before them, as the statements of all threads are: none of those waits for what comes behind them."""
+    """A run of branches of groups, or of other code.
+
+    A branch on data is in order with what stands before it, as the statements of all threads are, where it touches what that
+    touches, and behind the last branch that takes part in barriers: nothing before it waits for what comes behind it.
+    """
     last = max((place for place, code in enumerate(run, 1) if isinstance(code, GroupCode) and code.takes_part), default=len(run))
-    parts = groupby(enumerate(run), key=lambda each: each[0] >= last and _is_on_data(each[1]))
+    parts = groupby(
+        enumerate(run), key=lambda each: _is_on_data(each[1]) and (each[0] >= last or _meets(each[1], run[: each[0]]))
+    )
     made = ((in_order, [code for _, code in part]) for in_order, part in parts)
     return [*chain.from_iterable(_bodies(part) if in_order else _roles(part) for in_order, part in made)]
 
@@ -53,6 +63,20 @@ def _bodies(branches: list[Code]) -> Iterator[Code]:
 def _is_on_data(code: Code) -> bool:
     """Whether code is a branch that threads take by more than their numbers, and in which none waits or signals."""
     return isinstance(code, GroupCode) and code.scattered and code.takers is None and not code.takes_part
+
+
+def _meets(branch: Code, earlier: Iterable[Code]) -> bool:
+    """Whether threads of a branch may touch what others do in code before, or what copies do that the code starts."""
+    found, threads = _accesses(branch), branch.threads if isinstance(branch, GroupCode) else None
+    for made in map(_accesses, earlier):
+        copies = [access for access in made if not access.synchronous]
+        if _CONFLICTS.between(found, made, threads=threads) or _CONFLICTS.with_copies(found, copies):
+            return True
+    return False
+
+
+def _accesses(code: Code) -> list[Access]:
+    return [*combined_accesses(code), *control_accesses(code)]
 
 
 def _roles(run: list[Code]) -> Sequence[Code]:
