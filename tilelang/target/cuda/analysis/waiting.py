@@ -8,6 +8,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_local
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.target.cuda.intrinsics.table import intrinsic, is_atomic
 from tilelang.target.cuda.operators import rule_of
@@ -35,6 +36,12 @@ def takes_part(node: Any) -> bool:
     # What comes behind a group that gives registers away is reached with few of them: other groups are beside it.
     gives = (rule_of(each.op).registers(each.op) for each in inside if isinstance(each, Operator))
     return orders_threads(exprs) or any(map(is_atomic, spins)) or any(map(runs_foreign_code, stmts)) or any(gives)
+
+
+def tests_memory(condition: Any) -> bool:
+    """Whether a condition is of what other threads may change, so that its value depends on when it is evaluated."""
+    parts = walk_expr(condition)
+    return any(not is_local(part.source) if isinstance(part, ir.TensorLoad) else is_atomic(part) for part in parts)
 
 
 def waits_for_others(exprs: Iterable[Any]) -> bool:

@@ -20,9 +20,10 @@ from itertools import chain, groupby, pairwise
 
 from tilelang.target.cuda.analysis.groups import are_separate, contains
 from tilelang.target.cuda.arch import WARP
+from tilelang.target.cuda.codegen.signals import may_be_signalled
 from tilelang.target.cuda.codegen.structure import RANKS, membership
 from tilelang.target.cuda.ir.access import Access
-from tilelang.target.cuda.ir.code import Block, Code, GroupCode, combined_accesses, control_accesses, owner
+from tilelang.target.cuda.ir.code import Block, Code, GroupCode, Leaf, combined_accesses, control_accesses, leaves, owner
 from tilelang.target.cuda.schedule.conflicts import Conflicts
 
 _CONFLICTS = Conflicts(lambda one, other: owner(one) == owner(other))
@@ -47,30 +48,50 @@ def _joined(run: list[Code]) -> list[Code]:
     A branch on data is in order with what stands before it, as the statements of all threads are, where it touches what that
     touches, and behind the last branch that takes part in barriers: nothing before it waits for what comes behind it.
     """
-    last = max((place for place, code in enumerate(run, 1) if isinstance(code, GroupCode) and code.takes_part), default=len(run))
-    parts = groupby(
-        enumerate(run), key=lambda each: _is_on_data(each[1]) and (each[0] >= last or _meets(each[1], run[: each[0]]))
-    )
-    made = ((in_order, [code for _, code in part]) for in_order, part in parts)
+    groups = [code for code in run if isinstance(code, GroupCode)]
+    if len(groups) < len(run):
+        return run
+    last = max((place for place, group in enumerate(groups, 1) if group.takes_part), default=len(run))
+    ordered = [place >= last and _is_on_data(group) or _is_behind(groups, place) for place, group in enumerate(groups)]
+    parts = groupby(zip(ordered, groups), key=lambda each: each[0])
+    made = ((in_order, [group for _, group in part]) for in_order, part in parts)
     return [*chain.from_iterable(_bodies(part) if in_order else _roles(part) for in_order, part in made)]
 
 
-def _bodies(branches: list[Code]) -> Iterator[Code]:
-    """The code of branches that scattered threads take, without their groups."""
-    return chain.from_iterable(branch.body.items for branch in branches if isinstance(branch, GroupCode))
+def _bodies(branches: list[GroupCode]) -> Iterator[Code]:
+    """The code of branches on data, in order: those that scattered threads take without their groups."""
+    for branch in branches:
+        # A leaf parts a branch of neighbours from the one before it, beside which it would be.
+        yield from branch.body.items if branch.scattered else [_test(branch), branch]
 
 
-def _is_on_data(code: Code) -> bool:
-    """Whether code is a branch that threads take by more than their numbers, and in which none waits or signals."""
-    return isinstance(code, GroupCode) and code.scattered and code.takers is None and not code.takes_part
+def _test(branch: GroupCode) -> Leaf:
+    """A leaf that stands for the memory which the condition of a branch reads."""
+    tests = (code for code in branch.body.items if isinstance(code, Leaf) and not code.body)
+    return Leaf([], tuple(chain.from_iterable(code.accesses for code in tests)))
 
 
-def _meets(branch: Code, earlier: Iterable[Code]) -> bool:
+def _is_on_data(group: GroupCode) -> bool:
+    """Whether scattered threads take a branch by more than their numbers, and none waits or signals in it."""
+    return group.scattered and group.takers is None and not group.takes_part
+
+
+def _is_behind(groups: list[GroupCode], place: int) -> bool:
+    """Whether a branch on data comes after what it touches of groups before it, which come to their end without it."""
+    branch, before = groups[place], groups[:place]
+    if not (branch.tests_memory or _is_on_data(branch)) or not _meets(branch, before):
+        return False
+    # Those that wait in turns come to their end as those of a ring do that begins empty, unless all have waited for each other.
+    waiting = [group.threads for group in before if any(leaf.waits for leaf in leaves(group))]
+    return not may_be_signalled(before, groups[place:], in_turns={*branch.threads}.issubset(chain.from_iterable(waiting)))
+
+
+def _meets(branch: GroupCode, earlier: Iterable[Code]) -> bool:
     """Whether threads of a branch may touch what others do in code before, or what copies do that the code starts."""
-    found, threads = _accesses(branch), branch.threads if isinstance(branch, GroupCode) else None
+    found = _accesses(branch)
     for made in map(_accesses, earlier):
         copies = [access for access in made if not access.synchronous]
-        if _CONFLICTS.between(found, made, threads=threads) or _CONFLICTS.with_copies(found, copies):
+        if _CONFLICTS.between(found, made, threads=branch.threads) or _CONFLICTS.with_copies(found, copies):
             return True
     return False
 
@@ -79,18 +100,17 @@ def _accesses(code: Code) -> list[Access]:
     return [*combined_accesses(code), *control_accesses(code)]
 
 
-def _roles(run: list[Code]) -> Sequence[Code]:
+def _roles(found: list[GroupCode]) -> Sequence[Code]:
     """Branches of groups; from the first that takes part in barriers on no two neighbours have threads in common where one is
     inside of the other."""
-    found = [code for code in run if isinstance(code, GroupCode)]
     named = [group.threads for group in found if not group.scattered]
     if not named:
-        return _beside(found) if found else run
+        return _beside(found)
     # Groups of whole warps can have barriers.
     bounds = {end // WARP * WARP for threads in named for end in (threads.start, threads.stop + WARP - 1)}
     groups = [*chain.from_iterable(_in_groups(group, bounds) if group.scattered else [group] for group in found)]
     if len(groups) < 2:
-        return run
+        return found
     roles: list[GroupCode] = []
     ended = 0  # the roles before this one stay as they are
     for group in groups:

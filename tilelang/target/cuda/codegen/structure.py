@@ -13,7 +13,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.analysis.groups import ThreadConditions
-from tilelang.target.cuda.analysis.waiting import acquires, orders_threads, takes_part
+from tilelang.target.cuda.analysis.waiting import acquires, orders_threads, takes_part, tests_memory
 from tilelang.target.cuda.arch import WARP, in_one_warp, is_whole_warps
 from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER
 from tilelang.target.cuda.codegen.statements import loop_of
@@ -101,26 +101,30 @@ def emit_branch(generator: Any, node: Branch) -> list[Code]:
         with e.conditions.assuming(condition, holds=False):
             otherwise = generator.below(node, node.otherwise)[1]
     groups, takers = _takers(e, node) if divergent else ([], None)
-    taking_part = takes_part(node)
-    if groups and otherwise is None and (taking_part or generator.behind):
-        # Its threads may wait for what others do behind the branch, or others wait in front of it for what these do behind: no
-        # barrier of the block may stand there.
+    taking_part, tests = takes_part(node), tests_memory(condition)
+    # Its threads may wait for what others do behind the branch, or others wait in front of it for what these do behind: no
+    # barrier of the block may stand there.
+    beside = divergent and (taking_part or generator.behind)
+    if groups and otherwise is None and beside:
         whole = len(groups) == 1
-        inside = [None if whole else membership(group, e.threads, RANKS[-1:]) for group in groups]
         with e.conditions.assuming(condition):
             bodies = [then, *(generator.below(node, node.then)[1] for _ in groups[1:])]
         # Groups of the same branch wait for each other where one uses what another has stored.
         barrier = None if whole else generator.barriers.of_all(tuple(groups))
-        made = zip(inside, bodies, groups)
+        among = [membership(group, e.threads, RANKS[-1:]) for group in groups]
+        if takers is None:
+            # What else it tests is for this branch alone: branches of one group become one.
+            bodies = [Block([*before, BranchCode(value, body, span=node.stmt.span)]) for body in bodies]
+        else:
+            among = [value] if whole else [both([value, each]) for each in among]
+        made = zip(among, bodies, groups)
         return [
-            *before,
-            *(GroupCode(both([value, among]), body, group, barrier, takes_part=taking_part) for among, body, group in made),
+            GroupCode(member, body, group, barrier, takes_part=taking_part, tests_memory=tests) for member, body, group in made
         ]
     threads = groups[0] if len(groups) == 1 else None
     branch = [*before, BranchCode(value, then, otherwise, divergent, threads, takers, e.warps_agree(node), node.stmt.span)]
-    if divergent and (taking_part or generator.behind):
-        return [GroupCode(None, Block(branch), e.threads, None, takes_part=taking_part, scattered=True, takers=takers)]
-    return branch
+    scattered = GroupCode(None, Block(branch), e.threads, None, scattered=True, takers=takers)
+    return [replace(scattered, takes_part=taking_part, tests_memory=tests)] if beside else branch
 
 
 def _takers(emitter: Any, node: Branch) -> tuple[list[range], frozenset[int] | None]:
@@ -160,8 +164,9 @@ def emit_group(generator: Any, node: ThreadGroup) -> list[Code]:
     # The rank of a warp is computed by all of its threads together; below a branch that some of them take, each asks for itself.
     ranks = RANKS[-1:] if generator.divergent else RANKS
     role = getattr(node.stmt, "attr_key", None) == WARP_ROLE
-    concurrent = role or takes_part(node)
-    return [GroupCode(membership(threads, outer, ranks), body, threads, barrier, takes_part=concurrent, keeps_turns=role)]
+    member, concurrent = membership(threads, outer, ranks), role or takes_part(node)
+    tests = isinstance(node.stmt, ir.IfThenElse) and tests_memory(node.stmt.condition)
+    return [GroupCode(member, body, threads, barrier, takes_part=concurrent, keeps_turns=role, tests_memory=tests)]
 
 
 def emit_single_thread(generator: Any, node: ThreadGroup) -> list[Code]:

@@ -188,6 +188,7 @@ class GroupCode:
         keeps_turns: whether it is a role of the compiler's, in which all that one writes another reads.
         scattered: whether it is a branch that threads here and there take, in no order with groups before or behind it.
         takers: the threads that take a scattered branch, where their numbers tell; they have no barrier.
+        tests_memory: whether it is a branch whose condition reads memory, in order with what stands before it.
     """
 
     condition: Value | None
@@ -199,6 +200,7 @@ class GroupCode:
     keeps_turns: bool = False
     scattered: bool = False
     takers: frozenset[int] | None = None
+    tests_memory: bool = False
 
 
 Code = Union[Leaf, Barrier, Wait, Jump, Block, LoopCode, BranchCode, GroupCode]
