@@ -54,6 +54,22 @@ def test_a_wait_for_older_groups_does_not_complete_a_copy_of_the_compiler():
     check_meaning(main, torch.randn(2, 1024), torch.randn(1024), torch.zeros(1024))
 
 
+def test_each_wait_of_a_program_hands_over_what_other_threads_have_copied():
+    @T.prim_func
+    def main(A: T.Tensor((3, 1024), "float32"), B: T.Tensor((3, 1024), "float32")):
+        with T.Kernel(1, threads=128):
+            tiles = [T.alloc_shared((1024,), "float32") for _ in range(3)]
+            for k, tile in enumerate(tiles):
+                T.async_copy(A[k, :], tile)
+            for k, tile in enumerate(tiles):
+                T.ptx_wait_group(2 - k)
+                for i in T.Parallel(1024):
+                    B[k, i] = tile[1023 - i]
+
+    check_meaning(main, torch.randn(3, 1024), torch.zeros(3, 1024))
+    assert source(main, arch="sm_80").count("__syncthreads()") == 3
+
+
 @pytest.mark.parametrize("width", [4, 8])
 def test_a_copy_of_bytes_reaches_beyond_its_element(width):
     @T.prim_func

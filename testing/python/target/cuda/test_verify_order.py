@@ -35,6 +35,7 @@ def test_ordered_code_passes():
     _verify(WRITE(), Barrier(), READ(), READ(), Barrier(), WRITE())
     _verify(LoopCode(Name("c"), Block([WRITE(), Barrier(), READ(), Barrier()])))
     _verify(leaf_of(["c"], copies=[S]), Wait(0), Barrier(), READ())
+    _verify(leaf_of(["c"], copies=[S]), Wait(1, users=True), Wait(0, users=True), Barrier(), READ())
     _verify(leaf_of(["c"], copies=[S]), leaf_of(["r"], reads=[U]))
     _verify(GroupCode(Name("a"), Block([WRITE(), Barrier(), READ()]), range(64), "b"), Barrier(), WRITE())
 
@@ -49,6 +50,7 @@ def test_ordered_code_passes():
         [leaf_of(["c"], copies=[S]), Barrier(), READ()],
         [leaf_of(["c"], copies=[S]), Wait(1), Barrier(), READ()],
         [leaf_of(["c"], copies=[S]), Wait(0), READ()],
+        [leaf_of(["c"], copies=[S]), Wait(1, users=True), Barrier(), Wait(0, users=True), READ()],
         [GroupCode(Name("a"), Block([WRITE(), READ()]), range(64), "b")],
         [WRITE(), GroupCode(Name("a"), Block([READ()]), range(64), "b")],
     ],

@@ -67,7 +67,8 @@ class _Pending:
     Attributes:
         accesses: by threads, and reads of asynchronous agents.
         copies: what asynchronous copies that are not complete read and write.
-        started: what copies by cp.async that the program waits for by itself read and write, as far as it has not waited for all.
+        started: what copies that the program waits for by itself, and may have left in flight, read and write: those of its own
+            cp.async until it has waited for all, and its ``T.async_copy`` from its first wait on.
         stores: what bulk stores without a wait so far read, and write of tensors: a barrier does not complete them.
         implicit: what those do that the program takes to be complete.
         unfenced: storages that threads wrote since the last fence for asynchronous agents.
@@ -118,6 +119,8 @@ class _Pending:
         self.copies -= done
         self.implicit -= done
         if wait.users:
+            # Which groups a wait leaves in flight is not followed: the next one may be what completes any of these.
+            self.started |= done
             self.accesses |= _of_threads(self.started)
             self.started = self.started if wait.pending else set()
 

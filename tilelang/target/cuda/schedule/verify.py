@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilelang.errors import OrderProofError
 from tilelang.ir.access import READ
@@ -35,8 +35,19 @@ from tilelang.target.cuda.ir.code import (
 )
 from tilelang.target.cuda.schedule.conflicts import Conflicts
 
-State = tuple[frozenset[Access], frozenset[Access]]
-"""Accesses since the last barrier, and copies in flight."""
+
+class State(NamedTuple):
+    """What has happened on some way to a place.
+
+    Attributes:
+        accesses: those since the last barrier.
+        copies: copies in flight.
+        left: copies that are over for the program, which the wait that it placed may have left in flight.
+    """
+
+    accesses: frozenset[Access] = frozenset()
+    copies: frozenset[Access] = frozenset()
+    left: frozenset[Access] = frozenset()
 
 
 def verify_order(root: Block, conflicts: Conflicts) -> None:
@@ -123,7 +134,7 @@ class _Graph:
         done = frozenset(access for access in accesses if not access.is_bulk_load) - started
         # Leaves before the code stand for what its conditions read; they are evaluated here.
         done |= frozenset(control_accesses(code))
-        return self.node(lambda state: (state[0] | done, state[1] | started), before, accesses)
+        return self.node(lambda state: State(state.accesses | done, state.copies | started, state.left), before, accesses)
 
     def _block(self, code: Block, before: list[int], jumps: list[dict[str, list[int]]]) -> list[int]:
         position = 0
@@ -147,7 +158,7 @@ class _Graph:
 
     def check(self, conflicts: Conflicts) -> None:
         """Finds the state before each node, and checks what it touches."""
-        for touched, (earlier, in_flight) in zip(self.touched, self._states()):
+        for touched, (earlier, in_flight, _) in zip(self.touched, self._states()):
             for access in touched:
                 if conflicts.with_copies([access], in_flight):
                     raise OrderProofError(_name(access), "it is used before a copy of it is complete")
@@ -157,7 +168,7 @@ class _Graph:
 
     def _states(self) -> Iterator[State]:
         """The state before each node: the least fixpoint."""
-        after: list[State] = [_EMPTY] * len(self.steps)
+        after = [State()] * len(self.steps)
         following: list[list[int]] = [[] for _ in self.steps]
         for number, before in enumerate(self.before):
             for other in before:
@@ -174,10 +185,7 @@ class _Graph:
 
     def _joined(self, number: int, after: list[State]) -> State:
         states = [after[other] for other in self.before[number]]
-        return frozenset().union(*(state[0] for state in states)), frozenset().union(*(state[1] for state in states))
-
-
-_EMPTY: State = (frozenset(), frozenset())
+        return State(*(frozenset().union(*parts) for parts in zip(*states)))
 
 
 def _nothing(state: State) -> State:
@@ -185,21 +193,28 @@ def _nothing(state: State) -> State:
 
 
 def _barrier(state: State) -> State:
-    return frozenset(), state[1]
+    return state._replace(accesses=frozenset())
 
 
 def _complete(state: State, wait: Wait) -> State:
     """What copies that are complete after a wait did is the threads' own."""
-    done = wait.completed(state[1])
-    return state[0] | {Access(copy.buffer, copy.kind, maps=copy.maps) for copy in done}, state[1] - done
+    done = wait.completed(state.copies)
+    over, left = done, state.left
+    if wait.users:
+        over = done | left
+        left = frozenset(copy for copy in over if owner(copy.buffer) is copy.buffer)  # pipelines wait for slots by themselves
+    if not wait.pending and not wait.rings:
+        left = frozenset()
+    accesses = {Access(copy.buffer, copy.kind, maps=copy.maps) for copy in over}
+    return State(state.accesses | accesses, state.copies - done, left)
 
 
 def _outside(state: State, rings: frozenset[Any]) -> State:
     """After a pipelined loop its slots have no numbers, and its last iterations have read them."""
     done, in_flight = (
-        {Access(owner(a.buffer), a.kind, a.agent) if owner(a.buffer) in rings else a for a in part} for part in state
+        {Access(owner(a.buffer), a.kind, a.agent) if owner(a.buffer) in rings else a for a in part} for part in state[:2]
     )
-    return frozenset(done | {Access(ring, READ) for ring in rings}), frozenset(in_flight)
+    return State(frozenset(done | {Access(ring, READ) for ring in rings}), frozenset(in_flight), state.left)
 
 
 def _name(access: Access) -> str:
