@@ -17,7 +17,7 @@ from tilelang.errors import CompileError, UnsupportedError
 from tilelang.interpreter import fragments
 from tilelang.interpreter.differing import differing, may_differ, may_leave
 from tilelang.interpreter.numbers import element
-from tilelang.interpreter.survey import element_stores, loaded, stored_by_threads, touched, touched_by_all, updated_atomically
+from tilelang.interpreter.survey import element_stores, is_of_all, loaded, stored_by_threads, touched, updated_atomically
 from tilelang.ir import nodes as ir
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.span import location_of
@@ -132,8 +132,8 @@ class Compiler:
         self.aliased = {*self.roots, *self.roots.values()}
         self.differing = differing(func.body, self.root, self.aliased)
         single = stored_by_threads(func.body, self.differs) | updated_atomically(func.body)
-        # What sides of branches add to a reducer of all threads is combined.
-        shared = self.reducers.keys() & touched_by_all(func.body, self.differs)
+        # What sides of branches add to a reducer of all threads that come to them is combined.
+        shared = [reducer for reducer in self.reducers if is_of_all(reducer, func.body, self.differs)]
         self.undivided = {self.root(buffer) for buffer in (*single, *shared)}
 
     def root(self, buffer: Any) -> Any:

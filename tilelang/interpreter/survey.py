@@ -101,6 +101,22 @@ def touched_by_all(body: Any, differs: Callable[[Any], bool]) -> set[Any]:
     return set().union(*(touched_by_all(each, differs) for each in inside)) if inside else touched(body)
 
 
+def is_of_all(buffer: Any, body: Any, differs: Callable[[Any], bool]) -> bool:
+    """Whether all threads that come to the statements which use a buffer use it together in one of them.
+
+    Args:
+        buffer: of which ``body`` has all uses.
+        body: statements.
+        differs: whether an expression may differ between threads.
+    """
+    while buffer not in touched_by_all(body, differs):
+        using = [part for part in children(body) if not isinstance(part, ir.AllocBuffer) and buffer in touched(part)]
+        if len(using) != 1:
+            return False
+        body = using[0]
+    return True
+
+
 def loaded(exprs: Iterable[Any]) -> set[Any]:
     """The buffers that expressions name elements or regions of."""
     nodes = (node for expr in exprs for node in walk_expr(expr))

@@ -7,6 +7,7 @@ import torch
 
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
+from testing.python.target.definition import check_meaning
 from tilelang import interpreter
 from tilelang.errors import LayoutConflictError
 
@@ -145,3 +146,26 @@ def test_some_of_the_threads_cannot_begin_or_finalise_it(body, threads):
     with pytest.raises(LayoutConflictError, match=f"threads {threads} run this, and threads 0 to .* use it as well") as raised:
         source(program(body))
     assert "begin and finalise a reducer where all threads run that add to it" in str(raised.value)
+
+
+@pytest.mark.parametrize("sides", [1, 2])
+def test_what_groups_of_a_group_add_is_all_combined(sides) -> None:
+    """In the interpreter, what the group itself added was all."""
+
+    @T.prim_func
+    def main(X: T.Tensor((3, ROWS, COLUMNS), "int32"), Y: T.Tensor((ROWS,), "int32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            acc = T.alloc_reducer((ROWS,), "int32", op="sum", replication="all")
+            if tx < 64:
+                T.clear(acc)
+                if tx < 32:
+                    add(X, 0, acc)
+                if sides == 2:
+                    if tx >= 32:
+                        add(X, 1, acc)
+                add(X, 2, acc)
+                T.finalize_reducer(acc)
+                T.copy(acc, Y)
+
+    check_meaning(main, torch.arange(3 * ROWS * COLUMNS).int().view(3, ROWS, COLUMNS), torch.zeros(ROWS).int())
