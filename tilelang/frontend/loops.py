@@ -70,6 +70,8 @@ class LoopSpec:
             # Loops of the IR have step 1. Another step becomes arithmetic on an index from 0, whose number of values is the
             # extent.
             stride = as_int(step)
+            if not isinstance(stride, int):
+                stride = _read_once(builder, "step", stride)
             if isinstance(count := as_int(extent), int) and count < 0:
                 extent = ir.IntImm(extent.ty, 0)
             builder.ranges[var] = _index_interval(builder, first if stride == 1 else 0, extent)
@@ -179,16 +181,21 @@ def range_bounds(start: Any, stop: Any = None, step: Any = None) -> tuple[Any, A
     Args:
         start: the first index; where ``stop`` is None the end, the first index being 0.
         stop: the end, which is not included.
-        step: a compile-time integer; 1 by default.
+        step: 1 by default. One of the run time may have either sign; where it is zero there are no iterations.
 
     Raises:
-        RunTimeValueError: a step that is zero or unknown at compile time, a bound that is no integer.
+        DtypeError: a bound or step that is no integer.
+        RunTimeValueError: a step that is the constant zero.
     """
     first, end = (0, start) if stop is None else (start, stop)
-    stride = as_int(as_expr(1 if step is None else step))
-    if not isinstance(stride, int) or stride == 0:
-        raise RunTimeValueError("the step of a loop must be a non-zero compile-time integer")
+    stride = as_int(bound(1 if step is None else step, "the step of a loop"))
+    if isinstance(stride, int) and stride == 0:
+        raise RunTimeValueError("the step of a loop is zero")
     ends = bound(first), bound(end)
+    if not isinstance(stride, int):
+        stride = ir.Cast("int64", stride) if str(stride.ty).startswith("uint") else stride
+        # Rounded up: floor division of the negated distance, whatever the signs. By zero it gives zero.
+        return first, as_int(-((ends[0] - ends[1]) // stride)), stride
     low, high = map(as_int, ends)
     if stride != 1 and isinstance(low, int) and isinstance(high, int):
         return first, len(range(low, high, stride)), stride

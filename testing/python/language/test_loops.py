@@ -226,9 +226,36 @@ def test_empty_loops():
     assert out[0] == 5
 
 
+def test_steps_of_the_run_time():
+    starts, steps = [1, 40, 40, 5, 0, -3], [3, -4, -7, 0, 50, 1]
+
+    @T.prim_func
+    def main(S: T.Tensor((6,), "int64"), U: T.Tensor((6,), "uint32"), out: T.Tensor((6, 16), "int32")):
+        with T.Kernel(6, threads=32) as b:
+            count = T.alloc_var("int32", init=0)
+            step = T.alloc_var("int64", init=S[b])
+            for i in range(starts[b], 8, step):
+                step = T.int64(99)  # the loop has read it
+                out[b, count] = i
+                count += 1
+            for i in T.serial(b, 6, U[b]):
+                out[b, 15] += i
+
+    unsigned = [1, 2, 3, 4, 5, 6]
+    wanted = torch.zeros((6, 16), dtype=torch.int32)
+    for b, (start, step) in enumerate(zip(starts, steps)):
+        visited = range(start, 8, step) if step else ()
+        wanted[b, : len(visited)] = torch.tensor(visited, dtype=torch.int32)
+        wanted[b, 15] = sum(range(b, 6, unsigned[b]))
+    given = torch.tensor(steps), torch.tensor(unsigned, dtype=torch.uint32), torch.zeros_like(wanted)
+    assert torch.equal(check_meaning(main, *given)[2], wanted)
+
+
 def test_bad_loops():
-    with pytest.raises(CompileError, match="the step of a loop must be a non-zero compile-time integer"):
+    with pytest.raises(CompileError, match="the step of a loop is zero"):
         T.serial(0, 8, 0)
+    with pytest.raises(CompileError, match="the step of a loop must be an integer"):
+        T.serial(0, 8, 1.5)
     with pytest.raises(CompileError, match="T.Parallel needs at least one extent"):
         T.Parallel()
     with pytest.raises(CompileError, match="a run-time loop in a plain Python function"):
