@@ -34,12 +34,13 @@ def use_swizzle(panel_size: int = 10, order: str = "row", enable: bool = True) -
 
     Args:
         panel_size: rows (or columns) of blocks in a panel.
-        order: ``"row"`` or ``"column"``.
+        order: ``"row"``, or ``"column"``, which programs also write as ``"col"``.
         enable: False makes this a no-op.
 
     Raises:
         OptionError: another ``order``, or a ``panel_size`` that is not positive.
     """
+    order = {"col": "column"}.get(order, order)
     if order not in ("row", "column"):
         raise OptionError(f"T.use_swizzle: order={order!r} is neither 'row' nor 'column'")
     if int(panel_size) < 1:

@@ -34,6 +34,19 @@ def test_hints_change_nothing():
     assert torch.equal(run(main, a, out_idx=-1), a)
 
 
+def test_columns_of_blocks_have_two_names():
+    def program(order):
+        @T.prim_func
+        def main(A: T.Tensor((64, 64), "float32")):
+            with T.Kernel(4, 4, threads=32) as (bx, by):
+                T.use_swizzle(4, order=order)
+                A[by, bx] = 1.0
+
+        return main.script()
+
+    assert program("col") == program("column") != program("row")
+
+
 def test_an_assumption_about_a_size_may_stand_before_the_kernel():
     stride = T.dynamic("stride")
 
