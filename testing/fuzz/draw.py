@@ -171,11 +171,18 @@ class Draw:
             tile: what is copied.
             declare: makes the tensor, of a shape and an element type.
         """
-        rows, *others = tile.shape
-        if others and self.padded and self.chance(0.2):
-            others[-1] = self.shortened(others[-1])
-        tensor = declare((self.shortened(f"G * ({rows})"), *others), tile.dtype)
-        return f"{tensor.name}[bx * ({rows}){', 0' * len(others)}]"
+        along = self.random.randrange(len(tile.shape)) if self.padded and self.chance(0.4) else 0
+        axes: list[tuple[str, str]] = []
+        for axis, size in enumerate(tile.shape):
+            if axis == along:
+                axes.append((self.shortened(f"G * ({size})"), f"bx * ({size}):(bx + 1) * ({size})"))
+            else:
+                length = self.shortened(size) if self.padded and self.chance(0.2) else size
+                axes.append((length, f"0:{size}"))
+        if self.padded and len(axes) < 4 and self.chance(0.25):
+            axes.insert(self.random.randrange(len(axes) + 1), ("2", self.pick(["0", "1", "bx % 2"])))
+        tensor = declare([length for length, _ in axes], tile.dtype)
+        return f"{tensor.name}[{', '.join(index for _, index in axes)}]"
 
     def shortened(self, size: str) -> str:
         """A size up to the given one, as an expression or an argument of the call."""

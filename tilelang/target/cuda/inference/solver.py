@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilelang.errors import LayoutConflictError, LoopLayoutError
@@ -77,6 +77,12 @@ _WIDE, _NARROW_COPIES = 4, 2
 def solve(problem: Problem, choices: Choices = _NONE) -> tuple[Layouts, Conflicts]:
     """The layouts of a kernel under some choices, and the statements that they do not suit."""
     return _Solver(problem, choices).solve()
+
+
+def _width(nest: Nest, axis: int, places: Sequence[Any], *, problem: Problem) -> int:
+    """The widest vector along an axis of a nest; ``places`` are the layouts of the shared tiles among the buffers it accesses."""
+    memory = {access.buffer: place for access, place in zip(nest.accesses, places)}
+    return Vectors(memory.get, problem.facts, problem.tree.root_of, arch_of(problem.target)).width(nest, axis)
 
 
 def _traffic(node: Parallel) -> tuple[int, int]:
@@ -299,7 +305,8 @@ class _Solver:
         if node in self.problem.private or self._starts_reducer(nest):
             return self.problem.known(private_loop, nest.axes, threads)
         place = self.problem.known(contiguous_axis, nest)
-        width = Vectors(self.memory.get, self.problem.facts, self.tree.root_of, arch_of(self.problem.target)).width(nest, place)
+        places = tuple(self.memory.get(access.buffer) for access in nest.accesses)
+        width = self.problem.known(_width, nest, place, places, problem=self.problem)
         # Idle threads cost more than narrow vectors do.
         width = width if self._prefers_wide(node) else shrink_to_threads(width, nest, threads)
         order = (place, *(axis for axis in range(len(nest.axes) - 1, -1, -1) if axis != place))
