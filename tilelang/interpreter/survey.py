@@ -133,7 +133,7 @@ def written_buffers(body: Any) -> set[Any]:
 
 
 def stored_by_threads(stmt: Any, differs: Callable[[Any], bool], below: bool = False) -> set[Any]:
-    """The fragments of which single threads store elements, outside of ``T.Parallel``.
+    """The fragments of which single threads store elements, outside of ``T.Parallel``; the threads of ``T.ws`` all store.
 
     Args:
         stmt: the statement.
@@ -145,7 +145,7 @@ def stored_by_threads(stmt: Any, differs: Callable[[Any], bool], below: bool = F
         return {stmt.buffer} if own and is_fragment(stmt.buffer) else set()
     if is_parallel(stmt):
         return set()
-    below = below or any(map(differs, statement_exprs(stmt))) or (isinstance(stmt, ir.AttrStmt) and stmt.attr_key == WARP_GROUP)
+    below = below or any(map(differs, statement_exprs(stmt)))
     return {buffer for child in children(stmt) for buffer in stored_by_threads(child, differs, below)}
 
 

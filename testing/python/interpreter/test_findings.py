@@ -114,6 +114,27 @@ def test_an_element_that_nothing_wrote(count, found):
     assert kinds(partly_filled(count), X, Y.clone()) == found
 
 
+@pytest.mark.parametrize("value, found", [(2, ["uninitialised"]), (5, [])])
+def test_an_element_that_groups_store_to(value, found):
+    """All threads of a group store to the copy that they have."""
+
+    @T.prim_func
+    def main(B: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=256):
+            c = T.alloc_fragment((4,), "int32")
+            T.fill(c, 1)
+            with T.ws(0):
+                c[0] = 5
+            with T.ws(1):
+                c[0] = value
+                c[1] = c[0] + 1
+            T.copy(c, B)
+
+    result = torch.zeros(4, dtype=torch.int32)
+    assert kinds(main, result) == found
+    assert result[1:].tolist() == [value + 1, 1, 1]
+
+
 def test_an_element_that_iterations_left_different_values_in():
     @T.prim_func
     def main(B: T.Tensor((64,), "int32")):

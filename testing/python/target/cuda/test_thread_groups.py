@@ -491,3 +491,18 @@ def test_any_threads_may_run_loops_of_their_own(condition):
     taken = torch.tensor([bool(condition(thread)) for thread in range(64)]).repeat_interleave(4)
     _, b = check_meaning(main, a, torch.zeros(256))
     assert torch.equal(b, torch.where(taken, a * 2 + 1, 0.0))
+
+
+def test_groups_keep_the_element_that_they_stored():
+    @T.prim_func
+    def main(A: T.Tensor((16,), "int32"), B: T.Tensor((16,), "int32")):
+        with T.Kernel(1, threads=256):
+            c = T.alloc_fragment((16,), "int32")
+            T.copy(A, c)
+            with T.ws(0):
+                c[0] = 5
+            with T.ws(1):
+                c[1] = c[0] + 1
+            T.copy(c, B)
+
+    check_meaning(main, torch.arange(16).int() + 7, torch.zeros(16).int())
